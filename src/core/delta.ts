@@ -1,0 +1,88 @@
+// A delta: the change that one event made to a state, as JSON Patch (RFC 6902). Applies it.
+import { HoldfastError } from "./errors.ts";
+import { setOwn, unescapeKey, type Json } from "./json.ts";
+
+/** The three operations of RFC 6902 that a draft writes. `path` is a JSON Pointer; "" is the whole state. */
+export type Operation =
+  | { op: "add"; path: string; value: Json }
+  | { op: "replace"; path: string; value: Json }
+  | { op: "remove"; path: string };
+
+export type Delta = Operation[];
+
+/** The delta that makes `state` the whole state, whatever was there. */
+export function replaceState(state: Json): Delta {
+  return [{ op: "replace", path: "", value: state }];
+}
+
+/**
+ * The state after the delta. By default the state is changed in place, so that the cost is that of the change and
+ * not of the state; the caller must be its only holder.
+ *
+ * Where somebody else holds it too, pass `owned`: objects that are not in that set are copied before they are changed
+ * (only those on the way to a change), and the copies join the set.
+ */
+export function applyDelta(state: Json, delta: Delta, owned?: WeakSet<object>): Json {
+  let root = state;
+  for (const operation of delta) {
+    if (operation.path === "") {
+      if (operation.op === "remove") throw misfit(operation);
+      root = operation.value;
+      continue;
+    }
+    const keys = operation.path.split("/");
+    root = own(root, owned);
+    let parent: Json = root;
+    for (let depth = 1; depth < keys.length - 1; depth++) {
+      const key = unescapeKey(keys[depth] as string);
+      const child: Json = own(childOf(parent, key, operation), owned);
+      if (owned) setChild(parent, key, child);
+      parent = child;
+    }
+    change(parent, unescapeKey(keys.at(-1) as string), operation);
+  }
+  return root;
+}
+
+function own(value: Json, owned: WeakSet<object> | undefined): Json {
+  if (!owned || typeof value !== "object" || value === null || owned.has(value)) return value;
+  // Spread defines `__proto__` as data, as JSON.parse does.
+  const copied = Array.isArray(value) ? value.slice() : { ...value };
+  owned.add(copied);
+  return copied;
+}
+
+function childOf(parent: Json, key: string, operation: Operation): Json {
+  const found =
+    typeof parent === "object" && parent !== null && Object.hasOwn(parent, key)
+      ? (parent as { [key: string]: Json })[key]
+      : undefined;
+  if (found === undefined) throw misfit(operation);
+  return found;
+}
+
+function setChild(parent: Json, key: string, child: Json): void {
+  if (Array.isArray(parent)) parent[Number(key)] = child;
+  else setOwn(parent as Record<string, unknown>, key, child);
+}
+
+function change(parent: Json, key: string, operation: Operation): void {
+  if (typeof parent !== "object" || parent === null) throw misfit(operation);
+  if (Array.isArray(parent)) {
+    const index = key === "-" ? parent.length : Number(key);
+    const limit = operation.op === "add" ? parent.length : parent.length - 1;
+    if (!Number.isInteger(index) || index < 0 || index > limit) throw misfit(operation);
+    if (operation.op === "replace") parent[index] = operation.value;
+    else if (operation.op === "remove") parent.splice(index, 1);
+    else if (index === parent.length) parent.push(operation.value);
+    else parent.splice(index, 0, operation.value);
+    return;
+  }
+  if (operation.op !== "add" && !Object.hasOwn(parent, key)) throw misfit(operation);
+  if (operation.op === "remove") delete parent[key];
+  else setOwn(parent, key, operation.value);
+}
+
+function misfit(operation: Operation): HoldfastError {
+  return new HoldfastError("store_corrupt", `a stored delta does not fit the state: ${operation.op} ${operation.path}`);
+}

@@ -1,0 +1,423 @@
+// A draft: looks like the state, takes plain assignments, and turns them into a delta. The state itself is not touched.
+//
+// A draft keeps what was changed beside the state instead of copying the objects on the way to it, so that one
+// changed field costs the same in a state of a kilobyte and in one of five megabytes, however wide its objects are.
+import type { Delta } from "./delta.ts";
+import { copyJson, escapeKey, type Json } from "./json.ts";
+
+export interface Draft<State> {
+  /** What plain code reads and assigns to. */
+  state: State;
+  /** The changes made so far, copied: what code does to its objects later changes nothing. */
+  delta(): Delta;
+}
+
+export function createDraft<State>(base: Json): Draft<State> {
+  const root = new Node(base as Container, undefined, "", false);
+  return {
+    state: root.proxy as State,
+    delta() {
+      const delta: Delta = [];
+      collect(root, "", delta);
+      return delta;
+    },
+  };
+}
+
+/** The state as something that can be read and not written. */
+export function readOnly<State>(base: Json): State {
+  return new Node(base as Container, undefined, "", true).proxy as State;
+}
+
+type Container = { [key: string]: Json } | Json[];
+
+const gone = Symbol("gone");
+const behind = Symbol("the node behind a proxy");
+// console.log bypasses the traps of a Proxy and prints its target; with this it prints what the code would read.
+const inspect = Symbol.for("nodejs.util.inspect.custom");
+
+/** One object or array of the state that the code has looked at. For an object it is the target of the proxy, too. */
+class Node {
+  readonly base: Container;
+  readonly parent: Node | undefined;
+  /** Where it was in its parent when it was first read. */
+  readonly key: string;
+  readonly locked: boolean;
+  readonly proxy: object;
+  /** Objects and arrays below this one that were read, by key. */
+  children: Map<string, Node> | undefined = undefined;
+  /** Keys that were assigned or deleted. */
+  changes: Map<string, unknown> | undefined = undefined;
+  /** Children that were changed, or have changed children. */
+  dirty: Map<string, Node> | undefined = undefined;
+  /** Arrays only: the length now, and, once elements have moved, all elements as they are now. */
+  length = 0;
+  copy: unknown[] | undefined = undefined;
+  /** Arrays with a copy: the objects in it that code put there. Every other object in it comes from the state. */
+  fresh: Set<unknown> | undefined = undefined;
+
+  constructor(base: Container, parent: Node | undefined, key: string, locked: boolean) {
+    this.base = base;
+    this.parent = parent;
+    this.key = key;
+    this.locked = locked;
+    if (Array.isArray(base)) {
+      this.length = base.length;
+      // Array.isArray looks at the target of a proxy, so that one has to be an array.
+      const target = new ArrayTarget();
+      target[0] = this;
+      this.proxy = new Proxy<Node[]>(target, arrayTraps);
+    } else {
+      this.proxy = new Proxy<Node>(this, objectTraps);
+    }
+  }
+
+  [inspect](): unknown {
+    return plain(this);
+  }
+}
+
+class ArrayTarget extends Array<Node> {
+  [inspect](): unknown {
+    return plain(this);
+  }
+}
+
+function nodeBehind(value: unknown): Node | undefined {
+  return isContainer(value) ? (value as { [behind]?: Node })[behind] : undefined;
+}
+
+function plain(value: unknown): unknown {
+  if (!nodeBehind(value)) return value;
+  if (Array.isArray(value)) return Array.from(value, plain);
+  return Object.fromEntries(Object.entries(value as object).map(([key, item]) => [key, plain(item)]));
+}
+
+function childOf(node: Node, key: string, value: Container): object {
+  let child = node.children?.get(key);
+  if (!child) {
+    child = new Node(value, node, key, node.locked);
+    node.children ??= new Map();
+    node.children.set(key, child);
+  }
+  return child.proxy;
+}
+
+function isContainer(value: unknown): value is Container {
+  return typeof value === "object" && value !== null;
+}
+
+/** Call before every change: refuses it on a read-only state, and tells the way up that there is one. */
+function touch(node: Node): void {
+  if (node.locked) throw new TypeError("this state is read-only here");
+  for (let child = node; child.parent; child = child.parent) {
+    const { parent, key } = child;
+    if (parent.dirty?.has(key)) return;
+    parent.dirty ??= new Map();
+    parent.dirty.set(key, child);
+  }
+}
+
+function assign(node: Node, key: string, value: unknown): void {
+  touch(node);
+  node.changes ??= new Map();
+  node.changes.set(key, value);
+}
+
+function noSymbol(key: string | symbol): asserts key is string {
+  if (typeof key === "symbol") throw new TypeError("a state has no symbol keys");
+}
+
+const shared = {
+  defineProperty(target: object, key: string | symbol, descriptor: PropertyDescriptor): boolean {
+    if (!("value" in descriptor)) throw new TypeError("a state has no getters and setters");
+    return Reflect.set(proxyOf(target), key, descriptor.value);
+  },
+  setPrototypeOf(): boolean {
+    throw new TypeError("a state's objects have no prototype to change");
+  },
+  preventExtensions(): boolean {
+    throw new TypeError("a state cannot be frozen");
+  },
+};
+
+function proxyOf(target: object): object {
+  return (target instanceof ArrayTarget ? (target[0] as Node) : (target as Node)).proxy;
+}
+
+function hasKey(node: Node, key: string | symbol): boolean {
+  if (typeof key === "symbol") return false;
+  const changed = node.changes?.get(key);
+  if (changed !== undefined || node.changes?.has(key)) return changed !== gone;
+  return Object.hasOwn(node.base, key);
+}
+
+// Keys that the state does not have read as undefined, those of Object.prototype too: names such as `constructor`
+// come from models, and must lead to data or to nothing.
+function readKey(node: Node, key: string): unknown {
+  if (node.changes?.has(key)) {
+    const value = node.changes.get(key);
+    return value === gone ? undefined : value;
+  }
+  if (!Object.hasOwn(node.base, key)) return undefined;
+  const value = (node.base as { [key: string]: Json })[key];
+  return isContainer(value) ? childOf(node, key, value) : value;
+}
+
+const objectTraps: ProxyHandler<Node> = {
+  ...shared,
+  get(node, key) {
+    if (typeof key === "symbol") return key === behind ? node : undefined;
+    return readKey(node, key);
+  },
+  has: hasKey,
+  set(node, key, value) {
+    noSymbol(key);
+    assign(node, key, value);
+    return true;
+  },
+  deleteProperty(node, key) {
+    if (!hasKey(node, key)) return true;
+    noSymbol(key);
+    if (Object.hasOwn(node.base, key)) {
+      assign(node, key, gone);
+    } else {
+      touch(node);
+      node.changes?.delete(key);
+    }
+    return true;
+  },
+  ownKeys(node) {
+    const kept = Object.keys(node.base);
+    if (!node.changes) return kept;
+    const keys = kept.filter((key) => node.changes?.get(key) !== gone);
+    for (const key of node.changes.keys()) if (!Object.hasOwn(node.base, key)) keys.push(key);
+    return keys;
+  },
+  getOwnPropertyDescriptor(node, key) {
+    if (!hasKey(node, key)) return undefined;
+    return { value: readKey(node, key as string), writable: true, enumerable: true, configurable: true };
+  },
+  getPrototypeOf: () => Object.prototype,
+};
+
+// What moves elements. Everything else (push, pop, index and length assignments) works element by element.
+type Mover = "splice" | "shift" | "unshift" | "sort" | "reverse" | "fill" | "copyWithin";
+const movers = new Set<unknown>([
+  "splice",
+  "shift",
+  "unshift",
+  "sort",
+  "reverse",
+  "fill",
+  "copyWithin",
+] satisfies Mover[]);
+
+const arrayTraps: ProxyHandler<Node[]> = {
+  ...shared,
+  get(target, key) {
+    const node = target[0] as Node;
+    if (key === "length") return node.length;
+    const index = indexOf(key);
+    if (index >= 0) return readElement(node, index);
+    if (key === behind) return node;
+    if (movers.has(key)) return (...args: unknown[]) => move(node, key as Mover, args);
+    return key === "constructor" || key === "__proto__" ? undefined : Reflect.get(Array.prototype, key);
+  },
+  has(target, key) {
+    const node = target[0] as Node;
+    const index = indexOf(key);
+    return index >= 0 ? hasElement(node, index) : key in Array.prototype;
+  },
+  set(target, key, value) {
+    const node = target[0] as Node;
+    if (key === "length") {
+      setLength(node, Number(value));
+      return true;
+    }
+    const index = indexOf(key);
+    if (index < 0) throw new TypeError(`an array of a state has elements only, not "${String(key)}"`);
+    setElement(node, index, value);
+    return true;
+  },
+  deleteProperty(target, key) {
+    const node = target[0] as Node;
+    const index = indexOf(key);
+    if (index >= 0 && index < node.length) delete elements(node)[index];
+    return true;
+  },
+  ownKeys(target) {
+    const node = target[0] as Node;
+    const keys: string[] = [];
+    for (let index = 0; index < node.length; index++) if (hasElement(node, index)) keys.push(String(index));
+    keys.push("length");
+    return keys;
+  },
+  getOwnPropertyDescriptor(target, key) {
+    const node = target[0] as Node;
+    if (key === "length") return { value: node.length, writable: true, enumerable: false, configurable: false };
+    const index = indexOf(key);
+    if (index < 0 || !hasElement(node, index)) return undefined;
+    return { value: readElement(node, index), writable: true, enumerable: true, configurable: true };
+  },
+  getPrototypeOf: () => Array.prototype,
+};
+
+/** The element that a key names, or -1. */
+function indexOf(key: string | symbol): number {
+  if (typeof key === "symbol") return -1;
+  const index = Number(key);
+  return Number.isInteger(index) && index >= 0 && String(index) === key ? index : -1;
+}
+
+function hasElement(node: Node, index: number): boolean {
+  return index < node.length && (!node.copy || index in node.copy);
+}
+
+function readElement(node: Node, index: number): unknown {
+  if (index >= node.length) return undefined;
+  if (node.copy) return drafted(node, index);
+  const key = String(index);
+  if (node.changes?.has(key)) return node.changes.get(key);
+  const value = (node.base as Json[])[index];
+  return isContainer(value) ? childOf(node, key, value) : value;
+}
+
+function setElement(node: Node, index: number, value: unknown): void {
+  if (node.copy || index > node.length) {
+    elements(node)[index] = value;
+    node.length = Math.max(node.length, index + 1);
+    if (isContainer(value)) node.fresh?.add(value);
+  } else {
+    assign(node, String(index), value);
+    if (index === node.length) node.length++;
+  }
+}
+
+function setLength(node: Node, length: number): void {
+  if (length === node.length) return;
+  if (node.copy || length > node.length) {
+    elements(node).length = length;
+    node.length = length;
+    return;
+  }
+  touch(node);
+  for (const key of node.changes?.keys() ?? []) if (Number(key) >= length) node.changes?.delete(key);
+  node.length = length;
+}
+
+/** All elements as they are now, for changes that move them. From here on they live in this copy. */
+function elements(node: Node): unknown[] {
+  touch(node);
+  if (!node.copy) {
+    node.fresh = new Set();
+    node.copy = (node.base as Json[]).slice(0, node.length);
+    for (const [key, child] of node.children ?? []) {
+      if (Number(key) < node.length) node.copy[Number(key)] = child.proxy;
+    }
+    for (const [key, value] of node.changes ?? []) {
+      node.copy[Number(key)] = value;
+      if (isContainer(value)) node.fresh.add(value);
+    }
+    node.changes = undefined;
+  }
+  return node.copy;
+}
+
+/** The element of a copied array, as a draft where it is an object of the state. */
+function drafted(node: Node, index: number): unknown {
+  const copy = node.copy as unknown[];
+  return (copy[index] = draftOf(node, copy[index]));
+}
+
+function draftOf(node: Node, value: unknown): unknown {
+  if (!isContainer(value) || node.fresh?.has(value) || nodeBehind(value)) return value;
+  return new Node(value, node, "", node.locked).proxy;
+}
+
+function move(node: Node, method: Mover, args: unknown[]): unknown {
+  const copy = elements(node);
+  for (const value of args) if (isContainer(value)) node.fresh?.add(value);
+  // What code gets to see must be drafts: elements that are compared here, and those that are taken out below.
+  // After copyWithin one element stands in two places, and must be one object in both.
+  if (method === "sort" || method === "copyWithin") {
+    for (let index = 0; index < copy.length; index++) if (index in copy) drafted(node, index);
+  }
+  const result: unknown = (copy[method] as (...args: unknown[]) => unknown)(...args);
+  node.length = copy.length;
+  if (result === copy) return node.proxy;
+  return Array.isArray(result) && method === "splice"
+    ? result.map((value) => draftOf(node, value))
+    : draftOf(node, result);
+}
+
+// --- from changes to a delta
+
+function collect(node: Node, path: string, delta: Delta): void {
+  if (node.copy) return collectMoved(node, node.copy, path, delta);
+  const { base } = node;
+  // Many removals are longer to write down than the few elements that are left.
+  if (Array.isArray(base) && base.length - node.length > node.length) return collectWhole(node, path, delta);
+  for (const [key, value] of node.changes ?? []) {
+    const at = `${path}/${escapeKey(key)}`;
+    const had = Object.hasOwn(base, key);
+    if (value === gone) {
+      delta.push({ op: "remove", path: at });
+    } else if (had && isSame(node, key, value)) {
+      const child = node.dirty?.get(key);
+      if (child) collect(child, at, delta);
+    } else {
+      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(value, "state" + at) });
+    }
+  }
+  for (const [key, child] of node.dirty ?? []) {
+    if (!node.changes?.has(key) && (!Array.isArray(base) || Number(key) < node.length)) {
+      collect(child, `${path}/${escapeKey(key)}`, delta);
+    }
+  }
+  if (Array.isArray(base)) {
+    for (let index = base.length - 1; index >= node.length; index--) {
+      delta.push({ op: "remove", path: `${path}/${index}` });
+    }
+  }
+}
+
+/** Whether a key was assigned what it held already. */
+function isSame(node: Node, key: string, value: unknown): boolean {
+  const before = (node.base as { [key: string]: Json })[key];
+  return isContainer(before) ? isContainer(value) && nodeBehind(value)?.base === before : before === value;
+}
+
+/** An array whose elements moved: keeps what is equal at both ends, and replaces what is between. */
+function collectMoved(node: Node, copy: unknown[], path: string, delta: Delta): void {
+  const base = node.base as Json[];
+  const same = (value: unknown, index: number): boolean =>
+    isContainer(base[index]) ? origin(value) === base[index] : value === base[index];
+  const shorter = Math.min(base.length, copy.length);
+  let head = 0;
+  while (head < shorter && head in copy && same(copy[head], head)) head++;
+  let tail = 0;
+  while (tail < shorter - head && same(copy[copy.length - 1 - tail], base.length - 1 - tail)) tail++;
+  const until = copy.length - tail;
+  if (Math.max(base.length, copy.length) - tail - head > copy.length) return collectWhole(node, path, delta);
+  for (let index = base.length - tail - 1; index >= Math.max(head, until); index--) {
+    delta.push({ op: "remove", path: `${path}/${index}` });
+  }
+  for (let index = head; index < until; index++) {
+    const at = `${path}/${index}`;
+    const op = index < base.length - tail ? "replace" : "add";
+    delta.push({ op, path: at, value: copyJson(copy[index], "state" + at) });
+  }
+  copy.forEach((value, index) => {
+    const child = nodeBehind(value);
+    if (child && (index < head || index >= until)) collect(child, `${path}/${index}`, delta);
+  });
+}
+
+function collectWhole(node: Node, path: string, delta: Delta): void {
+  delta.push({ op: "replace", path, value: copyJson(node.proxy, "state" + path) });
+}
+
+function origin(value: unknown): unknown {
+  return nodeBehind(value)?.base ?? value;
+}

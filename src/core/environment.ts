@@ -1,0 +1,96 @@
+// What an author defines, in types: an environment and its tools.
+import type { Json } from "./json.ts";
+import type { NumberedEvent, Verdict } from "./event.ts";
+import type { Input, Output, Schema } from "./schema.ts";
+
+/** What every handler is given. */
+export interface Context {
+  /** The id of the session. */
+  session: string;
+  /** A number in [0, 1) that a replay gives again. */
+  random(): number;
+  /** The time of the call in milliseconds since 1970; a replay gives it again. */
+  now(): number;
+  /** Aborted when the call is cancelled or out of time, or the session ends. */
+  signal: AbortSignal;
+  /** A line for whoever reads the log; the model does not see it. */
+  log(line: string): void;
+}
+
+/** What a seed is given. */
+export interface SeedContext<Task> extends Context {
+  task: Task;
+}
+
+/** What a tool is given: a draft of the state, to be read and assigned to like any object. */
+export interface ToolContext<State, Task> extends Context {
+  state: State;
+  /** Undefined if the session was never seeded. */
+  task: Task | undefined;
+  /** The id of the call, if it has one. */
+  call: string | undefined;
+}
+
+/** What a tool with `concurrent` or `effects` is given: the state as it was when the call began, and `update`. */
+export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state"> {
+  state: DeepReadonly<State>;
+  /** Queues a change. It is made, in order, to the state as it is when the call is committed; it may run again there. */
+  update(change: (state: State) => void): void;
+}
+
+export type DeepReadonly<T> = T extends (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T;
+
+/** What a verify is given. */
+export interface VerifyContext<State, Task> extends Context {
+  state: DeepReadonly<State>;
+  task: Task;
+  /** What the agent answered, where the caller passed it. */
+  response: Json | undefined;
+  /** The events of the session up to the version that is verified. */
+  events(): Promise<NumberedEvent[]>;
+}
+
+/** A tool, as `tool` makes it: its handler, with the rest of its definition attached out of sight. */
+export type Tool<State, Task, ToolInput, ToolOutput> = (
+  context: ToolContext<State, Task> & DetachedToolContext<State, Task>,
+  input: ToolInput,
+) => ToolOutput;
+
+/** A tool as `session/` sees it. */
+export interface ToolDefinition {
+  description: string;
+  input: Schema | undefined;
+  kind: "state" | "concurrent" | "external";
+  timeout: number | undefined;
+  run(context: unknown, input: unknown): unknown;
+}
+
+/** An environment, as `defineEnvironment` makes it. The two type parameters are what callers may pass. */
+export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
+  readonly name: string;
+  readonly description: string;
+  readonly state: Schema | undefined;
+  readonly task: Schema | undefined;
+  /** What a call on a session that was never seeded gets: the schema's defaults, or an error. */
+  readonly unseeded: "defaults" | "reject";
+  readonly tools: Tools;
+  readonly definitions: ReadonlyMap<string, ToolDefinition>;
+  readonly seed: ((context: SeedContext<unknown>) => unknown) | undefined;
+  readonly verify: ((context: VerifyContext<unknown, unknown>) => unknown) | undefined;
+  /** For types only. */
+  readonly types?: { state: State; task: Task };
+}
+
+export type AnyEnvironment = Environment<any, any, any>; // eslint-disable-line typescript/no-explicit-any
+
+export type StateOf<E extends AnyEnvironment> = NonNullable<E["types"]>["state"];
+export type TaskOf<E extends AnyEnvironment> = NonNullable<E["types"]>["task"];
+export type ToolName<E extends AnyEnvironment> = keyof E["tools"] & string;
+export type ToolInput<E extends AnyEnvironment, Name extends ToolName<E>> = Parameters<E["tools"][Name]>[1];
+export type ToolOutput<E extends AnyEnvironment, Name extends ToolName<E>> = Awaited<ReturnType<E["tools"][Name]>>;
+
+export type { Input, Output, Schema, Verdict };

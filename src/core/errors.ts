@@ -1,0 +1,93 @@
+// The one error class and the table of its codes: what each means and which HTTP status it becomes.
+
+/** Every code an error of Holdfast can carry. A code is never reused for another meaning. */
+export const errorTable = {
+  not_json: { status: 422, meaning: "a value that is not JSON where only JSON can be kept; `detail.path` says where" },
+  invalid_input: { status: 422, meaning: "the arguments of a call do not fit the tool's input schema" },
+  invalid_task: { status: 422, meaning: "a task does not fit the environment's task schema" },
+  invalid_option: { status: 400, meaning: "an option of an API call is out of its range" },
+  unknown_tool: { status: 404, meaning: "the environment has no tool of that name" },
+  tool_failed: { status: 422, meaning: "the tool threw; its message is passed on, the state is untouched" },
+  tool_timeout: { status: 408, meaning: "the tool did not return in time; the state is untouched" },
+  outcome_unknown: {
+    status: 409,
+    meaning: "an external tool was started and its result was never recorded; it may or may not have taken effect",
+  },
+  session_not_found: { status: 404, meaning: "there is no session of that id in this environment" },
+  session_exists: { status: 409, meaning: "a session of that id exists already" },
+  session_closed: { status: 410, meaning: "the session was closed, or ended by idle time, age or capacity" },
+  session_unseeded: { status: 409, meaning: "the environment wants a seed before the first call" },
+  version_not_found: { status: 404, meaning: "the session's log has no such version" },
+  version_conflict: { status: 409, meaning: "other writers were faster too many times in a row; try again" },
+  call_conflict: { status: 409, meaning: "the call id was used before with another tool or other arguments" },
+  call_undone: { status: 409, meaning: "the call of that id was undone by a rewind; use a new call id" },
+  call_in_progress: { status: 409, meaning: "the call of that id is running elsewhere; ask again later" },
+  call_cancelled: { status: 408, meaning: "the caller cancelled the call; nothing was changed" },
+  episode_ended: {
+    status: 409,
+    meaning: "the session was seeded again while the call was running; nothing was changed",
+  },
+  seed_failed: { status: 500, meaning: "the environment's seed threw, or returned a state that its schema refuses" },
+  verify_failed: { status: 500, meaning: "the environment's verify threw, or returned no finite reward" },
+  invalid_environment: { status: 500, meaning: "an environment's definition is wrong; the message says where" },
+  store_closed: { status: 503, meaning: "the store was closed" },
+  store_busy: { status: 503, meaning: "the store is held by another process for too long; try again" },
+  store_full: { status: 507, meaning: "the store has no room left; nothing was written" },
+  store_failed: { status: 503, meaning: "the store failed; the call may be retried under the same call id" },
+  store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
+  store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
+  missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
+} as const satisfies Record<string, { status: number; meaning: string }>;
+
+export type ErrorCode = keyof typeof errorTable;
+
+// A registered symbol, so that two installed copies of the package know each other's errors.
+const brand = Symbol.for("holdfast.error");
+
+/**
+ * What Holdfast throws.
+ *
+ * @example
+ * try { await sessions.call(id, "buy", { item: 3 }); }
+ * catch (error) { if (isHoldfastError(error) && error.code === "session_closed") startOver(); }
+ */
+export class HoldfastError extends Error {
+  override readonly name = "HoldfastError";
+  readonly code: ErrorCode;
+  readonly detail: Record<string, unknown>;
+  readonly [brand] = true;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; detail?: Record<string, unknown> } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.detail = options.detail ?? {};
+  }
+
+  get status(): number {
+    return errorTable[this.code].status;
+  }
+
+  toJSON(): { error: { code: ErrorCode; message: string; detail: Record<string, unknown> } } {
+    return { error: { code: this.code, message: this.message, detail: this.detail } };
+  }
+}
+
+export function isHoldfastError(value: unknown): value is HoldfastError {
+  return typeof value === "object" && value !== null && brand in value;
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(thrown: unknown): string {
+  if (thrown instanceof Error) return thrown.message || thrown.name;
+  return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
+}
+
+/** Runs code that is not ours and gives its failure a code. */
+export async function boundary<T>(code: ErrorCode, what: string, run: () => T | Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    if (isHoldfastError(cause)) throw cause;
+    throw new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
+  }
+}

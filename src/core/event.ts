@@ -1,0 +1,132 @@
+// Events: everything that can happen to a session, one closed union. A log is a list of these and of nothing else.
+import type { Delta } from "./delta.ts";
+import type { ErrorCode } from "./errors.ts";
+import type { Json } from "./json.ts";
+
+/** Why a session ended. */
+export type EndReason = "closed" | "idle" | "age" | "capacity";
+
+/** What a call gave: what the tool returned, or why it did not. */
+export type Outcome =
+  { ok: true; output: Json } | { ok: false; error: { code: ErrorCode; message: string; detail?: Json } };
+
+/** What verify gave: the reward, and whatever else the environment's verify returned beside it. */
+export type Verdict = { reward: number; [detail: string]: Json };
+
+/** The random numbers of an episode: its seed, and how many calls have drawn from it. */
+export interface Randomness {
+  seed: number;
+  turn: number;
+}
+
+interface EventBase {
+  /** When it was committed, in milliseconds since 1970; never before the event ahead of it. */
+  at: number;
+  /** What it changed in the state; absent if nothing. */
+  delta?: Delta;
+}
+
+/** The first event of every log. A forked session starts with all that its parent was at that version. */
+interface Opened extends EventBase {
+  type: "session.opened";
+  environment: string;
+  randomness: Randomness;
+  parent?: { session: string; version: number; episode: number; task: Json | null };
+}
+
+/** A new episode: the delta replaces the whole state. */
+interface Seeded extends EventBase {
+  type: "session.seeded";
+  episode: number;
+  task: Json;
+  randomness: Randomness;
+  call?: string;
+}
+
+/** A call with its answer. `run` is there if it ran beside others: the version it read, and the seed it drew from. */
+interface Called extends EventBase {
+  type: "tool.called";
+  episode: number;
+  call?: string;
+  tool: string;
+  input: Json;
+  outcome: Outcome;
+  log?: string[];
+  run?: { version: number; seed: number };
+}
+
+/** An external call is about to run. It is in doubt after `until` if it was not settled. */
+interface Claimed extends EventBase {
+  type: "tool.claimed";
+  episode: number;
+  call: string;
+  tool: string;
+  input: Json;
+  until: number;
+}
+
+/** The result of an external call. */
+interface Settled extends EventBase {
+  type: "tool.settled";
+  episode: number;
+  call: string;
+  tool: string;
+  outcome: Outcome;
+  log?: string[];
+}
+
+/** A verdict on the state at a version. */
+interface Verified extends EventBase {
+  type: "session.verified";
+  version: number;
+  response?: Json;
+  /** Stands for the response in the event's key. */
+  digest: string;
+  verdict: Verdict;
+}
+
+/** The session is again what it was at version `to`. */
+interface Rewound extends EventBase {
+  type: "session.rewound";
+  to: number;
+  episode: number;
+  task: Json | null;
+  randomness: Randomness;
+}
+
+interface Closed extends EventBase {
+  type: "session.closed";
+  reason: EndReason;
+}
+
+export type Event = Opened | Seeded | Called | Claimed | Settled | Verified | Rewound | Closed;
+export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
+
+/** An event with its place in the log. */
+export type NumberedEvent = Event & { version: number };
+
+/**
+ * What may be in a log only once: the idempotency record. Call ids are those of one episode, because models number
+ * their calls anew in each.
+ */
+export function eventKey(event: Event): string | undefined {
+  switch (event.type) {
+    case "session.seeded":
+      return event.call === undefined ? undefined : seedKey(event.call);
+    case "tool.called":
+      return event.call === undefined ? undefined : callKey(event.episode, event.call);
+    case "tool.claimed":
+      return callKey(event.episode, event.call);
+    case "tool.settled":
+      return settledKey(event.episode, event.call);
+    case "session.verified":
+      return verifiedKey(event.version, event.digest);
+    default:
+      return undefined;
+  }
+}
+
+export const callKey = (episode: number, call: string): string => `call ${episode} ${call}`;
+export const settledKey = (episode: number, call: string): string => `settled ${episode} ${call}`;
+export const seedKey = (call: string): string => `seed ${call}`;
+export const verifiedKey = (version: number, digest: string): string => `verified ${version} ${digest}`;

@@ -1,0 +1,136 @@
+// What can be kept: JSON. Copies it, compares it, and refuses everything else with the path to it.
+import { HoldfastError } from "./errors.ts";
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** Deeper than this a value is refused: it is a cycle, or would overflow the stack of whoever reads it. */
+const maxDepth = 500;
+
+/** `drop`: an undefined property counts as absent, as in JSON.stringify. `refuse`: it is an error like any other. */
+type Undefined = "drop" | "refuse";
+
+/**
+ * A deep copy of a JSON value that shares nothing with it. Anything that JSON cannot carry is refused with its path:
+ * `where` is the name of the value, and the path that follows it is a JSON Pointer.
+ */
+export function copyJson(value: unknown, where: string, undefinedProperty: Undefined = "refuse"): Json {
+  const copied = copy(value, undefinedProperty, 0);
+  if (copied !== refused) return copied;
+  const { path, what } = findRefused(value, undefinedProperty, "", 0) ?? { path: "", what: "not JSON" };
+  throw new HoldfastError("not_json", `${where}${path} is ${what}; only JSON can be kept`, { detail: { path } });
+}
+
+// The fast walk only says that something is wrong; a second, slow walk finds out where.
+const refused = Symbol("refused");
+
+function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json | typeof refused {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "number":
+      // JSON has no -0: keep the state equal to what a reload gives.
+      return Number.isFinite(value) ? (value === 0 ? 0 : value) : refused;
+    case "object":
+      break;
+    default:
+      return refused;
+  }
+  if (value === null) return null;
+  if (depth === maxDepth) return refused;
+  if (Array.isArray(value)) {
+    const length = value.length;
+    const result: Json[] = [];
+    for (let index = 0; index < length; index++) {
+      const item = copy(value[index], undefinedProperty, depth + 1);
+      if (item === refused) return refused;
+      result.push(item);
+    }
+    return result;
+  }
+  if (!isPlain(value)) return refused;
+  const result: { [key: string]: Json } = {};
+  for (const key of Object.keys(value)) {
+    const property: unknown = (value as Record<string, unknown>)[key];
+    if (property === undefined && undefinedProperty === "drop") continue;
+    const item = copy(property, undefinedProperty, depth + 1);
+    if (item === refused) return refused;
+    setOwn(result, key, item);
+  }
+  return result;
+}
+
+function findRefused(
+  value: unknown,
+  undefinedProperty: Undefined,
+  path: string,
+  depth: number,
+): { path: string; what: string } | undefined {
+  if (typeof value !== "object" || value === null) {
+    return copy(value, undefinedProperty, 0) === refused ? { path, what: describe(value) } : undefined;
+  }
+  if (depth === maxDepth) return { path: "", what: `nested deeper than ${maxDepth} levels, or contains itself` };
+  if (!Array.isArray(value) && !isPlain(value)) return { path, what: describe(value) };
+  // An index loop, not `entries`: a hole in an array must be found too.
+  const keys = Array.isArray(value) ? Array.from(value.keys(), String) : Object.keys(value);
+  for (const key of keys) {
+    const property: unknown = (value as Record<string, unknown>)[key];
+    if (property === undefined && undefinedProperty === "drop" && !Array.isArray(value)) continue;
+    const found = findRefused(property, undefinedProperty, `${path}/${escapeKey(key)}`, depth + 1);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return "undefined (use `delete` to remove a key)";
+  if (typeof value !== "object") return typeof value === "number" ? String(value) : `a ${typeof value}`;
+  const name = Object.getPrototypeOf(value)?.constructor?.name;
+  return typeof name === "string" && name !== "" ? `a ${name}` : "an object with a prototype or symbols of its own";
+}
+
+// Plain in any realm: its prototype is null, or is the end of its chain (an Object.prototype).
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return noSymbols(value);
+  return (
+    Object.getPrototypeOf(prototype) === null &&
+    Object.hasOwn(prototype as object, "hasOwnProperty") &&
+    noSymbols(value)
+  );
+}
+
+function noSymbols(value: object): boolean {
+  return Object.getOwnPropertySymbols(value).length === 0;
+}
+
+/** Sets a key as plain data: `__proto__` is a key like any other. */
+export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === "__proto__") {
+    Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
+  } else {
+    target[key] = value;
+  }
+}
+
+/** Equality of JSON values; the order of keys does not count. */
+export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    return a.every((item, index) => equalJson(item, b[index]));
+  }
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key], b[key]));
+}
+
+/** One step of a JSON Pointer (RFC 6901). */
+export function escapeKey(key: string): string {
+  return key.includes("~") || key.includes("/") ? key.replaceAll("~", "~0").replaceAll("/", "~1") : key;
+}
+
+export function unescapeKey(key: string): string {
+  return key.includes("~") ? key.replaceAll("~1", "/").replaceAll("~0", "~") : key;
+}

@@ -1,0 +1,28 @@
+// Random numbers that can be had again: the stream is a function of two numbers that the log holds.
+
+/** Numbers in [0, 1), the same stream for the same seed and turn. */
+export function randomStream(seed: number, turn: number): () => number {
+  // Counter-based: each number is a hash of where it stands, so that streams of neighbouring turns have nothing in common.
+  const origin = scramble(seed ^ scramble(turn + 0x9e3779b9));
+  const stream = scramble(origin ^ 0x85ebca6b) | 1;
+  let position = origin;
+  return () => {
+    position = (position + stream) | 0;
+    const high = scramble(position) >>> 5;
+    const low = scramble(position ^ 0x27d4eb2f) >>> 6;
+    return (high * 0x4000000 + low) / 0x20000000000000;
+  };
+}
+
+/** A seed nobody chose. */
+export function newSeed(): number {
+  return Math.floor(Math.random() * 0x100000000);
+}
+
+// A bijection of 32-bit numbers in which every input bit changes about half of the output bits.
+function scramble(value: number): number {
+  let bits = value | 0;
+  bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
+  bits = Math.imul(bits ^ (bits >>> 15), 0x735a2d97);
+  return bits ^ (bits >>> 15);
+}

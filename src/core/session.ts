@@ -1,0 +1,80 @@
+// A session as the fold of its log.
+import { applyDelta } from "./delta.ts";
+import { HoldfastError } from "./errors.ts";
+import type { EndReason, Event, Randomness } from "./event.ts";
+import type { Json } from "./json.ts";
+
+/** All that a log amounts to. A snapshot is this, as JSON. */
+export interface Session {
+  environment: string;
+  /** The number of events folded. */
+  version: number;
+  opened: number;
+  touched: number;
+  /** The number of the episode; 0 until the first seed. */
+  episode: number;
+  task: Json | null;
+  randomness: Randomness;
+  ended?: EndReason;
+  parent?: { session: string; version: number };
+  /** null if the environment has no default state and the session was not seeded. */
+  state: Json;
+}
+
+/** The session after one more event. Changes it in place; `owned` as in applyDelta. */
+export function fold(session: Session | undefined, event: Event, owned?: WeakSet<object>): Session {
+  if (!session) {
+    if (event.type !== "session.opened") throw corrupt("does not start with session.opened");
+    return {
+      environment: event.environment,
+      version: 1,
+      opened: event.at,
+      touched: event.at,
+      episode: event.parent?.episode ?? 0,
+      task: event.parent?.task ?? null,
+      randomness: event.randomness,
+      ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
+      state: event.delta ? applyDelta(null, event.delta) : null,
+    };
+  }
+  session.version++;
+  session.touched = event.at;
+  if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
+  switch (event.type) {
+    case "session.opened":
+      throw corrupt("was opened twice");
+    case "session.seeded":
+    case "session.rewound":
+      session.episode = event.episode;
+      session.task = event.task;
+      session.randomness = event.randomness;
+      break;
+    case "tool.called":
+      // Calls that ran beside others drew from a seed of their own.
+      if (!event.run) session.randomness = { seed: session.randomness.seed, turn: session.randomness.turn + 1 };
+      break;
+    case "session.closed":
+      session.ended = event.reason;
+      break;
+    case "tool.claimed":
+    case "tool.settled":
+    case "session.verified":
+      break;
+    default:
+      event satisfies never;
+      throw corrupt("has an event of an unknown type");
+  }
+  return session;
+}
+
+function corrupt(what: string): HoldfastError {
+  return new HoldfastError("store_corrupt", `the log of a session ${what}`);
+}
+
+export function decode<T>(body: string, session: string): T {
+  try {
+    return JSON.parse(body) as T;
+  } catch (cause) {
+    throw new HoldfastError("store_corrupt", `an entry in the log of session ${session} is not JSON`, { cause });
+  }
+}

@@ -1,0 +1,85 @@
+// The contract of a store: where logs live. Entries are text to it; what they mean is not its business.
+import type { EndReason } from "./event.ts";
+
+/** One event of a log. */
+export interface Entry {
+  version: number;
+  body: string;
+}
+
+/** One event to be appended. */
+export interface NewEntry {
+  body: string;
+  /** When it happened; the newest one is what `idleBefore` looks at. */
+  at: number;
+  /** At most one entry of a log has this key. */
+  key?: string;
+}
+
+export interface Snapshot {
+  version: number;
+  body: string;
+}
+
+/** What `list` shows of a session. */
+export interface Heading {
+  environment: string;
+  opened: number;
+  parent?: { session: string; version: number };
+  ended?: EndReason;
+}
+
+export interface Commit {
+  session: string;
+  /** The version that the writer saw. 0 creates the log. */
+  version: number;
+  entries: [NewEntry, ...NewEntry[]];
+  /** Given with version 0, and whenever it changed. */
+  heading?: Heading;
+  /** The fold of the log up to the end of these entries, if one is due. */
+  snapshot?: string;
+}
+
+/** `conflict`: the log is not at that version (any more). `duplicate`: it has an entry with one of the keys. */
+export type Appended = "ok" | "conflict" | "duplicate";
+
+export interface Listed extends Heading {
+  session: string;
+  version: number;
+  /** When its newest entry happened. */
+  touched: number;
+}
+
+export interface Filter {
+  environment?: string;
+  /** true: not ended. false: ended. */
+  open?: boolean;
+  openedBefore?: number;
+  /** Only sessions whose newest entry is older, the longest idle first. Without it: in the order of opening. */
+  idleBefore?: number;
+  /** Only what comes after this session in the order of opening. Not together with idleBefore. */
+  after?: string;
+}
+
+/**
+ * Where logs live. Every verb but `close` rejects with `store_closed` once the store is closed. A commit is stored
+ * whole or not at all; when `append` has resolved with "ok" on a persistent store, it survives the end of the process.
+ */
+export interface Store {
+  /** Whether what is stored survives the process. Adds cases to the shared suite. */
+  readonly persistent: boolean;
+  append(commit: Commit): Promise<Appended>;
+  /** The entries after a version, at most `limit`. Undefined if there is no such log. */
+  read(session: string, after: number, limit?: number): Promise<Entry[] | undefined>;
+  /** The shortest way to a version (by default the newest): a snapshot at or before it, and the entries from there. */
+  load(session: string, version?: number): Promise<{ snapshot?: Snapshot; entries: Entry[] } | undefined>;
+  /** The entry that has this key. */
+  find(session: string, key: string): Promise<Entry | undefined>;
+  list(filter?: Filter): AsyncIterable<Listed>;
+  /** How many sessions of an environment have not ended. */
+  count(environment: string): Promise<number>;
+  /** Forgets a session altogether; true if there was one. */
+  delete(session: string): Promise<boolean>;
+  /** Waits for what is being written. Closing twice is fine. */
+  close(): Promise<void>;
+}
