@@ -367,7 +367,7 @@ function collect(node: Node, path: string, delta: Delta): void {
       const child = node.dirty?.get(key);
       if (child) collect(child, at, delta);
     } else {
-      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(value, "state" + at) });
+      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(value, "state", "refuse", at) });
     }
   }
   for (const [key, child] of node.dirty ?? []) {
@@ -406,7 +406,7 @@ function collectMoved(node: Node, copy: unknown[], path: string, delta: Delta): 
   for (let index = head; index < until; index++) {
     const at = `${path}/${index}`;
     const op = index < base.length - tail ? "replace" : "add";
-    delta.push({ op, path: at, value: copyJson(copy[index], "state" + at) });
+    delta.push({ op, path: at, value: copyJson(copy[index], "state", "refuse", at) });
   }
   copy.forEach((value, index) => {
     const child = nodeBehind(value);
@@ -415,7 +415,7 @@ function collectMoved(node: Node, copy: unknown[], path: string, delta: Delta): 
 }
 
 function collectWhole(node: Node, path: string, delta: Delta): void {
-  delta.push({ op: "replace", path, value: copyJson(node.proxy, "state" + path) });
+  delta.push({ op: "replace", path, value: copyJson(node.proxy, "state", "refuse", path) });
 }
 
 function origin(value: unknown): unknown {

@@ -14,7 +14,6 @@ export const errorTable = {
     meaning: "an external tool was started and its result was never recorded; it may or may not have taken effect",
   },
   session_not_found: { status: 404, meaning: "there is no session of that id in this environment" },
-  session_exists: { status: 409, meaning: "a session of that id exists already" },
   session_closed: { status: 410, meaning: "the session was closed, or ended by idle time, age or capacity" },
   session_unseeded: { status: 409, meaning: "the environment wants a seed before the first call" },
   version_not_found: { status: 404, meaning: "the session's log has no such version" },

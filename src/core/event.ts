@@ -43,7 +43,7 @@ interface Seeded extends EventBase {
   call?: string;
 }
 
-/** A call with its answer. `run` is there if it ran beside others: the version it read, and the seed it drew from. */
+/** A call with its answer. `run` is there if it ran beside others: what it read, when it began, what it drew from. */
 interface Called extends EventBase {
   type: "tool.called";
   episode: number;
@@ -52,7 +52,7 @@ interface Called extends EventBase {
   input: Json;
   outcome: Outcome;
   log?: string[];
-  run?: { version: number; seed: number };
+  run?: { version: number; at: number; seed: number };
 }
 
 /** An external call is about to run. It is in doubt after `until` if it was not settled. */
@@ -78,7 +78,7 @@ interface Settled extends EventBase {
 /** A verdict on the state at a version. */
 interface Verified extends EventBase {
   type: "session.verified";
-  version: number;
+  judged: number;
   response?: Json;
   /** Stands for the response in the event's key. */
   digest: string;
@@ -120,7 +120,7 @@ export function eventKey(event: Event): string | undefined {
     case "tool.settled":
       return settledKey(event.episode, event.call);
     case "session.verified":
-      return verifiedKey(event.version, event.digest);
+      return verifiedKey(event.judged, event.digest);
     default:
       return undefined;
   }
@@ -129,4 +129,4 @@ export function eventKey(event: Event): string | undefined {
 export const callKey = (episode: number, call: string): string => `call ${episode} ${call}`;
 export const settledKey = (episode: number, call: string): string => `settled ${episode} ${call}`;
 export const seedKey = (call: string): string => `seed ${call}`;
-export const verifiedKey = (version: number, digest: string): string => `verified ${version} ${digest}`;
+export const verifiedKey = (judged: number, digest: string): string => `verified ${judged} ${digest}`;

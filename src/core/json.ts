@@ -10,14 +10,14 @@ const maxDepth = 500;
 type Undefined = "drop" | "refuse";
 
 /**
- * A deep copy of a JSON value that shares nothing with it. Anything that JSON cannot carry is refused with its path:
- * `where` is the name of the value, and the path that follows it is a JSON Pointer.
+ * A deep copy of a JSON value that shares nothing with it. Anything that JSON cannot carry is refused with its path,
+ * a JSON Pointer; `name` says what the value is part of, `at` where it stands in that.
  */
-export function copyJson(value: unknown, where: string, undefinedProperty: Undefined = "refuse"): Json {
+export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
   const copied = copy(value, undefinedProperty, 0);
   if (copied !== refused) return copied;
-  const { path, what } = findRefused(value, undefinedProperty, "", 0) ?? { path: "", what: "not JSON" };
-  throw new HoldfastError("not_json", `${where}${path} is ${what}; only JSON can be kept`, { detail: { path } });
+  const { path, what } = findRefused(value, undefinedProperty, at, 0) ?? { path: at, what: "not JSON" };
+  throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, { detail: { path } });
 }
 
 // The fast walk only says that something is wrong; a second, slow walk finds out where.

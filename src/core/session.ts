@@ -11,8 +11,12 @@ export interface Session {
   version: number;
   opened: number;
   touched: number;
+  /** The newest event other than a verification: what a verification is about. */
+  changed: number;
   /** The number of the episode; 0 until the first seed. */
   episode: number;
+  /** The highest number an episode ever had: it is not given out twice, also after a rewind. */
+  episodes: number;
   task: Json | null;
   randomness: Randomness;
   ended?: EndReason;
@@ -30,7 +34,9 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       version: 1,
       opened: event.at,
       touched: event.at,
+      changed: 1,
       episode: event.parent?.episode ?? 0,
+      episodes: event.parent?.episode ?? 0,
       task: event.parent?.task ?? null,
       randomness: event.randomness,
       ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
@@ -39,6 +45,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
   }
   session.version++;
   session.touched = event.at;
+  if (event.type !== "session.verified") session.changed = session.version;
   if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
   switch (event.type) {
     case "session.opened":
@@ -46,6 +53,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     case "session.seeded":
     case "session.rewound":
       session.episode = event.episode;
+      session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
       session.randomness = event.randomness;
       break;

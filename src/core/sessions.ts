@@ -12,13 +12,16 @@ export interface SessionInfo extends Listed {
 }
 
 export interface OpenOptions<Task> {
-  /** The session's id; by default 128 random bits. Whoever knows it can use the session. */
-  session?: string;
   /** Seeds the session in the same commit. */
   task?: Task;
   /** The seed of the episode's random numbers. */
   random?: number;
 }
+
+/** The input may be left out where nothing is required of it. */
+export type CallArguments<Input> = object extends Input
+  ? [input?: Input, options?: CallOptions]
+  : [input: Input, options?: CallOptions];
 
 export interface SeedOptions {
   random?: number;
@@ -63,8 +66,8 @@ export interface VerifyOptions {
 export type Verification = Verdict & { session: string; version: number; episode: number };
 
 export interface ForkOptions {
+  /** The version to start from; by default the newest. */
   version?: number;
-  session?: string;
 }
 
 /** The result of running a log again. */
@@ -81,8 +84,7 @@ export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
   call<Name extends ToolName<E>>(
     session: string,
     tool: Name,
-    input: ToolInput<E, Name>,
-    options?: CallOptions,
+    ...input: CallArguments<ToolInput<E, Name>>
   ): Promise<Answer<ToolOutput<E, Name>>>;
   /** Scores the state. Changes nothing, and gives the same verdict when asked again. */
   verify(session: string, options?: VerifyOptions): Promise<Verification>;

@@ -36,7 +36,7 @@ export interface Commit {
   entries: [NewEntry, ...NewEntry[]];
   /** Given with version 0, and whenever it changed. */
   heading?: Heading;
-  /** The fold of the log up to the end of these entries, if one is due. */
+  /** The fold of the log at `version`, before these entries, if one is due. */
   snapshot?: string;
 }
 

@@ -1,0 +1,68 @@
+// Sessions kept in the process: those in use, and of the others the most recently used, bounded by count and bytes.
+
+/** What the cache has to know of an item. */
+interface Cached {
+  readonly id: string;
+  /** About how much memory it holds. */
+  bytes: number;
+  /** How many are using it now. While anyone does it stays, so that all of them meet in one place. */
+  uses: number;
+}
+
+export interface CacheLimits {
+  /** Sessions kept while nobody uses them. Default 10,000. */
+  sessions?: number;
+  /** Bytes of state kept while nobody uses it, roughly. Default 256 MB. */
+  bytes?: number;
+}
+
+export function createCache<Item extends Cached>(limits: CacheLimits = {}) {
+  const { sessions = 10_000, bytes = 256 * 1024 * 1024 } = limits;
+  const used = new Map<string, Item>();
+  // In the order of last use: a Map iterates in the order of insertion.
+  const unused = new Map<string, Item>();
+  let held = 0;
+
+  function forget(item: Item): void {
+    if (unused.delete(item.id)) held -= item.bytes;
+  }
+
+  return {
+    /** The item, in use from now on. */
+    take(id: string): Item | undefined {
+      let item = used.get(id);
+      if (!item) {
+        item = unused.get(id);
+        if (!item) return undefined;
+        forget(item);
+        used.set(id, item);
+      }
+      item.uses++;
+      return item;
+    },
+    /** A loaded item, in use from now on; the one that is there already, if there is one. */
+    put(item: Item): Item {
+      const present = this.take(item.id);
+      if (present) return present;
+      item.uses++;
+      used.set(item.id, item);
+      return item;
+    },
+    /** Ends one use of an item. */
+    release(item: Item): void {
+      if (--item.uses > 0 || used.get(item.id) !== item) return;
+      used.delete(item.id);
+      unused.set(item.id, item);
+      held += item.bytes;
+      while (unused.size > sessions || held > bytes) forget(unused.values().next().value as Item);
+    },
+    /** Forgets an item; who uses it still keeps it. */
+    drop(item: Item): void {
+      if (used.get(item.id) === item) used.delete(item.id);
+      else if (unused.get(item.id) === item) forget(item);
+    },
+    get size(): { used: number; unused: number; bytes: number } {
+      return { used: used.size, unused: unused.size, bytes: held };
+    },
+  };
+}

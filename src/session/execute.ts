@@ -1,0 +1,99 @@
+// Executing a tool: from a call and the session it sees to an outcome and a delta. Live calls and replays share it.
+import { createDraft } from "../core/draft.ts";
+import type { AnyEnvironment, ToolDefinition } from "../core/environment.ts";
+import type { Outcome } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import { check } from "../core/schema.ts";
+import type { Session } from "../core/session.ts";
+import { guarded, Run } from "./handler.ts";
+import type { Hot } from "./log.ts";
+import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
+
+/** One run of a tool. */
+export interface Execution {
+  session: string;
+  tool: string;
+  call: string | undefined;
+  at: number;
+  timeout: number;
+  signal?: AbortSignal | undefined;
+  hot?: Hot;
+}
+
+export type Prepared = { ok: true; definition: ToolDefinition; args: unknown } | { ok: false; outcome: Outcome };
+
+/** Finds the tool and checks the arguments. What is wrong with them is the call's outcome. */
+export function prepare(environment: AnyEnvironment, tool: string, input: Json): Prepared | Promise<Prepared> {
+  const definition = environment.definitions.get(tool);
+  if (!definition) {
+    const known = [...environment.definitions.keys()].join(", ") || "none";
+    return { ok: false, outcome: refusal("unknown_tool", `there is no tool "${tool}"; the tools are: ${known}`) };
+  }
+  const checked = check(definition.input, input);
+  const prepared = (result: Awaited<typeof checked>): Prepared =>
+    result.ok
+      ? { ok: true, definition, args: result.value }
+      : { ok: false, outcome: refusal("invalid_input", `the arguments of ${tool} are wrong: ${result.message}`) };
+  return checked instanceof Promise ? checked.then(prepared) : prepared(checked);
+}
+
+/** Runs a tool that changes only state, on a draft. */
+export function runOnDraft(
+  execution: Execution,
+  definition: ToolDefinition,
+  args: unknown,
+  session: Session,
+): Finished | Promise<Finished> {
+  const draft = createDraft(session.state);
+  const run = runOf(execution, session.randomness.seed, session.randomness.turn);
+  const context = contextOf(run, execution, session.task, draft.state, undefined);
+  const outcome = outcomeOf(execution.tool, run, () => definition.run(context, args));
+  const finish = (result: Outcome): Finished => withDelta(result, run, () => draft.delta());
+  return outcome instanceof Promise ? outcome.then(finish) : finish(outcome);
+}
+
+/** Runs a tool beside others. Gives what makes its changes to the session as it is then. */
+export async function runDetached(
+  execution: Execution,
+  definition: ToolDefinition,
+  args: unknown,
+  session: Pick<Session, "state" | "task">,
+  seed: number,
+): Promise<(now: Session) => Finished> {
+  const changes: ((state: unknown) => unknown)[] = [];
+  let open = true;
+  const run = runOf(execution, seed, 0);
+  const update = (change: (state: unknown) => unknown): void => {
+    if (!open) throw new TypeError("update was called after the tool had returned");
+    changes.push(change);
+  };
+  const context = contextOf(run, execution, session.task, guarded(session.state), update);
+  let outcome = await outcomeOf(execution.tool, run, () => definition.run(context, args));
+  open = false;
+  if (definition.kind === "external" && !outcome.ok && outcome.error.code === "tool_timeout") {
+    outcome = refusal("outcome_unknown", `${outcome.error.message}; it may or may not have taken effect`);
+  }
+  return (now) => withDelta(outcome, run, () => deltaOf(changes, now.state));
+}
+
+function runOf({ session, tool, at, timeout, signal, hot }: Execution, seed: number, turn: number): Run {
+  return new Run({ session, at, timeout, signal, hot, seed, turn, what: tool });
+}
+
+function contextOf(run: Run, { call }: Execution, task: Json | null, state: unknown, update: unknown): object {
+  return {
+    session: run.session,
+    random: run.random,
+    now: run.now,
+    log: run.log,
+    call,
+    state,
+    update,
+    get signal() {
+      return run.signal;
+    },
+    get task() {
+      return task === null ? undefined : guarded(task);
+    },
+  };
+}

@@ -1,0 +1,253 @@
+// Logs: loads sessions, keeps hot ones folded, gives each its turns, and commits. The only code that writes a log.
+import { HoldfastError } from "../core/errors.ts";
+import { eventKey, type Event, type NumberedEvent } from "../core/event.ts";
+import { decode, fold, type Session } from "../core/session.ts";
+import type { Appended, Commit, Heading, NewEntry, Store } from "../core/store.ts";
+import { createCache, type CacheLimits } from "./cache.ts";
+
+/** A session in the process: the fold of its log as far as this process has seen it. */
+export interface Hot {
+  readonly id: string;
+  session: Session;
+  bytes: number;
+  uses: number;
+  /** Bytes in the log since the newest snapshot, and how many the whole state took when it was last written. */
+  tail: number;
+  whole: number;
+  /** Whether someone has the turn, and who waits for it. */
+  busy: boolean;
+  waiting: (() => void)[] | undefined;
+  /** How many hold the state as it is and must not see it change; `owned` are the parts that none of them holds. */
+  holders: number;
+  owned: WeakSet<object> | undefined;
+  /** Stops what is running on this session. */
+  running: Set<(reason: HoldfastError) => void> | undefined;
+  /** Calls that run beside others, by call id, for repeats that arrive meanwhile. */
+  beside: Map<string, Promise<unknown>> | undefined;
+}
+
+/** A snapshot is stored once a log has grown by this much, or by twice the size of its state if that is more. */
+const snapshotBytes = 16 * 1024;
+
+/** How often a commit is tried before it is given up as `version_conflict`. */
+const attempts = 200;
+
+type Make = (session: Session) => Event | undefined | Promise<Event | undefined>;
+
+export type Logs = ReturnType<typeof createLogs>;
+
+export function createLogs(store: Store, environment: string, limits?: CacheLimits) {
+  const cache = createCache<Hot>(limits);
+  const loading = new Map<string, Promise<Hot>>();
+
+  const notFound = (id: string): HoldfastError =>
+    new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
+
+  /** The session at a version, by default the newest, folded from the store. The caller is its only holder. */
+  async function load(id: string, version?: number): Promise<Hot> {
+    const found = await store.load(id, version);
+    if (!found) throw notFound(id);
+    let session = found.snapshot && decode<Session>(found.snapshot.body, id);
+    let whole = found.snapshot?.body.length ?? 0;
+    let tail = 0;
+    for (const { body } of found.entries) {
+      const event = decode<Event>(body, id);
+      session = fold(session, event);
+      tail += body.length;
+      if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
+    }
+    if (version !== undefined && session?.version !== version) {
+      const newest = session?.version ?? 0;
+      const message = `session ${id} has no version ${version}`;
+      throw new HoldfastError("version_not_found", message, { detail: { version, newest } });
+    }
+    if (!session || session.environment !== environment) throw notFound(id);
+    return hotOf(id, session, tail, whole);
+  }
+
+  async function acquire(id: string): Promise<Hot> {
+    let pending = loading.get(id);
+    if (!pending) {
+      pending = load(id).finally(() => loading.delete(id));
+      loading.set(id, pending);
+    }
+    return cache.put(await pending);
+  }
+
+  /** Runs with the session in the process. */
+  async function use<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    const hot = cache.take(id) ?? (await acquire(id));
+    try {
+      return await run(hot);
+    } finally {
+      cache.release(hot);
+    }
+  }
+
+  /** Folds what others have committed since. Only in a turn: the draft of a running call reads this very state. */
+  async function refresh(hot: Hot): Promise<void> {
+    const entries = await store.read(hot.id, hot.session.version);
+    if (!entries) {
+      cache.drop(hot);
+      throw notFound(hot.id);
+    }
+    for (const { body } of entries) advance(hot, decode<Event>(body, hot.id), body.length);
+  }
+
+  function advance(hot: Hot, event: Event, length: number): void {
+    hot.session = fold(hot.session, event, hot.owned);
+    hot.tail += length;
+    hot.bytes += length;
+    if (event.delta?.[0]?.path === "") hot.whole = hot.bytes = length;
+  }
+
+  /** One try to append. Folds the events if they were accepted. */
+  async function append(hot: Hot, events: Event[]): Promise<Appended> {
+    const bodies = events.map((event) => JSON.stringify(event));
+    const snapshot = hot.tail > Math.max(snapshotBytes, 2 * hot.whole) ? JSON.stringify(hot.session) : undefined;
+    const commit: Commit = {
+      session: hot.id,
+      version: hot.session.version,
+      entries: entriesOf(events, bodies),
+    };
+    if (snapshot !== undefined) commit.snapshot = snapshot;
+    const last = events.at(-1) as Event;
+    if (last.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: last.reason };
+    const result = await store.append(commit);
+    if (result !== "ok") return result;
+    if (snapshot !== undefined) {
+      hot.tail = 0;
+      hot.whole = hot.bytes = snapshot.length;
+    }
+    events.forEach((event, index) => advance(hot, event, (bodies[index] as string).length));
+    return result;
+  }
+
+  /**
+   * Appends what `make` makes of the session as it is now; where another writer was faster, of the session as it is
+   * then. Gives "duplicate" if the log has an event with the same key, "nothing" if none was made.
+   */
+  async function commit(hot: Hot, make: Make): Promise<"ok" | "duplicate" | "nothing"> {
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      const made = make(hot.session);
+      const event = made instanceof Promise ? await made : made;
+      if (!event) return "nothing";
+      const result = await append(hot, [event]);
+      if (result !== "conflict") return result;
+      // Whoever lost twice waits a moment, each a different one, so that one of many writers is soon through.
+      if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
+      await refresh(hot);
+    }
+    throw new HoldfastError("version_conflict", `session ${hot.id} was changed by others ${attempts} times in a row`);
+  }
+
+  /** Creates a log. */
+  async function create(id: string, events: Event[]): Promise<Session> {
+    let session: Session | undefined;
+    const bodies = events.map((event) => JSON.stringify(event));
+    for (const event of events) session = fold(session, event);
+    const heading = headingOf(session as Session);
+    const result = await store.append({ session: id, version: 0, entries: entriesOf(events, bodies), heading });
+    if (result !== "ok") throw new HoldfastError("store_failed", `the store refused a new session (${result})`);
+    const length = bodies.reduce((sum, body) => sum + body.length, 0);
+    cache.release(cache.put(hotOf(id, session as Session, length, length)));
+    return session as Session;
+  }
+
+  return {
+    ...{ use, load, refresh, commit, create },
+    /** The events after a version, in pages. */
+    async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
+      for (let from = after; ;) {
+        const page = await store.read(id, from, 500);
+        if (!page) throw notFound(id);
+        if (page.length === 0) return;
+        for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
+        from += page.length;
+      }
+    },
+    /** The event that has a key. */
+    async find(id: string, key: string): Promise<NumberedEvent | undefined> {
+      const entry = await store.find(id, key);
+      return entry && { ...decode<Event>(entry.body, id), version: entry.version };
+    },
+    forget: (hot: Hot) => cache.drop(hot),
+    get cached() {
+      return cache.size;
+    },
+  };
+}
+
+function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
+  return {
+    ...{ id, session, tail, whole, bytes: whole + tail, uses: 0, busy: false, holders: 0 },
+    ...{ waiting: undefined, owned: undefined, running: undefined, beside: undefined },
+  };
+}
+
+/** The time of an event that is made now: never before the event ahead of it. */
+export function timeNow(session: Session): number {
+  return Math.max(Date.now(), session.touched);
+}
+
+export function headingOf({ environment, opened, parent, ended }: Session): Heading {
+  return { environment, opened, ...(parent && { parent }), ...(ended && { ended }) };
+}
+
+function entriesOf(events: Event[], bodies: string[]): [NewEntry, ...NewEntry[]] {
+  const entries = events.map((event, index) => {
+    const entry: NewEntry = { body: bodies[index] as string, at: event.at };
+    const key = eventKey(event);
+    if (key !== undefined) entry.key = key;
+    return entry;
+  });
+  return entries as [NewEntry, ...NewEntry[]];
+}
+
+/** Runs alone on a session in this process: those who ask are served one at a time, in the order of asking. */
+export async function turn<T>(hot: Hot, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+  if (hot.busy) await wait(hot, signal);
+  hot.busy = true;
+  try {
+    return await run();
+  } finally {
+    const next = hot.waiting?.shift();
+    if (next) next();
+    else hot.busy = false;
+  }
+}
+
+function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
+  hot.waiting ??= [];
+  const { waiting } = hot;
+  return new Promise((resolve, reject) => {
+    const cancel = (): void => {
+      waiting.splice(waiting.indexOf(next), 1);
+      reject(cancelled(signal));
+    };
+    const next = (): void => {
+      signal?.removeEventListener("abort", cancel);
+      resolve();
+    };
+    signal?.addEventListener("abort", cancel, { once: true });
+    waiting.push(next);
+  });
+}
+
+export function cancelled(signal: AbortSignal | undefined): HoldfastError {
+  return new HoldfastError("call_cancelled", "the call was cancelled before it was committed", {
+    cause: signal?.reason,
+  });
+}
+
+/** Runs with the state as it is now: commits that others make meanwhile do not show in it. */
+export async function hold<T>(hot: Hot, run: (session: Session) => Promise<T>): Promise<T> {
+  hot.holders++;
+  // Each holder starts anew: what was copied for an earlier one is what this one holds.
+  hot.owned = new WeakSet();
+  try {
+    return await run({ ...hot.session });
+  } finally {
+    if (--hot.holders === 0) hot.owned = undefined;
+  }
+}

@@ -1,0 +1,66 @@
+// From what an author's code did to what the log keeps of it: an outcome, a delta, log lines.
+import { createDraft } from "../core/draft.ts";
+import type { Delta } from "../core/delta.ts";
+import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import type { Outcome } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import { Stopped, type Run } from "./handler.ts";
+
+/** What a call comes to. */
+export interface Finished {
+  outcome: Outcome;
+  delta?: Delta;
+  log?: string[];
+}
+
+export function refusal(code: ErrorCode, message: string, detail?: Json): Outcome {
+  return { ok: false, error: detail === undefined ? { code, message } : { code, message, detail } };
+}
+
+/** Runs a tool. Its failures and its time-out are outcomes; that it was cancelled, or the session ended, is thrown. */
+export function outcomeOf(tool: string, run: Run, call: () => unknown): Outcome | Promise<Outcome> {
+  const success = (output: unknown): Outcome => {
+    return { ok: true, output: copyJson(output ?? null, `the output of ${tool}`, "drop") };
+  };
+  try {
+    const result = run.within(call);
+    // No promise where the tool needs none: this is the path of most calls.
+    return result instanceof Promise ? result.then(success).catch(failure) : success(result);
+  } catch (thrown) {
+    return failure(thrown);
+  }
+}
+
+function failure(thrown: unknown): Outcome {
+  if (thrown instanceof Stopped) {
+    const { code, message } = thrown.reason;
+    if (code === "tool_timeout") return refusal(code, message);
+    throw thrown.reason;
+  }
+  if (isHoldfastError(thrown)) return refusal(thrown.code, thrown.message, copyJson(thrown.detail, "detail", "drop"));
+  return refusal("tool_failed", messageOf(thrown));
+}
+
+/** The outcome with its change of state. A change that cannot be kept turns it into a failure that changes nothing. */
+export function withDelta(outcome: Outcome, run: Run, change: () => Delta): Finished {
+  const finished: Finished = { outcome };
+  if (run.lines) finished.log = run.lines;
+  if (!outcome.ok) return finished;
+  try {
+    const delta = change();
+    if (delta.length > 0) finished.delta = delta;
+  } catch (thrown) {
+    finished.outcome = failure(thrown);
+  }
+  return finished;
+}
+
+/** The delta of queued changes, made in order to one state. */
+export function deltaOf(changes: ((state: unknown) => unknown)[], state: Json): Delta {
+  if (changes.length === 0) return [];
+  const draft = createDraft(state);
+  for (const change of changes) {
+    if (change(draft.state) instanceof Promise) throw new TypeError("update takes a function that is not async");
+  }
+  return draft.delta();
+}

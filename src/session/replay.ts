@@ -1,0 +1,88 @@
+// Replaying: runs a log's calls again, on nothing but the log, and names the first event that comes out differently.
+import { applyDelta, type Delta } from "../core/delta.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import type { EventOf, NumberedEvent } from "../core/event.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { fold, type Session } from "../core/session.ts";
+import type { Replayed } from "../core/sessions.ts";
+import { prepare, runDetached, runOnDraft } from "./execute.ts";
+import type { Finished } from "./outcome.ts";
+import { seedEvent } from "./seed.ts";
+
+/** Outcomes that came from the clock rather than from the code: they are taken as they were. */
+const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
+
+export interface ReplayOptions {
+  environment: AnyEnvironment;
+  session: string;
+  timeout: number;
+  events(): AsyncIterable<NumberedEvent>;
+}
+
+/**
+ * Seeds and calls are run again. External tools are not: what they answered is taken from the log, and so is what
+ * time-outs cut short.
+ */
+export async function replay(options: ReplayOptions): Promise<Replayed> {
+  // A call that ran beside others is given what it read, which may be some versions back.
+  const readLater = new Set<number>();
+  for await (const event of options.events()) {
+    if (event.type === "tool.called" && event.run) readLater.add(event.run.version);
+  }
+  const read = new Map<number, Pick<Session, "state" | "task">>();
+  let session: Session | undefined;
+  for await (const event of options.events()) {
+    if (session) {
+      const again = await rerun(options, session, event, read);
+      const difference = again && compare(session.state, event, again);
+      if (difference) return { same: false, version: event.version, ...difference };
+    }
+    session = fold(session, event);
+    if (readLater.has(event.version)) {
+      read.set(event.version, { state: copyJson(session.state, "state"), task: session.task });
+    }
+  }
+  return { same: true, events: session?.version ?? 0 };
+}
+
+async function rerun(
+  { environment, session: id, timeout }: ReplayOptions,
+  session: Session,
+  event: NumberedEvent,
+  read: Map<number, Pick<Session, "state" | "task">>,
+): Promise<Partial<Finished> | undefined> {
+  if (event.type === "session.seeded") {
+    const { task, at, randomness } = event;
+    return seedEvent(environment, { session: id, task, at, timeout, random: randomness.seed });
+  }
+  if (event.type !== "tool.called" || isFromOutside(event)) return undefined;
+  const { tool, input, call, at, run } = event;
+  const prepared = await prepare(environment, tool, input);
+  if (!prepared.ok) return { outcome: prepared.outcome };
+  const { definition, args } = prepared;
+  const execution = { session: id, tool, call, at: run?.at ?? at, timeout: definition.timeout ?? timeout };
+  if (!run) return runOnDraft(execution, definition, args, session);
+  const seen = read.get(run.version) as Pick<Session, "state" | "task">;
+  return (await runDetached(execution, definition, args, seen, run.seed))(session);
+}
+
+function isFromOutside({ outcome }: EventOf<"tool.called">): boolean {
+  return !outcome.ok && fromOutside.has(outcome.error.code);
+}
+
+function compare(
+  before: Json,
+  event: NumberedEvent,
+  again: Partial<Finished>,
+): { what: "outcome" | "state"; recorded: Json; replayed: Json } | undefined {
+  if (event.type === "tool.called" && again.outcome && !equalJson(event.outcome as Json, again.outcome as Json)) {
+    return { what: "outcome", recorded: event.outcome as Json, replayed: again.outcome as Json };
+  }
+  const recorded = event.delta ?? [];
+  const replayed = again.delta ?? [];
+  if (equalJson(recorded as Json, replayed as Json)) return undefined;
+  // Two deltas may lead to the same state.
+  const after = (delta: Delta): Json => applyDelta(copyJson(before, "state"), copyJson(delta, "delta") as Delta);
+  if (equalJson(after(recorded), after(replayed))) return undefined;
+  return { what: "state", recorded: recorded as Json, replayed: replayed as Json };
+}

@@ -1,0 +1,59 @@
+// Seeding: from a task to the event that starts an episode.
+import { replaceState } from "../core/delta.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { boundary, HoldfastError } from "../core/errors.ts";
+import type { EventOf } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import { newSeed } from "../core/random.ts";
+import { check } from "../core/schema.ts";
+import { guarded, Run, withinTime } from "./handler.ts";
+
+/** A task as the environment's schema makes it. */
+export async function checkTask(environment: AnyEnvironment, given: unknown): Promise<Json> {
+  const raw = copyJson(given ?? {}, "task", "drop");
+  const checked = await check(environment.task, raw);
+  if (!checked.ok) {
+    throw new HoldfastError("invalid_task", `the task does not fit ${environment.name}: ${checked.message}`);
+  }
+  return copyJson(checked.value, "task", "drop");
+}
+
+/** The state that a session has before it is seeded; null if the schema has keys without a default. */
+export async function defaultState(environment: AnyEnvironment): Promise<Json> {
+  const checked = await check(environment.state, {});
+  return checked.ok ? asState(environment, checked.value) : null;
+}
+
+export type Seeding = Omit<EventOf<"session.seeded">, "episode">;
+
+/** Runs the environment's seed. */
+export async function seedEvent(
+  environment: AnyEnvironment,
+  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined },
+): Promise<Seeding> {
+  const { session, task, at, timeout, random: seed = newSeed() } = options;
+  const what = `seed of ${environment.name}`;
+  const run = new Run({ session, at, timeout, seed, turn: 0, what });
+  const { seed: author } = environment;
+  const state = await boundary("seed_failed", what, async () => {
+    if (!author) return defaultState(environment);
+    const { random, now, log } = run;
+    const made = await withinTime(run, () =>
+      author({ session, random, now, log, signal: run.signal, task: guarded(task) }),
+    );
+    const checked = await check(environment.state, made);
+    if (checked.ok) return asState(environment, checked.value);
+    throw new Error(`it returned a state that does not fit its schema: ${checked.message}`);
+  });
+  if (state === null) throw new HoldfastError("seed_failed", `${what} is missing, and its state has no defaults`);
+  return { type: "session.seeded", at, task, randomness: { seed, turn: 1 }, delta: replaceState(state) };
+}
+
+function asState(environment: AnyEnvironment, value: unknown): Json {
+  // Plain data, so that a draft can stand in for it.
+  const state = copyJson(value, "state");
+  if (typeof state !== "object" || state === null) {
+    throw new HoldfastError("seed_failed", `the state of ${environment.name} is not an object`);
+  }
+  return state;
+}

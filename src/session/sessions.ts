@@ -1,0 +1,242 @@
+// createSessions(): the engine. Wires loading, turns, calls, verdicts and limits into the verbs that users call.
+import { randomBytes } from "node:crypto";
+import { replaceState } from "../core/delta.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { seedKey, type EndReason, type Event, type EventOf } from "../core/event.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { newSeed } from "../core/random.ts";
+import type { Session } from "../core/session.ts";
+import type { Seeded, SeedOptions, SessionInfo, Sessions } from "../core/sessions.ts";
+import type { Store } from "../core/store.ts";
+import type { CacheLimits } from "./cache.ts";
+import { createCalls } from "./call.ts";
+import { createLimits, type Limits } from "./limits.ts";
+import { createLogs, headingOf, timeNow, turn, type Hot } from "./log.ts";
+import { replay } from "./replay.ts";
+import { checkTask, defaultState, seedEvent } from "./seed.ts";
+import { createVerify } from "./verify.ts";
+
+export interface SessionsOptions<E extends AnyEnvironment> {
+  environment: E;
+  /** Where the logs live. Who opened it closes it. */
+  store: Store;
+  /** Milliseconds that a tool, a seed or a verify may take. Default 60,000. */
+  timeout?: number;
+  /** When sessions end by themselves. By default never. */
+  limits?: Limits;
+  /** How much is kept in the process between calls. */
+  cache?: CacheLimits;
+  /** Whether the log of a session that has ended stays readable. Default: if the store is persistent. */
+  keepEnded?: boolean;
+}
+
+/**
+ * The sessions of one environment in one store. Any number of processes may have one on the same store.
+ *
+ * @example
+ * const sessions = createSessions({ environment: counter, store: memoryStore() });
+ * const { session } = await sessions.open({ task: { start: 3, goal: 5 } });
+ * await sessions.call(session, "add", { by: 2 });
+ * const { reward } = await sessions.verify(session);
+ */
+export function createSessions<E extends AnyEnvironment>(options: SessionsOptions<E>): Sessions<E> {
+  const { environment, store, timeout = 60_000, keepEnded = store.persistent } = options;
+  if (!(timeout > 0)) throw new HoldfastError("invalid_option", "the timeout must be a number of milliseconds above 0");
+  const logs = createLogs(store, environment.name, options.cache);
+  const limits = createLimits({ ...options.limits, store, environment: environment.name, end });
+  const call = createCalls({ environment, logs, timeout, newId, assertOpen });
+  const verify = createVerify({ environment, logs, timeout });
+  let underWay = 0;
+  let stopped = false;
+  let allDone: (() => void) | undefined;
+
+  // Unreferenced: the clock of an engine that nobody stopped keeps no process alive.
+  const clock = limits.interval && setInterval(() => void sessions.expire().catch(() => 0), limits.interval).unref();
+
+  /** Counts what is under way, so that `stop` can wait for it. */
+  async function track<T>(run: () => Promise<T>): Promise<T> {
+    if (stopped) throw new HoldfastError("store_closed", "the engine was stopped");
+    underWay++;
+    try {
+      return await run();
+    } finally {
+      if (--underWay === 0) allDone?.();
+    }
+  }
+
+  function use<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    return track(() => logs.use(id, run));
+  }
+
+  function assertOpen(hot: Hot): void {
+    const { ended } = hot.session;
+    if (ended) throw closedError(hot.id, ended);
+    const over = limits.over(hot.session);
+    if (!over) return;
+    // It ends now rather than at the next tick of the clock; the call that noticed has to let go of its turn first.
+    void track(() => end(hot.id, over)).catch(() => false);
+    throw closedError(hot.id, over);
+  }
+
+  async function end(id: string, reason: EndReason): Promise<boolean> {
+    let ended = false;
+    const work = async (hot: Hot): Promise<void> => {
+      // What is being called is neither idle nor the one to make room.
+      if (hot.uses > 1 && (reason === "idle" || reason === "capacity")) return;
+      for (const stop of hot.running ?? []) stop(closedError(id, reason));
+      await turn(hot, undefined, async () => {
+        await logs.refresh(hot);
+        const result = await logs.commit(hot, (session) => {
+          if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
+          return { type: "session.closed", at: timeNow(session), reason };
+        });
+        ended = result === "ok";
+      });
+      if (!hot.session.ended) return;
+      logs.forget(hot);
+      if (!keepEnded) await store.delete(id);
+    };
+    try {
+      await logs.use(id, work);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+    }
+    if (ended) limits.ended();
+    return ended;
+  }
+
+  /** Reads the session as it is in the store now. */
+  function read<T>(id: string, look: (session: Session) => T): Promise<T> {
+    return use(id, async (hot) => {
+      // A running call's draft reads this process's fold, which must not move under it: fold another one.
+      if (hot.busy) return look((await logs.load(id)).session);
+      return turn(hot, undefined, async () => {
+        await logs.refresh(hot);
+        return look(hot.session);
+      });
+    });
+  }
+
+  async function create(events: (session: string, at: number) => Promise<Event[]>): Promise<SessionInfo> {
+    const id = newId();
+    const session = await logs.create(id, await events(id, Date.now()));
+    const info = infoOf(id, session);
+    await limits.opened();
+    return info;
+  }
+
+  async function seed(hot: Hot, given: unknown, { random, call }: SeedOptions): Promise<Seeded> {
+    const task = await checkTask(environment, given);
+    const repeated = async (): Promise<Seeded | undefined> => {
+      const event = call === undefined ? undefined : await logs.find(hot.id, seedKey(call));
+      if (event?.type !== "session.seeded") return undefined;
+      if (equalJson(event.task, task))
+        return { session: hot.id, version: event.version, episode: event.episode, repeated: true };
+      throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
+    };
+    return turn(hot, undefined, async () => {
+      const before = await repeated();
+      if (before) return before;
+      assertOpen(hot);
+      const at = timeNow(hot.session);
+      const seeding = await seedEvent(environment, { session: hot.id, task, at, timeout, random });
+      const result = await logs.commit(hot, (session) => {
+        assertOpen(hot);
+        const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
+        if (call !== undefined) event.call = call;
+        return event;
+      });
+      const { version, episode } = hot.session;
+      const fresh = { session: hot.id, version, episode, repeated: false };
+      return result === "duplicate" ? ((await repeated()) ?? fresh) : fresh;
+    });
+  }
+
+  const sessions: Sessions<E> = {
+    environment,
+    open: ({ task, random } = {}) =>
+      track(() =>
+        create(async (session, at) => {
+          const opened: Event = {
+            ...{ type: "session.opened", at, environment: environment.name },
+            randomness: { seed: random ?? newSeed(), turn: 0 },
+          };
+          if (task === undefined) {
+            const state = await defaultState(environment);
+            return [state === null ? opened : { ...opened, delta: replaceState(state) }];
+          }
+          const checked = await checkTask(environment, task);
+          const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
+          return [opened, { ...seeding, episode: 1 }];
+        }),
+      ),
+    seed: (id, task, seedOptions = {}) => use(id, (hot) => seed(hot, task, seedOptions)),
+    call: (id, tool, ...rest) => use(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
+    verify: (id, verifyOptions = {}) => use(id, (hot) => verify(hot, verifyOptions)),
+    state: async (id, version) => {
+      const state =
+        version === undefined ? await read(id, copyState) : copyState((await logs.load(id, version)).session);
+      return state as never;
+    },
+    info: (id) => read(id, (session) => infoOf(id, session)),
+    async *events(id, { after = 0 } = {}) {
+      await read(id, () => undefined);
+      yield* logs.events(id, after);
+    },
+    fork: (id, { version } = {}) =>
+      track(() =>
+        create(async (_, at) => {
+          const { session } = version === undefined ? await logs.load(id) : await logs.load(id, version);
+          const { task, episode, randomness, state } = session;
+          const opened: Event = {
+            ...{ type: "session.opened", at, environment: environment.name, randomness },
+            parent: { session: id, version: session.version, episode, task },
+          };
+          return [state === null ? opened : { ...opened, delta: replaceState(state) }];
+        }),
+      ),
+    rewind: (id, to) =>
+      use(id, async (hot) => {
+        const { session: then } = await logs.load(id, to);
+        await turn(hot, undefined, () =>
+          logs.commit(hot, (session) => {
+            assertOpen(hot);
+            const { episode, task, randomness, state } = then;
+            const delta = replaceState(copyJson(state, "state"));
+            return { type: "session.rewound", at: timeNow(session), to, episode, task, randomness, delta };
+          }),
+        );
+        return infoOf(id, hot.session);
+      }),
+    replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
+    list: (filter = {}) => store.list({ ...filter, environment: environment.name }),
+    close: (id) => track(() => end(id, "closed")),
+    expire: () => track(limits.expire),
+    async stop() {
+      stopped = true;
+      clearInterval(clock);
+      if (underWay > 0) await new Promise<void>((resolve) => (allDone = resolve));
+    },
+  };
+  return sessions;
+}
+
+function newId(): string {
+  return randomBytes(16).toString("base64url");
+}
+
+function copyState({ state }: Session): Json {
+  return copyJson(state, "state");
+}
+
+function infoOf(id: string, session: Session): SessionInfo {
+  const { version, touched, episode, task } = session;
+  return { session: id, version, touched, episode, task: copyJson(task, "task"), ...headingOf(session) };
+}
+
+function closedError(id: string, reason: EndReason): HoldfastError {
+  const how =
+    reason === "closed" ? "was closed" : `was ended by its limit of ${reason === "idle" ? "idle time" : reason}`;
+  return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });
+}

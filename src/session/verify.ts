@@ -1,0 +1,88 @@
+// Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one.
+import { createHash } from "node:crypto";
+import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
+import { boundary, HoldfastError } from "../core/errors.ts";
+import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import type { Session } from "../core/session.ts";
+import type { Verification, VerifyOptions } from "../core/sessions.ts";
+import { guarded, Run, withinTime } from "./handler.ts";
+import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
+
+export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
+  const { environment, logs, timeout } = options;
+
+  return async function verify(hot: Hot, { version, response: given, signal }: VerifyOptions): Promise<Verification> {
+    if (signal?.aborted) throw cancelled(signal);
+    const response = given === undefined ? undefined : copyJson(given, "response", "drop");
+    await turn(hot, signal, () => logs.refresh(hot));
+    return hold(hot, async (newest) => {
+      // Verifications are no change: what is judged is the state since the last event that was one.
+      const judged = version ?? newest.changed;
+      const session = judged === newest.changed ? newest : (await logs.load(hot.id, judged)).session;
+      const about = { session: hot.id, version: judged, episode: session.episode };
+      const digest = response === undefined ? "" : digestOf(response);
+      const recorded = async (): Promise<Verdict | undefined> => {
+        const event = await logs.find(hot.id, verifiedKey(judged, digest));
+        return event?.type === "session.verified" ? event.verdict : undefined;
+      };
+      const before = await recorded();
+      if (before) return { ...before, ...about };
+      const verdict = await judge(hot, session, judged, response, signal);
+      const result = await turn(hot, undefined, () => {
+        if (hot.session.ended) return Promise.resolve("ok" as const);
+        return logs.commit(hot, (now) => ({
+          ...{ type: "session.verified", at: timeNow(now), judged, digest, verdict },
+          ...(response !== undefined && { response }),
+        }));
+      });
+      // Asked twice at once: the first verdict to be recorded is the one that both get.
+      const final = result === "ok" ? verdict : ((await recorded()) ?? verdict);
+      return { ...final, ...about };
+    });
+  };
+
+  async function judge(
+    hot: Hot,
+    session: Session,
+    judged: number,
+    response: Json | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Verdict> {
+    if (session.episode === 0) return { reward: 0, reason: "the session was never seeded" };
+    const what = `verify of ${environment.name}`;
+    const { verify } = environment;
+    if (!verify) throw new HoldfastError("verify_failed", `${environment.name} has no verify`);
+    const { seed, turn: count } = session.randomness;
+    const run = new Run({ session: hot.id, at: timeNow(session), timeout, seed, turn: -count, what, signal, hot });
+    const { random, now, log } = run;
+    const context: VerifyContext<unknown, unknown> = {
+      ...{ session: hot.id, random, now, log, signal: run.signal, response },
+      ...{ state: guarded(session.state) as never, task: guarded(session.task) },
+      events: () => eventsUpTo(hot.id, judged),
+    };
+    return boundary("verify_failed", what, async () => verdictOf(await withinTime(run, () => verify(context))));
+  }
+
+  async function eventsUpTo(id: string, version: number): Promise<NumberedEvent[]> {
+    const events: NumberedEvent[] = [];
+    for await (const event of logs.events(id)) {
+      if (event.version > version) break;
+      events.push(event);
+    }
+    return events;
+  }
+}
+
+function verdictOf(value: unknown): Verdict {
+  const verdict = typeof value === "object" ? copyJson(value, "the verdict", "drop") : { reward: value };
+  const reward = (verdict as { reward?: unknown } | null)?.reward;
+  if (typeof reward !== "number" || !Number.isFinite(reward)) {
+    throw new Error(`it gave no finite reward but ${typeof reward === "number" ? reward : typeof reward}`);
+  }
+  return verdict as Verdict;
+}
+
+function digestOf(value: Json): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("base64url");
+}

@@ -1,0 +1,4 @@
+// The published cases, `holdfast/testing`: run them on a store of your own to see whether it keeps the promises.
+export type { Case } from "./case.ts";
+export { storeCases, storeCasesFor } from "./stores.ts";
+export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";

@@ -1,0 +1,139 @@
+// Cases of append: what is accepted, what is refused, and that a refusal leaves no trace.
+import assert from "node:assert/strict";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { append, bodiesUpTo, commitOf, expectLog, grow, noon, numbered, rowOf, write } from "./logs.ts";
+
+export const appendCases: StoreCase[] = [
+  onStore("a commit on version 0 opens a log", async (store) => {
+    assert.equal(await append(store, { session: "a", version: 0, entries: ['{"first":true}'] }), "ok");
+    await expectLog(store, "a", ['{"first":true}']);
+  }),
+
+  onStore("a store says whether it is persistent", async (store) => {
+    assert.equal(typeof store.persistent, "boolean");
+  }),
+
+  onStore("SERIAL: a log is opened once; a second commit on version 0 is a conflict", async (store) => {
+    await write(store, { session: "a", version: 0, entries: ['"mine"'] });
+    const answer = await append(store, {
+      session: "a",
+      version: 0,
+      entries: ['"yours"'],
+      heading: { environment: "x" },
+    });
+    assert.equal(answer, "conflict");
+    await expectLog(store, "a", ['"mine"'], "after a second opening");
+    assert.equal((await rowOf(store, "a"))?.environment, "shop", "the refused heading was stored");
+  }),
+
+  onStore("commits follow one another, each on the version that the one before it made", async (store) => {
+    await grow(store, "a", 20);
+    await expectLog(store, "a", bodiesUpTo(20));
+  }),
+
+  onStore("the entries of a commit are numbered one after the other", async (store) => {
+    await write(store, { session: "a", version: 0, entries: ['"1"', '"2"', '"3"'] });
+    await write(store, { session: "a", version: 3, entries: ['"4"'] });
+    await write(store, { session: "a", version: 4, entries: ['"5"', '"6"'] });
+    await expectLog(store, "a", ['"1"', '"2"', '"3"', '"4"', '"5"', '"6"']);
+    assert.equal(await append(store, { session: "a", version: 5 }), "conflict", "a version inside a commit");
+    assert.equal(await append(store, { session: "a", version: 3 }), "conflict", "the end of an older commit");
+  }),
+
+  onStore("ATOMIC: a commit with a stale version stores nothing", async (store) => {
+    await write(store, { session: "a", version: 0, snapshot: '"at 1"' });
+    await grow(store, "b", 1);
+    await write(store, { session: "a", version: 1 });
+    const before = await rowOf(store, "a");
+    for (const version of [0, 1]) {
+      const answer = await append(store, {
+        session: "a",
+        version,
+        entries: [{ body: '"stale"', at: noon + 999, key: "stale" }, '"stale too"'],
+        heading: { environment: "elsewhere", opened: 1, ended: "closed" },
+        snapshot: '"stale"',
+      });
+      assert.equal(answer, "conflict", `a commit on version ${version} of a log at version 2`);
+    }
+    await expectLog(store, "a", bodiesUpTo(2));
+    assert.deepEqual(await rowOf(store, "a"), before, "a refused commit changed the heading, the version or the time");
+    assert.equal(await store.find("a", "stale"), undefined, "the key of a refused commit was stored");
+    assert.deepEqual((await store.load("a"))?.snapshot, { version: 1, body: '"at 1"' }, "the snapshot");
+    assert.equal(await store.count("shop"), 2, "the count of open sessions");
+    assert.equal(await store.count("elsewhere"), 0, "the count of the refused heading's environment");
+  }),
+
+  onStore("ATOMIC: a commit with a version that is still to come stores nothing", async (store) => {
+    await grow(store, "a", 3);
+    for (const version of [4, 5, 1_000_000]) {
+      assert.equal(await append(store, { session: "a", version }), "conflict", `on version ${version} of 3`);
+    }
+    await expectLog(store, "a", bodiesUpTo(3));
+  }),
+
+  onStore("ATOMIC: a commit on a log that is not there stores nothing", async (store) => {
+    for (const version of [1, 7]) {
+      const given = { session: "a", version, heading: { environment: "shop" }, snapshot: '"no"' };
+      assert.equal(await append(store, given), "conflict", `a commit on version ${version} of no log`);
+    }
+    await expectLog(store, "a", undefined);
+    assert.equal(await store.count("shop"), 0, "the count of open sessions");
+  }),
+
+  onStore("a refused writer reads what it missed and commits on that", async (store) => {
+    await grow(store, "a", 2);
+    await write(store, { session: "a", version: 2, entries: ['"theirs"'] });
+    assert.equal(await append(store, { session: "a", version: 2, entries: ['"ours"'] }), "conflict");
+    assert.deepEqual(await store.read("a", 2), numbered(['"theirs"'], 2), "the tail that was missed");
+    await write(store, { session: "a", version: 3, entries: ['"ours"'] });
+    await expectLog(store, "a", [...bodiesUpTo(2), '"theirs"', '"ours"']);
+  }),
+
+  onStore("ISOLATION: a commit changes no other session", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ body: '"a1"', key: "k" }], snapshot: '"a"' });
+    const before = await rowOf(store, "a");
+    await write(store, { session: "b", version: 0, entries: ['"b1"', '"b2"'], heading: { environment: "other" } });
+    await write(store, { session: "b", version: 2, snapshot: '"b"', heading: { environment: "other", ended: "idle" } });
+    await expectLog(store, "a", ['"a1"']);
+    assert.deepEqual(await rowOf(store, "a"), before, "the row of the session that was left alone");
+    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"a1"' }, "its key");
+    assert.deepEqual(await store.load("a"), { snapshot: { version: 1, body: '"a"' }, entries: [] }, "its snapshot");
+    assert.equal(await append(store, { session: "a", version: 3 }), "conflict", "the version is that of its own log");
+    await write(store, { session: "a", version: 1 });
+  }),
+
+  onStore("ISOLATION: what a caller does to a commit after handing it over changes nothing", async (store) => {
+    const parent = { session: "p", version: 3 };
+    const commit = commitOf({
+      session: "a",
+      version: 0,
+      entries: [{ body: '"given"', at: noon, key: "k" }],
+      heading: { parent },
+    });
+    const answer = store.append(commit);
+    commit.session = "b";
+    commit.version = 9;
+    commit.entries[0].body = '"changed"';
+    commit.entries[0].at = 1;
+    commit.entries[0].key = "other";
+    commit.entries.push({ body: '"pushed"', at: 2 });
+    commit.heading!.environment = "changed";
+    commit.snapshot = '"changed"';
+    parent.version = 99;
+    assert.equal(await answer, "ok");
+    await expectLog(store, "a", ['"given"']);
+    await expectLog(store, "b", undefined);
+    const row = { session: "a", version: 1, touched: noon, environment: "shop", opened: noon };
+    assert.deepEqual(await rowOf(store, "a"), { ...row, parent: { session: "p", version: 3 } });
+    assert.equal((await store.find("a", "k"))?.version, 1, "the key as it was given");
+    assert.equal((await store.load("a"))?.snapshot, undefined, "no snapshot was given");
+  }),
+
+  onStore("GROWTH: a log of 1,000 entries is kept whole and in order", async (store) => {
+    await write(store, { session: "a", version: 0, entries: bodiesUpTo(500) });
+    for (let version = 500; version < 1000; version++) await write(store, { session: "a", version });
+    await expectLog(store, "a", bodiesUpTo(1000));
+    assert.deepEqual(await store.read("a", 998), numbered(bodiesUpTo(1000, 998), 998));
+  }),
+];

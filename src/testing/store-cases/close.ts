@@ -1,0 +1,93 @@
+// Cases of close: what was handed over is finished, and after that every verb is refused.
+import assert from "node:assert/strict";
+import type { Store } from "../../core/store.ts";
+import type { StoreCase } from "./harness.ts";
+import { onStorage, onStore } from "./harness.ts";
+import { append, bodiesUpTo, collect, commitOf, expectLog, grow, noon } from "./logs.ts";
+import { tally } from "./races.ts";
+
+const verbs: Record<string, (store: Store) => Promise<unknown>> = {
+  append: (store) => store.append(commitOf({ session: "b", version: 0 })),
+  "append to a session that is there": (store) => store.append(commitOf({ session: "a", version: 2 })),
+  read: (store) => store.read("a", 0),
+  "read of a session that is not there": (store) => store.read("none", 0),
+  load: (store) => store.load("a"),
+  find: (store) => store.find("a", "k"),
+  list: (store) => collect(store),
+  "list by idle time": (store) => collect(store, { idleBefore: noon }),
+  "list after a session": (store) => collect(store, { after: "none" }),
+  count: (store) => store.count("shop"),
+  delete: (store) => store.delete("a"),
+};
+
+async function expectClosed(store: Store): Promise<void> {
+  for (const [name, verb] of Object.entries(verbs)) {
+    let answer: Promise<unknown>;
+    try {
+      answer = verb(store);
+    } catch (error) {
+      assert.fail(`${name} threw at once and gave no promise: ${error}`);
+    }
+    await assert.rejects(answer, { code: "store_closed" }, `${name} on a closed store`);
+  }
+}
+
+export const closeCases: StoreCase[] = [
+  onStore("a closed store refuses every verb with store_closed", async (store) => {
+    await grow(store, "a", 2);
+    await store.close();
+    await expectClosed(store);
+  }),
+
+  onStore("closing twice is fine, one after the other and at once", async (store) => {
+    await grow(store, "a", 2);
+    await Promise.all([store.close(), store.close()]);
+    await store.close();
+    await expectClosed(store);
+    await store.close();
+  }),
+
+  onStore("a store that was never used can be closed", async (store) => {
+    await store.close();
+    await expectClosed(store);
+  }),
+
+  onStore("ATOMIC: close waits for what is being written", async (store) => {
+    let settled = 0;
+    const answers = Array.from({ length: 40 }, async (_, index) => {
+      const answer = await append(store, { session: `s${index}`, version: 0 });
+      settled++;
+      return answer;
+    });
+    await store.close();
+    // Only that the answers came, not in which order within the same moment.
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(settled, 40, "commits that were answered when close was");
+    assert.deepEqual(tally(await Promise.all(answers)), { ok: 40, conflict: 0, duplicate: 0 });
+    await expectClosed(store);
+  }),
+
+  onStore("a listing that runs while the store is closed gives the rest or store_closed, never less", async (store) => {
+    const names = Array.from({ length: 300 }, (_, index) => `s${index}`);
+    for (const name of names) await grow(store, name, 1);
+    const seen: string[] = [];
+    try {
+      for await (const { session } of store.list()) {
+        if (seen.push(session) === 1) await store.close();
+      }
+      assert.deepEqual(seen, names, "a listing that ended as if it were complete");
+    } catch (error) {
+      if (error instanceof assert.AssertionError) throw error;
+      assert.equal((error as { code?: unknown }).code, "store_closed", `it failed with ${error}`);
+    }
+  }),
+
+  onStorage("DURABLE: what was handed over before close is there after it", async (open) => {
+    const store = await open();
+    const answers = Array.from({ length: 40 }, (_, index) => append(store, { session: `s${index}`, version: 0 }));
+    await store.close();
+    assert.deepEqual(tally(await Promise.all(answers)), { ok: 40, conflict: 0, duplicate: 0 });
+    const again = await open();
+    for (let index = 0; index < 40; index++) await expectLog(again, `s${index}`, bodiesUpTo(1));
+  }),
+];

@@ -1,0 +1,87 @@
+// Cases of delete: nothing of a session is left, nothing of another one is touched, and old writers are refused.
+import assert from "node:assert/strict";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { append, bodiesUpTo, expectLog, grow, ids, noon, rowOf, write } from "./logs.ts";
+
+export const deleteCases: StoreCase[] = [
+  onStore("deleting says whether there was something to delete", async (store) => {
+    assert.equal(await store.delete("a"), false, "in an empty store");
+    await grow(store, "a", 2);
+    assert.equal(await store.delete("b"), false, "another id");
+    assert.equal(await store.delete("a"), true, "the first time");
+    assert.equal(await store.delete("a"), false, "the second time");
+  }),
+
+  onStore("CLEANUP: of a deleted session nothing is left", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ key: "k" }, {}], snapshot: '"state"' });
+    await store.delete("a");
+    await expectLog(store, "a", undefined, "after it was deleted");
+    assert.equal(await store.load("a"), undefined, "load");
+    assert.equal(await store.find("a", "k"), undefined, "find");
+    assert.equal(await store.count("shop"), 0, "count");
+    assert.deepEqual(await ids(store, { open: true, idleBefore: noon + 999 }), [], "list by idle time");
+  }),
+
+  onStore("CLEANUP: deleting an ended session does not count twice", async (store) => {
+    await grow(store, "a", 1);
+    await grow(store, "b", 1);
+    await write(store, { session: "a", version: 1, heading: { ended: "closed" } });
+    assert.equal(await store.delete("a"), true);
+    assert.equal(await store.count("shop"), 1);
+    assert.deepEqual(await ids(store), ["b"]);
+  }),
+
+  onStore(
+    "ISOLATION: deleting a session leaves the others alone, the one before it and the one after it too",
+    async (store) => {
+      for (const name of ["a", "ab", "b"]) {
+        await write(store, { session: name, version: 0, entries: [{ key: "k" }, {}], snapshot: `"${name}"` });
+      }
+      const before = [await rowOf(store, "a"), await rowOf(store, "b")];
+      await store.delete("ab");
+      assert.deepEqual([await rowOf(store, "a"), await rowOf(store, "b")], before);
+      for (const name of ["a", "b"]) {
+        await expectLog(store, name, bodiesUpTo(2));
+        assert.equal((await store.find(name, "k"))?.version, 1, `the key of ${name}`);
+        assert.deepEqual(
+          (await store.load(name))?.snapshot,
+          { version: 2, body: `"${name}"` },
+          `the snapshot of ${name}`,
+        );
+        await write(store, { session: name, version: 2 });
+      }
+      assert.deepEqual(await ids(store), ["a", "b"]);
+    },
+  ),
+
+  onStore("SERIAL: a writer that saw a session before it was deleted is refused", async (store) => {
+    await grow(store, "a", 5);
+    await store.delete("a");
+    assert.equal(await append(store, { session: "a", version: 5, heading: {} }), "conflict", "after it was deleted");
+    await expectLog(store, "a", undefined, "after a refused commit");
+    await write(store, { session: "a", version: 0, entries: ['"new"'] });
+    assert.equal(await append(store, { session: "a", version: 5 }), "conflict", "after it was opened again");
+    await expectLog(store, "a", ['"new"'], "after a refused commit");
+  }),
+
+  onStore("an id can be used again after a delete, with nothing of the old session in the new one", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ key: "k" }, { key: "l" }, {}], snapshot: '"old"' });
+    await grow(store, "b", 1);
+    await store.delete("a");
+    await write(store, {
+      session: "a",
+      version: 0,
+      entries: [{ body: '"new"', key: "k" }],
+      heading: { environment: "chess" },
+    });
+    await expectLog(store, "a", ['"new"'], "opened again");
+    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"new"' }, "a key that the old one had");
+    assert.equal(await store.find("a", "l"), undefined, "a key that only the old one had");
+    assert.equal((await store.load("a"))?.snapshot, undefined, "the snapshot of the old one");
+    await write(store, { session: "a", version: 1, entries: [{}, {}] });
+    assert.equal((await store.load("a", 3))?.snapshot, undefined, "the snapshot of the old one, at its version");
+    assert.deepEqual(await ids(store), ["b", "a"], "it was opened after b");
+    assert.deepEqual([await store.count("shop"), await store.count("chess")], [1, 1], "the counts");
+  }),
+];

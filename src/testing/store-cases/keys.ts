@@ -1,0 +1,116 @@
+// Cases of keys: at most one entry of a log has a key, which is what makes a repeated call harmless.
+import assert from "node:assert/strict";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { append, expectLog, grow, noon, rowOf, write } from "./logs.ts";
+
+export const keyCases: StoreCase[] = [
+  onStore("ONCE: an entry is found by its key", async (store) => {
+    await write(store, { session: "a", version: 0, entries: ['"1"', { body: '"2"', key: "k" }, '"3"'] });
+    await write(store, { session: "a", version: 3, entries: [{ body: '"4"', key: "l" }] });
+    assert.deepEqual(await store.find("a", "k"), { version: 2, body: '"2"' });
+    assert.deepEqual(await store.find("a", "l"), { version: 4, body: '"4"' });
+  }),
+
+  onStore("finding a key that no entry has, or in a log that is not there, gives undefined", async (store) => {
+    assert.equal(await store.find("a", "k"), undefined, "in a log that is not there");
+    await grow(store, "a", 2);
+    assert.equal(await store.find("a", "k"), undefined, "in a log without keys");
+    await write(store, { session: "a", version: 2, entries: [{ key: "k" }] });
+    assert.equal(await store.find("a", "K"), undefined, "the same key in other case");
+    assert.equal(await store.find("a", "k "), undefined, "the same key and a space");
+    assert.equal(await store.find("b", "k"), undefined, "the key of another log");
+    assert.equal(await store.find("a", "undefined"), undefined, "no key is not a key");
+  }),
+
+  onStore("ONCE: a commit with a key that the log has is a duplicate and stores nothing", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ body: '"1"', key: "k" }] });
+    const before = await rowOf(store, "a");
+    const answer = await append(store, {
+      session: "a",
+      version: 1,
+      entries: [
+        { body: '"2"', key: "new" },
+        { body: '"3"', key: "k", at: noon + 99 },
+      ],
+      heading: { ended: "closed" },
+      snapshot: '"no"',
+    });
+    assert.equal(answer, "duplicate");
+    await expectLog(store, "a", ['"1"'], "after a duplicate");
+    assert.deepEqual(await rowOf(store, "a"), before, "a duplicate changed the heading, the version or the time");
+    assert.equal(await store.find("a", "new"), undefined, "another key of the refused commit was stored");
+    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"1"' }, "the entry that has the key");
+    assert.equal((await store.load("a"))?.snapshot, undefined, "the snapshot of the refused commit was stored");
+    await write(store, { session: "a", version: 1, entries: [{ key: "new" }] });
+  }),
+
+  onStore("ONCE: two entries of one commit with the same key are a duplicate, and nothing is stored", async (store) => {
+    const entries = [{ body: '"1"', key: "k" }, '"2"', { body: '"3"', key: "k" }];
+    assert.equal(
+      await append(store, { session: "a", version: 0, entries }),
+      "duplicate",
+      "in a commit that opens a log",
+    );
+    await expectLog(store, "a", undefined, "after a duplicate");
+    assert.equal(await store.count("shop"), 0, "the count of open sessions");
+    await grow(store, "a", 1);
+    assert.equal(await append(store, { session: "a", version: 1, entries }), "duplicate", "in a later commit");
+    await expectLog(store, "a", ['{"n":1}'], "after a duplicate");
+    assert.equal(await store.find("a", "k"), undefined, "the key was stored all the same");
+    await write(store, { session: "a", version: 1, entries: [{ key: "k" }] });
+  }),
+
+  onStore("ONCE: a commit that is both stale and a repeat is a duplicate", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ key: "k" }] });
+    await write(store, { session: "a", version: 1 });
+    // A retry has often lost the race against its first try: it must learn that it was applied, not try again.
+    for (const version of [0, 1, 5]) {
+      assert.equal(
+        await append(store, { session: "a", version, entries: [{ key: "k" }] }),
+        "duplicate",
+        `on ${version}`,
+      );
+    }
+    const twice = [{ key: "x" }, { key: "x" }];
+    assert.equal(
+      await append(store, { session: "a", version: 0, entries: twice }),
+      "duplicate",
+      "within a stale commit",
+    );
+    assert.equal(await append(store, { session: "none", version: 5, entries: twice }), "duplicate", "without a log");
+    await expectLog(store, "a", ['{"n":1}', '{"n":2}']);
+  }),
+
+  onStore("ONCE: a key stays taken, however long the log grows", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ key: "first" }] });
+    for (let version = 1; version < 100; version++) {
+      await write(store, { session: "a", version, entries: [{ key: `k${version}` }], snapshot: `"at ${version + 1}"` });
+    }
+    for (const key of ["first", "k1", "k50", "k99"]) {
+      assert.equal(await append(store, { session: "a", version: 100, entries: [{ key }] }), "duplicate", `key ${key}`);
+    }
+    assert.deepEqual(await store.find("a", "first"), { version: 1, body: '{"n":1}' });
+    assert.deepEqual(await store.find("a", "k98"), { version: 99, body: '{"n":99}' });
+  }),
+
+  onStore("ISOLATION: logs share no keys", async (store) => {
+    await write(store, { session: "a", version: 0, entries: [{ body: '"a"', key: "k" }] });
+    await write(store, { session: "b", version: 0, entries: ['"0"', { body: '"b"', key: "k" }] });
+    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"a"' });
+    assert.deepEqual(await store.find("b", "k"), { version: 2, body: '"b"' });
+    // Two names that a store might glue together: "x" + "yz" and "xy" + "z".
+    await write(store, { session: "x", version: 0, entries: [{ key: "yz" }] });
+    await write(store, { session: "xy", version: 0, entries: [{ key: "z" }] });
+    assert.equal(await store.find("xy", "yz"), undefined);
+    assert.equal(await store.find("x", "z"), undefined);
+  }),
+
+  onStore("entries without a key repeat as they like, and the empty string is a key like any other", async (store) => {
+    await write(store, { session: "a", version: 0, entries: ['"same"', '"same"', { key: undefined }] });
+    assert.equal(await store.find("a", ""), undefined, "an entry without a key has not the empty one");
+    await write(store, { session: "a", version: 3, entries: [{ body: '"empty"', key: "" }] });
+    assert.deepEqual(await store.find("a", ""), { version: 4, body: '"empty"' });
+    assert.equal(await append(store, { session: "a", version: 4, entries: [{ key: "" }] }), "duplicate");
+  }),
+];

@@ -1,0 +1,141 @@
+// Cases of listings that run while sessions are opened, touched, ended and deleted, as sweeps and exports do.
+import assert from "node:assert/strict";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { collect, ids, noon, write } from "./logs.ts";
+import type { Filter, Store } from "../../core/store.ts";
+
+const later = Number.MAX_SAFE_INTEGER;
+
+/** More than stores are likely to fetch at once, so that a listing has to go back to the store. */
+async function many(store: Store, count = 600): Promise<string[]> {
+  const names = Array.from({ length: count }, (_, index) => `s${index}`);
+  for (const [index, session] of names.entries()) {
+    await write(store, { session, version: 0, entries: [{ at: noon + index }], heading: { opened: noon + index } });
+  }
+  return names;
+}
+
+/** Lists, does something at each row, and gives up where it seems to have no end. */
+async function during(
+  store: Store,
+  filter: Filter,
+  act: (session: string, place: number) => Promise<void>,
+): Promise<string[]> {
+  const seen: string[] = [];
+  for await (const { session } of store.list(filter)) {
+    seen.push(session);
+    assert.ok(seen.length < 5000, `a listing with ${JSON.stringify(filter)} does not end`);
+    await act(session, seen.length - 1);
+  }
+  assert.equal(new Set(seen).size, seen.length, "a session was listed twice");
+  return seen;
+}
+
+export const listChangeCases: StoreCase[] = [
+  onStore("a listing goes on while other sessions are opened, touched and deleted", async (store) => {
+    const names = await many(store);
+    const gone = new Set(["s1", "s2", "s300", "s598", "s599"]);
+    const seen = await during(store, {}, async (_, place) => {
+      if (place !== 0) return;
+      for (const session of gone) await store.delete(session);
+      for (const session of ["s3", "s301", "s597"])
+        await write(store, { session, version: 1, entries: [{ at: later }] });
+      for (let index = 0; index < 20; index++) await write(store, { session: `new${index}`, version: 0 });
+    });
+    // Whether it still shows what was deleted, or already what was opened, is up to the store.
+    const stayed = seen.filter((session) => !gone.has(session) && !session.startsWith("new"));
+    assert.deepEqual(
+      stayed,
+      names.filter((session) => !gone.has(session)),
+      "what was there all the time, in order",
+    );
+  }),
+
+  onStore("a listing goes on when the session it just gave is deleted, and those around it", async (store) => {
+    const names = await many(store, 300);
+    const seen = await during(store, { environment: "shop" }, async (session) => {
+      await store.delete(session);
+    });
+    assert.deepEqual(seen, names, "each one deleted as it came");
+    assert.deepEqual(await collect(store), [], "nothing is left");
+    await many(store, 9);
+    const left = await during(store, {}, async (_, place) => {
+      if (place === 3) for (const session of ["s1", "s2", "s3", "s0"]) await store.delete(session);
+    });
+    assert.deepEqual(left, ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"]);
+  }),
+
+  onStore("a listing that opens a session at each row comes to an end", async (store) => {
+    const names = await many(store, 20);
+    const seen = await during(store, {}, (session) => write(store, { session: `fork of ${session}`, version: 0 }));
+    assert.deepEqual(seen.slice(0, 20), names);
+  }),
+
+  onStore("a listing that touches each session as it comes gives each once, in order", async (store) => {
+    const names = await many(store, 300);
+    const seen = await during(store, { open: true }, (session) =>
+      write(store, { session, version: 1, entries: [{ at: later }] }),
+    );
+    assert.deepEqual(seen, names);
+  }),
+
+  onStore("CLEANUP: a sweep that ends each idle session as it comes ends every one", async (store) => {
+    const names = await many(store);
+    const filter = { environment: "shop", open: true, idleBefore: noon + 500 };
+    const seen = await during(store, filter, (session) =>
+      write(store, { session, version: 1, entries: [{ at: later }], heading: { ended: "idle" } }),
+    );
+    assert.deepEqual(seen, names.slice(0, 500));
+    assert.equal(await store.count("shop"), 100, "the sessions that were not idle");
+    assert.deepEqual(await ids(store, filter), [], "the next sweep finds nothing");
+  }),
+
+  onStore("CLEANUP: making room ends the longest idle and deletes them, without a limit of time", async (store) => {
+    const names = await many(store, 300);
+    const seen = await during(store, { environment: "shop", open: true, idleBefore: later }, async (session, place) => {
+      if (place % 2 === 0) await store.delete(session);
+      else
+        await write(store, {
+          session,
+          version: 1,
+          heading: { ended: "capacity" },
+          entries: [{ at: noon + 1000 + place }],
+        });
+    });
+    assert.deepEqual(seen, names);
+    assert.equal(await store.count("shop"), 0);
+  }),
+
+  onStore("a listing by idle time goes on while sessions further on are touched and deleted", async (store) => {
+    const names = await many(store);
+    const moved = new Set(["s0", "s1", "s5", "s400", "s599"]);
+    const seen = await during(store, { idleBefore: noon + 1000 }, async (_, place) => {
+      if (place !== 0) return;
+      await store.delete("s0");
+      await store.delete("s1");
+      await store.delete("s400");
+      for (const session of ["s5", "s599"]) await write(store, { session, version: 1, entries: [{ at: later }] });
+    });
+    const stayed = seen.filter((session) => !moved.has(session));
+    assert.deepEqual(
+      stayed,
+      names.filter((session) => !moved.has(session)),
+      "what stayed idle, the longest first",
+    );
+  }),
+
+  onStore("a listing may be left early, and several may run at once", async (store) => {
+    const names = await many(store, 60);
+    for await (const { session } of store.list()) {
+      assert.equal(session, "s0");
+      break;
+    }
+    for await (const { session } of store.list({ idleBefore: later })) {
+      assert.equal(session, "s0");
+      break;
+    }
+    const lists = await Promise.all([ids(store), ids(store, { idleBefore: later }), ids(store, { after: "s29" })]);
+    assert.deepEqual(lists, [names, names, names.slice(30)]);
+  }),
+];

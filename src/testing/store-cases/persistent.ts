@@ -1,0 +1,201 @@
+// Cases for stores that outlive the process: what one handle wrote, another one finds, later and at the same time.
+import assert from "node:assert/strict";
+import type { Store } from "../../core/store.ts";
+import type { StoreCase } from "./harness.ts";
+import { onStorage } from "./harness.ts";
+import { append, bodiesUpTo, collect, expectLog, grow, ids, noon, numbered, rowOf, tidy, write } from "./logs.ts";
+import { insist, tally } from "./races.ts";
+
+/** All that a store holds of three sessions, by every verb there is. */
+async function portrait(store: Store): Promise<unknown> {
+  const sessions = [];
+  for (const session of ["a", "b", "c", "gone"]) {
+    const loads = await Promise.all([0, 1, 2, 3, undefined].map((version) => store.load(session, version)));
+    const found = await Promise.all(["k", "l", "no"].map((key) => store.find(session, key)));
+    sessions.push({ session, entries: await store.read(session, 0), loads, found });
+  }
+  return {
+    sessions,
+    rows: (await collect(store)).map(tidy),
+    idle: await ids(store, { idleBefore: noon + 999 }),
+    open: await ids(store, { open: true }),
+    counts: await Promise.all(["shop", "chess", "none"].map((environment) => store.count(environment))),
+  };
+}
+
+async function fill(store: Store): Promise<void> {
+  await write(store, { session: "c", version: 0, entries: [{ key: "k", at: noon + 3 }], snapshot: '"c1"' });
+  await write(store, { session: "gone", version: 0, snapshot: '"gone"', entries: [{ key: "k" }] });
+  const parent = { session: "c", version: 1 };
+  await write(store, { session: "a", version: 0, heading: { environment: "chess", opened: noon + 1, parent } });
+  await write(store, {
+    session: "a",
+    version: 1,
+    entries: [{ key: "l", at: noon + 9 }, { at: noon + 9 }],
+    snapshot: '"a3"',
+  });
+  await write(store, { session: "b", version: 0, entries: [{ at: noon + 5 }] });
+  await write(store, { session: "b", version: 1, entries: [{ at: noon + 6 }], heading: { ended: "closed" } });
+  await store.delete("gone");
+}
+
+export const persistentCases: StoreCase[] = [
+  onStorage("DURABLE: a store opened again holds all that was written", async (open) => {
+    const first = await open();
+    await fill(first);
+    const before = await portrait(first);
+    await first.close();
+    const second = await open();
+    assert.deepEqual(await portrait(second), before, "opened again");
+    await second.close();
+    assert.deepEqual(await portrait(await open()), before, "opened a third time");
+  }),
+
+  onStorage(
+    "DURABLE: what was answered is there for another handle, though the first was never closed",
+    async (open) => {
+      const first = await open();
+      await fill(first);
+      assert.deepEqual(await portrait(await open()), await portrait(first));
+    },
+  ),
+
+  onStorage("ONCE: keys and versions still hold after the store was opened again", async (open) => {
+    const first = await open();
+    await fill(first);
+    await first.close();
+    const store = await open();
+    assert.equal(
+      await append(store, { session: "a", version: 3, entries: [{ key: "l" }] }),
+      "duplicate",
+      "a known key",
+    );
+    assert.equal(await append(store, { session: "a", version: 2 }), "conflict", "a stale version");
+    assert.equal(await append(store, { session: "a", version: 0 }), "conflict", "opening what is there");
+    assert.equal(await append(store, { session: "gone", version: 1 }), "conflict", "a session that was deleted");
+    await write(store, { session: "a", version: 3, entries: [{ key: "k" }] });
+    await expectLog(store, "a", bodiesUpTo(4));
+  }),
+
+  onStorage("sessions opened after the store was opened again come last in the order of opening", async (open) => {
+    const first = await open();
+    await fill(first);
+    await grow(first, "z", 1);
+    await first.delete("z");
+    await first.close();
+    const store = await open();
+    await write(store, { session: "0", version: 0, entries: [{ at: noon + 7 }], heading: { opened: noon + 50 } });
+    assert.deepEqual(await ids(store), ["c", "a", "b", "0"], "the order of opening");
+    assert.deepEqual(await ids(store, { after: "a" }), ["b", "0"], "a cursor from before");
+    assert.deepEqual(await ids(store, { idleBefore: noon + 999 }), ["c", "b", "0", "a"], "the idle order");
+  }),
+
+  onStorage("DURABLE: closing one handle leaves the other open", async (open) => {
+    const [first, second] = [await open(), await open()];
+    await grow(first, "a", 1);
+    await first.close();
+    await write(second, { session: "a", version: 1 });
+    await expectLog(second, "a", bodiesUpTo(2));
+    await assert.rejects(first.read("a", 0), { code: "store_closed" }, "the closed handle");
+  }),
+
+  onStorage("SERIAL: a handle sees at once what another one committed", async (open) => {
+    const [first, second] = [await open(), await open()];
+    for (let version = 0; version < 20; version += 2) {
+      await write(first, { session: "a", version, snapshot: `"at ${version + 1}"` });
+      assert.deepEqual(
+        await second.read("a", version),
+        numbered([`{"n":${version + 1}}`], version),
+        "read by the second",
+      );
+      assert.equal(
+        await append(second, { session: "a", version }),
+        "conflict",
+        "the second on a version it saw before",
+      );
+      await write(second, {
+        session: "a",
+        version: version + 1,
+        entries: [{ key: `k${version}`, at: noon + version + 1 }],
+      });
+      assert.equal((await first.find("a", `k${version}`))?.version, version + 2, "found by the first");
+      const again = { session: "a", version: version + 2, entries: [{ key: `k${version}` }] };
+      assert.equal(await append(first, again), "duplicate", "the first with the second's key");
+      assert.deepEqual((await second.load("a"))?.snapshot, { version: version + 1, body: `"at ${version + 1}"` });
+      assert.deepEqual(await rowOf(first, "a"), await rowOf(second, "a"), "both list the same");
+    }
+  }),
+
+  onStorage("CLEANUP: a handle sees at once what another one ended and deleted", async (open) => {
+    const [first, second] = [await open(), await open()];
+    for (const session of ["a", "b", "c"]) await grow(first, session, 2);
+    await expectLog(second, "a", bodiesUpTo(2));
+    await write(second, { session: "b", version: 2, heading: { ended: "idle" } });
+    assert.equal(await first.count("shop"), 2, "the count after one ended");
+    assert.deepEqual(await ids(first, { open: true }), ["a", "c"]);
+    assert.equal(await second.delete("a"), true);
+    await expectLog(first, "a", undefined, "after the other handle deleted it");
+    assert.equal(await append(first, { session: "a", version: 2 }), "conflict", "a commit on it");
+    assert.equal(await first.delete("a"), false, "deleting it again");
+    assert.equal(await first.count("shop"), 1, "the count after one was deleted");
+    await write(first, { session: "a", version: 0, entries: ['"new"'] });
+    await expectLog(second, "a", ['"new"'], "opened again by the other handle");
+    assert.deepEqual(await ids(second), ["b", "c", "a"]);
+  }),
+
+  onStorage("SERIAL: of 64 commits on the same version through two handles exactly one is accepted", async (open) => {
+    const handles = [await open(), await open()] as const;
+    for (let round = 0; round < 10; round++) {
+      const session = `s${round}`;
+      const opened = await Promise.all(handles.map((store) => append(store, { session, version: 0 })));
+      assert.deepEqual(tally(opened), { ok: 1, conflict: 1, duplicate: 0 }, "opening");
+      const answers = await Promise.all(
+        Array.from({ length: 64 }, (_, index) =>
+          append(handles[index % 2 === 0 ? 0 : 1], { session, version: 1, entries: [`"${index}"`] }),
+        ),
+      );
+      assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 }, "committing");
+      for (const store of handles) await expectLog(store, session, ['{"n":1}', `"${answers.indexOf("ok")}"`]);
+    }
+  }),
+
+  onStorage("ONCE: of two commits with the same key through two handles exactly one is accepted", async (open) => {
+    const handles = [await open(), await open()];
+    await grow(handles[0]!, "a", 1);
+    for (let version = 1; version < 20; version++) {
+      const entries = [{ key: `k${version}` }];
+      const answers = await Promise.all(handles.map((store) => append(store, { session: "a", version, entries })));
+      assert.deepEqual(tally(answers), { ok: 1, conflict: 0, duplicate: 1 }, `key k${version}`);
+    }
+    await expectLog(handles[1]!, "a", bodiesUpTo(20));
+  }),
+
+  onStorage("SERIAL: writers on two handles that try again on a conflict all get in", async (open) => {
+    const handles = [await open(), await open()] as const;
+    await grow(handles[0], "a", 1);
+    const bodies = Array.from({ length: 60 }, (_, index) => `"${index}"`);
+    await Promise.all(bodies.map((body, index) => insist(handles[index % 2 === 0 ? 0 : 1], "a", body)));
+    for (const store of handles) {
+      const entries = await store.read("a", 1);
+      assert.deepEqual(entries?.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
+      assert.deepEqual(
+        entries?.map(({ version }) => version),
+        bodies.map((_, index) => index + 2),
+        "no version twice",
+      );
+    }
+  }),
+
+  onStorage("ISOLATION: two handles that write different sessions at once do not refuse each other", async (open) => {
+    const handles = [await open(), await open()];
+    await Promise.all(
+      handles.flatMap((store, handle) =>
+        Array.from({ length: 20 }, (_, index) => grow(store, `h${handle} s${index}`, 20)),
+      ),
+    );
+    for (const store of handles) {
+      assert.equal(await store.count("shop"), 40);
+      for (const session of await ids(store)) await expectLog(store, session, bodiesUpTo(20));
+    }
+  }),
+];

@@ -1,0 +1,137 @@
+// Cases of many writers at once on one open store.
+import assert from "node:assert/strict";
+import type { Appended, Store } from "../../core/store.ts";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { append, bodiesUpTo, expectLog, grow, ids, rowOf, write } from "./logs.ts";
+
+/** How often each answer was given. */
+export function tally(answers: Appended[]): Record<Appended, number> {
+  const counts = { ok: 0, conflict: 0, duplicate: 0 };
+  for (const answer of answers) counts[answer]++;
+  return counts;
+}
+
+/** Appends as the engine does: on a conflict it reads what it missed and tries again. */
+export async function insist(store: Store, session: string, body: string): Promise<void> {
+  let version = 0;
+  for (let tries = 0; tries < 10_000; tries++) {
+    version += (await store.read(session, version))?.length ?? 0;
+    if ((await append(store, { session, version, entries: [body] })) === "ok") return;
+  }
+  assert.fail(`${body} was refused 10,000 times`);
+}
+
+export const raceCases: StoreCase[] = [
+  onStore("SERIAL: of 64 commits on the same version exactly one is accepted", async (store) => {
+    await grow(store, "a", 3);
+    const writers = Array.from({ length: 64 }, (_, index) => index);
+    const answers = await Promise.all(
+      writers.map((writer) => append(store, { session: "a", version: 3, entries: [`"by ${writer}"`] })),
+    );
+    assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
+    await expectLog(store, "a", [...bodiesUpTo(3), `"by ${answers.indexOf("ok")}"`], "holds the one that was accepted");
+  }),
+
+  onStore("SERIAL: of 64 openings of the same session exactly one is accepted", async (store) => {
+    const writers = Array.from({ length: 64 }, (_, index) => index);
+    const answers = await Promise.all(
+      writers.map((writer) =>
+        append(store, {
+          session: "a",
+          version: 0,
+          entries: [`"by ${writer}"`],
+          heading: { environment: `e${writer}` },
+        }),
+      ),
+    );
+    assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
+    const winner = answers.indexOf("ok");
+    await expectLog(store, "a", [`"by ${winner}"`], "holds the one that was accepted");
+    assert.equal((await rowOf(store, "a"))?.environment, `e${winner}`, "the heading is the winner's");
+    for (const writer of writers)
+      assert.equal(await store.count(`e${writer}`), Number(writer === winner), `e${writer}`);
+  }),
+
+  onStore("ONCE: of 64 commits with the same key exactly one is accepted, the others are duplicates", async (store) => {
+    await grow(store, "a", 1);
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, () => append(store, { session: "a", version: 1, entries: [{ key: "k" }] })),
+    );
+    assert.deepEqual(tally(answers), { ok: 1, conflict: 0, duplicate: 63 });
+    await expectLog(store, "a", bodiesUpTo(2));
+  }),
+
+  onStore("SERIAL: writers that try again on a conflict all get in, and none overwrites another", async (store) => {
+    await grow(store, "a", 1);
+    const bodies = Array.from({ length: 64 }, (_, index) => `"${index}"`);
+    await Promise.all(bodies.map((body) => insist(store, "a", body)));
+    const entries = await store.read("a", 1);
+    assert.deepEqual(entries?.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
+    assert.deepEqual(
+      entries?.map(({ version }) => version),
+      bodies.map((_, index) => index + 2),
+      "no version twice",
+    );
+  }),
+
+  onStore("ISOLATION: 100 sessions that commit 50 times each, all at once, keep their own logs", async (store) => {
+    const names = Array.from({ length: 100 }, (_, index) => `s${index}`);
+    await Promise.all(
+      names.map(async (session) => {
+        for (let version = 0; version < 50; version++) {
+          const entries = [{ body: `"${session} ${version}"`, key: `k${version}` }];
+          await write(store, { session, version, entries, ...(version % 20 === 19 && { snapshot: `"${session}"` }) });
+        }
+      }),
+    );
+    for (const session of names) {
+      const bodies = Array.from({ length: 50 }, (_, version) => `"${session} ${version}"`);
+      assert.deepEqual(
+        (await store.read(session, 0))?.map(({ body }) => body),
+        bodies,
+        `the log of ${session}`,
+      );
+      assert.deepEqual((await store.load(session))?.snapshot, { version: 40, body: `"${session}"` }, `of ${session}`);
+    }
+    assert.deepEqual((await ids(store)).toSorted(), names.toSorted(), "each is listed once");
+    assert.equal(await store.count("shop"), 100);
+  }),
+
+  onStore("ATOMIC: a refused commit does not take those written beside it along", async (store) => {
+    await grow(store, "a", 1);
+    await write(store, { session: "b", version: 0, entries: [{ key: "k" }] });
+    const answers = await Promise.all([
+      append(store, { session: "c", version: 0, entries: [{}, {}] }),
+      append(store, { session: "a", version: 5 }),
+      append(store, { session: "b", version: 1, entries: [{ key: "new" }, { key: "k" }] }),
+      append(store, { session: "a", version: 1 }),
+      append(store, { session: "b", version: 1, entries: [{ key: "new" }] }),
+      append(store, { session: "d", version: 3 }),
+      append(store, { session: "e", version: 0, entries: [{}, {}] }),
+    ]);
+    assert.deepEqual(answers, ["ok", "conflict", "duplicate", "ok", "ok", "conflict", "ok"]);
+    for (const session of ["a", "b", "c", "e"]) await expectLog(store, session, bodiesUpTo(2));
+    await expectLog(store, "d", undefined);
+  }),
+
+  onStore("SERIAL: a delete that races commits leaves the whole log or none of it", async (store) => {
+    for (let round = 0; round < 20; round++) {
+      const session = `s${round}`;
+      await grow(store, session, 2);
+      const [answer, deleted, late] = await Promise.all([
+        append(store, { session, version: 2 }),
+        store.delete(session),
+        append(store, { session, version: 3 }),
+      ]);
+      assert.equal(deleted, true, "there was something to delete");
+      assert.equal(
+        late === "ok" && answer === "conflict",
+        false,
+        "a later version was accepted without the one before",
+      );
+      await expectLog(store, session, undefined, `after ${answer}, deleted, ${late}`);
+    }
+    assert.equal(await store.count("shop"), 0);
+  }),
+];

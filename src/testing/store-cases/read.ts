@@ -1,0 +1,148 @@
+// Cases of read and load: the tail of a log, the shortest way to a version, and what snapshots have to do with it.
+import assert from "node:assert/strict";
+import type { Entry, Snapshot, Store } from "../../core/store.ts";
+import type { StoreCase } from "./harness.ts";
+import { onStore } from "./harness.ts";
+import { bodiesUpTo, expectLog, grow, numbered, write } from "./logs.ts";
+
+/** Loads a version of a log that `withSnapshots` wrote. */
+async function expectLoaded(store: Store, asked: number | undefined, snapshot: number, end: number): Promise<void> {
+  const loaded = await store.load("a", asked);
+  assert.ok(loaded, `loading version ${asked} gave nothing`);
+  const expected: Snapshot | undefined =
+    snapshot === 0 ? undefined : { version: snapshot, body: `"state ${snapshot}"` };
+  assert.deepEqual(loaded.snapshot, expected, `the snapshot on the way to version ${asked}`);
+  const entries: Entry[] = numbered(bodiesUpTo(end, snapshot), snapshot);
+  assert.deepEqual(loaded.entries, entries, `the entries on the way to version ${asked}`);
+}
+
+/** A log of 12 entries with snapshots at 3 (in the midst of the log), 5 and 10 (the end of a longer commit). */
+async function withSnapshots(store: Store): Promise<void> {
+  await write(store, { session: "a", version: 0 });
+  await write(store, { session: "a", version: 1 });
+  await write(store, { session: "a", version: 2, snapshot: '"state 3"' });
+  await write(store, { session: "a", version: 3, entries: [{}, {}], snapshot: '"state 5"' });
+  await write(store, { session: "a", version: 5 });
+  await write(store, { session: "a", version: 6, entries: [{}, {}, {}, {}], snapshot: '"state 10"' });
+  await write(store, { session: "a", version: 10, entries: [{}, {}] });
+}
+
+export const readCases: StoreCase[] = [
+  onStore("reading or loading a session that is not there gives undefined", async (store) => {
+    assert.equal(await store.read("none", 0), undefined, "read");
+    assert.equal(await store.read("none", 5, 10), undefined, "read after a version, with a limit");
+    assert.equal(await store.load("none"), undefined, "load");
+    assert.equal(await store.load("none", 0), undefined, "load version 0");
+    assert.equal(await store.load("none", 3), undefined, "load version 3");
+    await grow(store, "a", 1);
+    assert.equal(await store.read("none", 0), undefined, "read, in a store that is not empty");
+  }),
+
+  onStore("reading gives the entries after a version, in order", async (store) => {
+    await grow(store, "a", 12);
+    for (let after = 0; after < 12; after++) {
+      assert.deepEqual(await store.read("a", after), numbered(bodiesUpTo(12, after), after), `after ${after}`);
+    }
+  }),
+
+  onStore("reading after the end of a log gives no entries, not undefined", async (store) => {
+    await grow(store, "a", 3);
+    assert.deepEqual(await store.read("a", 3), [], "after the newest");
+    assert.deepEqual(await store.read("a", 4), [], "after one that is still to come");
+    assert.deepEqual(await store.read("a", 1_000_000, 5), [], "far beyond the end");
+  }),
+
+  onStore("reading gives at most as many entries as the limit says", async (store) => {
+    await grow(store, "a", 10);
+    assert.deepEqual(await store.read("a", 0, 1), numbered(['{"n":1}']), "one");
+    assert.deepEqual(await store.read("a", 4, 3), numbered(bodiesUpTo(7, 4), 4), "three from the middle");
+    assert.deepEqual(await store.read("a", 8, 50), numbered(bodiesUpTo(10, 8), 8), "more than there are");
+    assert.deepEqual(await store.read("a", 0, 10), numbered(bodiesUpTo(10)), "as many as there are");
+    assert.deepEqual(await store.read("a", 0, 0), [], "none");
+  }),
+
+  onStore("a log read page by page is the log", async (store) => {
+    await grow(store, "a", 25);
+    const entries: Entry[] = [];
+    for (;;) {
+      const page: Entry[] | undefined = await store.read("a", entries.length, 7);
+      assert.ok(page, `the page after ${entries.length}`);
+      if (page.length === 0) break;
+      entries.push(...page);
+    }
+    assert.deepEqual(entries, numbered(bodiesUpTo(25)));
+  }),
+
+  onStore("loading a log without snapshots gives all entries up to the version", async (store) => {
+    await grow(store, "a", 6);
+    await expectLoaded(store, undefined, 0, 6);
+    for (let version = 1; version <= 6; version++) await expectLoaded(store, version, 0, version);
+  }),
+
+  onStore("loading starts at the newest snapshot that is not after the version", async (store) => {
+    await withSnapshots(store);
+    await expectLoaded(store, undefined, 10, 12);
+    const snapshotFor = [0, 0, 0, 3, 3, 5, 5, 5, 5, 5, 10, 10, 10];
+    for (const [version, snapshot] of snapshotFor.entries()) await expectLoaded(store, version, snapshot, version);
+  }),
+
+  onStore("loading version 0 gives no snapshot and no entries", async (store) => {
+    await write(store, { session: "a", version: 0, snapshot: '"state 1"' });
+    await expectLoaded(store, 0, 0, 0);
+    await expectLoaded(store, 1, 1, 1);
+  }),
+
+  onStore("loading a version that is still to come gives the way to the newest", async (store) => {
+    await withSnapshots(store);
+    await expectLoaded(store, 13, 10, 12);
+    await expectLoaded(store, 1_000_000, 10, 12);
+  }),
+
+  onStore("a snapshot hides no entry from read", async (store) => {
+    await withSnapshots(store);
+    await expectLog(store, "a", bodiesUpTo(12));
+    assert.deepEqual(await store.read("a", 1, 3), numbered(bodiesUpTo(4, 1), 1));
+  }),
+
+  onStore("GROWTH: with many snapshots the right one is picked for every version", async (store) => {
+    for (let version = 0; version < 90; version++) {
+      const due = (version + 1) % 3 === 0;
+      await write(store, { session: "a", version, ...(due && { snapshot: `"state ${version + 1}"` }) });
+    }
+    await expectLoaded(store, undefined, 90, 90);
+    for (let version = 0; version <= 90; version++)
+      await expectLoaded(store, version, version - (version % 3), version);
+  }),
+
+  onStore("ISOLATION: snapshots are those of their own session", async (store) => {
+    await write(store, { session: "a", version: 0, snapshot: '"state 1"' });
+    await write(store, { session: "b", version: 0, entries: ['"b1"', '"b2"'] });
+    await write(store, { session: "c", version: 0, entries: ['"c1"', '"c2"'], snapshot: '"c"' });
+    const loaded = await store.load("b");
+    assert.equal(loaded?.snapshot, undefined, "b has no snapshot");
+    assert.deepEqual(loaded?.entries, numbered(['"b1"', '"b2"']));
+    await expectLoaded(store, undefined, 1, 1);
+  }),
+
+  onStore("ISOLATION: what a caller does to what it was given changes nothing in the store", async (store) => {
+    await write(store, {
+      session: "a",
+      version: 0,
+      entries: [{ body: '{"n":1}', key: "k" }, {}],
+      snapshot: '"state 2"',
+    });
+    const spoil = (entries: Entry[] = []): void => {
+      for (const entry of entries) Object.assign(entry, { version: 99, body: '"spoiled"' });
+      entries.length = 0;
+    };
+    const found = await store.find("a", "k");
+    spoil([found!]);
+    spoil(await store.read("a", 0));
+    spoil((await store.load("a", 1))?.entries);
+    const loaded = await store.load("a");
+    Object.assign(loaded!.snapshot!, { version: 1, body: '"spoiled"' });
+    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '{"n":1}' });
+    await expectLog(store, "a", bodiesUpTo(2));
+    await expectLoaded(store, undefined, 2, 2);
+  }),
+];

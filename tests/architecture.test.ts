@@ -1,0 +1,372 @@
+// Who may import whom, and the other rules of the tree that a program can check. Every rule is also shown what it must refuse.
+import { posix } from "node:path";
+import ts from "typescript";
+import { describe, expect, test } from "vitest";
+import manifest from "../package.json" with { type: "json" };
+import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
+
+const spokes = "session stores environment models agent rollout protocols server testing".split(" ");
+/** Spokes whose files are variants of one thing, and know nothing of each other. */
+const variants = new Set(["stores", "models", "protocols"]);
+const wiring = ["index.ts", "serve.ts", "cli"];
+const banned = new Set("utils helpers common manager service misc base".split(" "));
+const optional = new Set(Object.keys(manifest.peerDependenciesMeta));
+const declared = new Set([...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]);
+const longest = 400;
+const mostNames = 30;
+
+interface Import {
+  from: string;
+  kind: "type" | "value" | "lazy";
+}
+
+/** Everything that a file imports, by whatever syntax. */
+function importsOf({ path, text }: SourceFile): Import[] {
+  const found: Import[] = [];
+  const add = (from: ts.Node | undefined, kind: Import["kind"]): void => {
+    if (from && ts.isStringLiteralLike(from)) found.push({ from: from.text, kind });
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node)) {
+      add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword ? "type" : "value");
+    } else if (ts.isExportDeclaration(node)) {
+      add(node.moduleSpecifier, node.isTypeOnly ? "type" : "value");
+    } else if (ts.isImportTypeNode(node)) {
+      add(ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined, "type");
+    } else if (ts.isCallExpression(node) && isLoading(node.expression)) {
+      add(node.arguments[0], "lazy");
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest));
+  return found;
+}
+
+function isLoading(callee: ts.Expression): boolean {
+  if (callee.kind === ts.SyntaxKind.ImportKeyword) return true;
+  const name = ts.isPropertyAccessExpression(callee) ? callee.name : callee;
+  return ts.isIdentifier(name) && ["require", "getBuiltinModule"].includes(name.text);
+}
+
+const isRelative = (from: string): boolean => from.startsWith(".");
+const resolved = ({ path }: SourceFile, from: string): string => posix.join(posix.dirname(path), from);
+/** "stores" of src/stores/memory.ts, "index.ts" of src/index.ts. */
+const partOf = (path: string): string => path.split("/")[1] ?? "";
+/** "memory" of src/stores/memory.ts and of src/stores/memory/log.ts. */
+const variantOf = (path: string): string => (path.split("/")[2] ?? "").replace(/\.ts$/, "");
+const packageOf = (from: string): string => /^(@[^/]+\/)?[^/]+/.exec(from)?.[0] ?? from;
+const inSource = (files: SourceFile[]): SourceFile[] => files.filter(({ path }) => path.startsWith("src/"));
+
+type Rule = (files: SourceFile[]) => string[];
+
+const knownFolders: Rule = (files) =>
+  inSource(files)
+    .filter(({ path }) => !["core", ...spokes, ...wiring].includes(partOf(path)))
+    .map(({ path }) => `${path} is in no folder of the design`);
+
+const coreImportsNothing: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("src/core/"))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter(({ from, kind }) =>
+          isRelative(from)
+            ? !resolved(file, from).startsWith("src/core/")
+            : !(from === "@standard-schema/spec" && kind === "type"),
+        )
+        .map(({ from }) => `${file.path} imports ${from}`),
+    );
+
+const spokesImportCore: Rule = (files) =>
+  inSource(files)
+    .filter(({ path }) => spokes.includes(partOf(path)))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter(({ from }) => isRelative(from) && !mayImport(file.path, resolved(file, from)))
+        .map(({ from }) => `${file.path} imports ${from}`),
+    );
+
+function mayImport(path: string, target: string): boolean {
+  if (target.startsWith("src/core/")) return true;
+  if (!target.startsWith("src/") || partOf(target) !== partOf(path)) return false;
+  return !variants.has(partOf(path)) || variantOf(target) === variantOf(path);
+}
+
+const onlyDeclaredPackages: Rule = (files) =>
+  inSource(files).flatMap((file) =>
+    importsOf(file)
+      .filter(({ from }) => !isRelative(from) && !from.startsWith("node:"))
+      .flatMap(({ from, kind }) => {
+        const name = packageOf(from);
+        if (!declared.has(name)) return [`${file.path} imports ${name}, which is not declared`];
+        if (optional.has(name) && kind === "value")
+          return [`${file.path} imports the optional ${name} before it is needed`];
+        return [];
+      }),
+  );
+
+const noCycles: Rule = (files) => {
+  const graph = new Map(
+    files.map((file) => [
+      file.path,
+      importsOf(file).flatMap(({ from }) => (isRelative(from) ? [resolved(file, from)] : [])),
+    ]),
+  );
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, trail: string[]): void => {
+    const at = trail.indexOf(path);
+    if (at >= 0) cycles.push([...trail.slice(at), path].join(" imports "));
+    if (at >= 0 || done.has(path)) return;
+    for (const next of graph.get(path) ?? []) visit(next, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of graph.keys()) visit(path, []);
+  return cycles;
+};
+
+const startsWithPurpose: Rule = (files) =>
+  files
+    .filter(({ text }) => !/^(#!.*\n)?\/\/ \S.*\S/.test(text))
+    .map(({ path }) => `${path} does not say in its first line what it is for`);
+
+const staysShort: Rule = (files) =>
+  inSource(files)
+    .map(({ path, text }) => ({ path, lines: text.trimEnd().split("\n").length }))
+    .filter(({ lines }) => lines > longest)
+    .map(({ path, lines }) => `${path} has ${lines} lines`);
+
+const namesSayWhat: Rule = (files) =>
+  files.flatMap(({ path }) => {
+    const words = path.split(/[/.-]/);
+    const complaints = words.filter((word) => banned.has(word)).map((word) => `${path} is called "${word}"`);
+    return /^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.config)?\.(ts|mjs)$/.test(posix.basename(path))
+      ? complaints
+      : [...complaints, `${path} is not in kebab-case`];
+  });
+
+/** The public API: every name by hand, no logic. */
+const publicByHand: Rule = (files) => {
+  const index = files.find(({ path }) => path === "src/index.ts");
+  if (!index) return [];
+  const { statements } = ts.createSourceFile(index.path, index.text, ts.ScriptTarget.Latest);
+  const clauses = statements.map((statement) =>
+    ts.isExportDeclaration(statement) && statement.moduleSpecifier ? statement.exportClause : undefined,
+  );
+  const complaints = clauses.some((clause) => !clause || !ts.isNamedExports(clause))
+    ? ["src/index.ts has something other than export { names } from a file"]
+    : [];
+  const names = clauses.flatMap((clause) =>
+    clause && ts.isNamedExports(clause) ? clause.elements.slice() : [],
+  ).length;
+  return names > mostNames ? [...complaints, `src/index.ts exports ${names} names`] : complaints;
+};
+
+/** A store is a file, a test with the shared cases, and a row of the docs. */
+const storesAreComplete: Rule = (files) => {
+  const textOf = (path: string): string => files.find((file) => file.path === path)?.text ?? "";
+  const stores = files.flatMap(({ path }) => /^src\/stores\/([^/]+)\.ts$/.exec(path)?.[1] ?? []);
+  const rows = tableIn(textOf("docs/stores.md"), "store").map(([name]) => name?.replaceAll("`", "") ?? "");
+  return [
+    ...stores
+      .filter((name) => !/\bstoreCases\b/.test(textOf(`tests/stores/${name}.test.ts`)))
+      .map((name) => `tests/stores/${name}.test.ts does not run storeCases`),
+    ...stores.filter((name) => !rows.includes(name)).map((name) => `docs/stores.md has no row for ${name}`),
+    ...rows
+      .filter((name) => !stores.includes(name))
+      .map((name) => `docs/stores.md has a row for ${name}, which is not there`),
+  ];
+};
+
+const examplesImportAsUsersDo: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("examples/"))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter(({ from }) => isRelative(from) && partOf(resolved(file, from)) !== partOf(file.path))
+        .map(({ from }) => `${file.path} imports ${from}`),
+    );
+
+const code = ["src", "tests", "bench", "examples", "tools"].flatMap((folder) => filesIn(folder, ".ts", ".mjs"));
+const repository = [...code, fileAt("docs/stores.md")];
+
+const file = (path: string, text = ""): SourceFile => ({ path, text });
+const storesDoc = (...names: string[]): SourceFile =>
+  file("docs/stores.md", ["| store |", "| --- |", ...names.map((name) => `| \`${name}\` |`)].join("\n"));
+
+const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [SourceFile[], string[]][] }[] = [
+  {
+    title: "every source file is in a folder of the design",
+    rule: knownFolders,
+    files: repository,
+    examples: [
+      [
+        [file("src/plumbing/a.ts"), file("src/main.ts")],
+        ["src/plumbing/a.ts is in no folder of the design", "src/main.ts is in no folder of the design"],
+      ],
+    ],
+  },
+  {
+    title: "core imports nothing",
+    rule: coreImportsNothing,
+    files: repository,
+    examples: [
+      [[file("src/core/a.ts", `import { b } from "../session/b.ts";`)], ["src/core/a.ts imports ../session/b.ts"]],
+      [[file("src/core/a.ts", `import { hash } from "node:crypto";`)], ["src/core/a.ts imports node:crypto"]],
+      [[file("src/core/a.ts", `const b = await import("mutative");`)], ["src/core/a.ts imports mutative"]],
+      [[file("src/core/a.ts", `process.getBuiltinModule("node:fs");`)], ["src/core/a.ts imports node:fs"]],
+      [
+        [file("src/core/a.ts", `import { type A } from "@standard-schema/spec";`)],
+        ["src/core/a.ts imports @standard-schema/spec"],
+      ],
+      [[file("src/core/a.ts", `import type { A } from "@standard-schema/spec"; export * from "./b.ts";`)], []],
+    ],
+  },
+  {
+    title: "a spoke imports core and itself, and a store no other store",
+    rule: spokesImportCore,
+    files: repository,
+    examples: [
+      [
+        [file("src/session/a.ts", `import { b } from "../stores/memory.ts";`)],
+        ["src/session/a.ts imports ../stores/memory.ts"],
+      ],
+      [
+        [file("src/stores/a.ts", `export { memoryStore } from "./memory.ts";`)],
+        ["src/stores/a.ts imports ./memory.ts"],
+      ],
+      [[file("src/testing/a.ts", `type A = import("../index.ts").A;`)], ["src/testing/a.ts imports ../index.ts"]],
+      [[file("src/server/a.ts", `import b from "../../tests/b.ts";`)], ["src/server/a.ts imports ../../tests/b.ts"]],
+      [[file("src/stores/a.ts", `import "./a/b.ts"; import "../core/c.ts";`)], []],
+      [
+        [
+          file("src/session/a.ts", `import "./b.ts"; import "node:crypto";`),
+          file("src/index.ts", `export { a } from "./session/a.ts";`),
+        ],
+        [],
+      ],
+    ],
+  },
+  {
+    title: "the source imports only packages that are declared, and optional ones only when they are needed",
+    rule: onlyDeclaredPackages,
+    files: repository,
+    examples: [
+      [
+        [file("src/session/a.ts", `import { z } from "zod/v4";`)],
+        ["src/session/a.ts imports zod, which is not declared"],
+      ],
+      [
+        [file("src/stores/a.ts", `import Database from "better-sqlite3";`)],
+        ["src/stores/a.ts imports the optional better-sqlite3 before it is needed"],
+      ],
+      [[file("src/stores/a.ts", `import type D from "better-sqlite3"; await import("better-sqlite3");`)], []],
+    ],
+  },
+  {
+    title: "no file imports itself, directly or through others",
+    rule: noCycles,
+    files: code,
+    examples: [
+      [
+        [
+          file("src/core/a.ts", `import "./b.ts";`),
+          file("src/core/b.ts", `import type { C } from "./c.ts";`),
+          file("src/core/c.ts", `export { a } from "./a.ts";`),
+        ],
+        ["src/core/a.ts imports src/core/b.ts imports src/core/c.ts imports src/core/a.ts"],
+      ],
+    ],
+  },
+  {
+    title: "every file says in its first line what it is for",
+    rule: startsWithPurpose,
+    files: code,
+    examples: [
+      [
+        [file("src/core/a.ts", `import "./b.ts";\n// later\n`), file("tools/b.mjs", "//\n")],
+        [
+          "src/core/a.ts does not say in its first line what it is for",
+          "tools/b.mjs does not say in its first line what it is for",
+        ],
+      ],
+      [[file("src/cli/a.ts", "#!/usr/bin/env node\n// The command line.\n")], []],
+    ],
+  },
+  {
+    title: `no source file is longer than ${longest} lines`,
+    rule: staysShort,
+    files: repository,
+    examples: [
+      [
+        [file("src/core/a.ts", "x;\n".repeat(401)), file("src/core/b.ts", "x;\n".repeat(400))],
+        ["src/core/a.ts has 401 lines"],
+      ],
+    ],
+  },
+  {
+    title: "file names are in kebab-case and say what the file does",
+    rule: namesSayWhat,
+    files: code,
+    examples: [
+      [[file("src/session/base-store.ts")], [`src/session/base-store.ts is called "base"`]],
+      [[file("src/utils/json.ts")], [`src/utils/json.ts is called "utils"`]],
+      [[file("src/core/errorTable.ts")], ["src/core/errorTable.ts is not in kebab-case"]],
+    ],
+  },
+  {
+    title: `the public API is at most ${mostNames} names, each written by hand`,
+    rule: publicByHand,
+    files: repository,
+    examples: [
+      [
+        [file("src/index.ts", `export * from "./core/json.ts";`)],
+        ["src/index.ts has something other than export { names } from a file"],
+      ],
+      [
+        [file("src/index.ts", `export const answer = 42;`)],
+        ["src/index.ts has something other than export { names } from a file"],
+      ],
+      [
+        [file("src/index.ts", `export { ${Array.from({ length: 31 }, (_, at) => `n${at}`).join()} } from "./a.ts";`)],
+        ["src/index.ts exports 31 names"],
+      ],
+    ],
+  },
+  {
+    title: "every store has a test that runs the shared cases and a row in the docs, and every row a store",
+    rule: storesAreComplete,
+    files: repository,
+    examples: [
+      [[file("src/stores/tape.ts"), storesDoc("tape")], ["tests/stores/tape.test.ts does not run storeCases"]],
+      [
+        [file("src/stores/tape.ts"), file("tests/stores/tape.test.ts", "storeCases"), storesDoc("disc")],
+        ["docs/stores.md has no row for tape", "docs/stores.md has a row for disc, which is not there"],
+      ],
+    ],
+  },
+  {
+    title: "examples import the package as its users do",
+    rule: examplesImportAsUsersDo,
+    files: repository,
+    examples: [
+      [
+        [file("examples/shop/environment.ts", `import { tool } from "../../src/index.ts"; import "./prices.ts";`)],
+        ["examples/shop/environment.ts imports ../../src/index.ts"],
+      ],
+      [
+        [file("examples/shop/environment.ts", `import "../shared/setup.ts"; import "holdfast";`)],
+        ["examples/shop/environment.ts imports ../shared/setup.ts"],
+      ],
+    ],
+  },
+];
+
+for (const { title, rule, files, examples } of rules) {
+  describe(title, () => {
+    test("the repository keeps to it", () => expect(rule(files)).toEqual([]));
+    test.each(examples)("example %# is judged right", (example, complaints) => {
+      expect(rule(example)).toEqual(complaints);
+    });
+  });
+}

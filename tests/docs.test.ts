@@ -1,0 +1,232 @@
+// The code in the docs compiles and runs, and the links between pages lead somewhere.
+//
+// Every ```ts block of README.md and docs/ is a module of its own. `ts continued` goes on with the block before it on the
+// page; `ts no-run` is compiled and not run. A block that should not even compile is no ```ts block.
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, posix } from "node:path";
+import ts from "typescript";
+import { afterAll, describe, expect, test, vi } from "vitest";
+import { fileAt, filesIn, root, type SourceFile } from "./files.ts";
+
+const docs = filesIn("docs", ".md");
+const pages = [...filesIn(".", ".md"), ...docs];
+const pagesWithCode = [...pages.filter(({ path }) => path === "README.md"), ...docs];
+
+// Inside the package, so that "holdfast" is this package and other packages are found.
+const folder = join(root, "node_modules/.cache/holdfast-docs", String(process.pid));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Block {
+  info: string;
+  first: number;
+  lines: string[];
+}
+
+interface Snippet {
+  page: string;
+  /** Where its first block starts on the page. */
+  line: number;
+  /** Every line stands where it stands on the page, so that messages name the right one. */
+  code: string;
+  runs: boolean;
+}
+
+/** A page's fenced blocks, and the page with their lines left empty. */
+function readPage({ text }: SourceFile): { blocks: Block[]; prose: string[] } {
+  const blocks: Block[] = [];
+  let open: { block: Block; fence: string } | undefined;
+  const prose = text.split("\n").map((line, at) => {
+    const [, fence = "", info = ""] = /^\s*(`{3,})\s*(.*?)\s*$/.exec(line) ?? [];
+    if (open) {
+      if (info === "" && fence.length >= open.fence.length) open = undefined;
+      else open.block.lines.push(line);
+      return "";
+    }
+    if (fence === "") return line;
+    open = { block: { info, first: at + 1, lines: [] }, fence };
+    blocks.push(open.block);
+    return "";
+  });
+  return { blocks, prose };
+}
+
+function snippetsOf(page: SourceFile): Snippet[] {
+  const snippets: Snippet[] = [];
+  for (const { info, first, lines } of readPage(page).blocks) {
+    const [language, ...words] = info.split(/\s+/);
+    if (language !== "ts") continue;
+    const unknown = words.find((word) => word !== "continued" && word !== "no-run");
+    if (unknown) throw new Error(`${page.path}:${first}: a ts block can be continued or no-run, not ${unknown}`);
+    const before = words.includes("continued") ? snippets.pop() : undefined;
+    const code = before?.code ?? "";
+    const blank = "\n".repeat(first - (code.split("\n").length - 1));
+    snippets.push({
+      page: page.path,
+      line: before?.line ?? first,
+      code: `${code}${blank}${lines.join("\n")}`,
+      runs: !words.includes("no-run") && (before?.runs ?? true),
+    });
+  }
+  return snippets;
+}
+
+let written = 0;
+
+/** Writes snippets to files, never to the same one twice, because a module is only run once. */
+function write(snippets: Snippet[]): string[] {
+  mkdirSync(folder, { recursive: true });
+  return snippets.map(({ page, line, code }) => {
+    const file = join(folder, `${written++}-${page.replaceAll(/\W+/g, "-")}-${line}.ts`);
+    // A module even if it imports nothing.
+    writeFileSync(file, `${code}\nexport {};\n`);
+    return file;
+  });
+}
+
+function compile(snippets: Snippet[]): string[] {
+  const { config } = ts.readConfigFile(join(root, "tsconfig.json"), ts.sys.readFile) as { config: object };
+  const { options } = ts.parseJsonConfigFileContent({ ...config, files: [], include: [] }, ts.sys, root);
+  const files = write(snippets);
+  // A reader's snippet may name something for later.
+  const program = ts.createProgram(files, { ...options, noUnusedLocals: false, noUnusedParameters: false });
+  return files.flatMap((file, at) =>
+    ts.getPreEmitDiagnostics(program, program.getSourceFile(file)).map((diagnostic) => {
+      const line = ts.getLineAndCharacterOfPosition(diagnostic.file as ts.SourceFile, diagnostic.start ?? 0).line;
+      return `${snippets[at]?.page}:${line + 1}: ${ts.flattenDiagnosticMessageText(diagnostic.messageText, " ")}`;
+    }),
+  );
+}
+
+/** Runs a snippet in an empty folder; gives what it printed. */
+async function run(snippet: Snippet): Promise<string[]> {
+  const printed: string[] = [];
+  const log = vi.spyOn(console, "log").mockImplementation((...values) => void printed.push(values.join(" ")));
+  const before = process.cwd();
+  const place = mkdtempSync(join(tmpdir(), "holdfast-docs-"));
+  try {
+    process.chdir(place);
+    await import(write([snippet])[0] as string);
+  } finally {
+    process.chdir(before);
+    log.mockRestore();
+    rmSync(place, { recursive: true, force: true });
+  }
+  return printed;
+}
+
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+    .trim()
+    .replaceAll(/\s/g, "-");
+
+/** The relative links of a page that lead nowhere. */
+function deadLinks(page: SourceFile, read: (path: string) => SourceFile | undefined): string[] {
+  const prose = readPage(page)
+    .prose.join("\n")
+    .replaceAll(/`[^`\n]*`/g, "");
+  const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)];
+  return links.flatMap(([, link = ""]) => {
+    if (/^[a-z]+:/.test(link)) return [];
+    const [path = "", anchor] = link.split("#");
+    const target = path === "" ? page : read(posix.join(posix.dirname(page.path), path));
+    if (!target) return [`${page.path}: ${link} is not there`];
+    const headings = readPage(target).prose.flatMap((line) => /^#+ (.*)/.exec(line)?.[1] ?? []);
+    return anchor && !headings.some((heading) => anchorOf(heading) === anchor)
+      ? [`${page.path}: ${link} has no such heading`]
+      : [];
+  });
+}
+
+describe("the docs", () => {
+  const snippets = pagesWithCode.flatMap(snippetsOf);
+
+  test("every snippet compiles", () => expect(compile(snippets)).toEqual([]));
+
+  for (const snippet of snippets.filter(({ runs }) => runs)) {
+    test(`the snippet at ${snippet.page}:${snippet.line} runs`, () => run(snippet));
+  }
+
+  test("every relative link leads somewhere", () => {
+    const read = (path: string): SourceFile | undefined => {
+      if (!existsSync(join(root, path))) return undefined;
+      return path.endsWith(".md") ? fileAt(path) : { path, text: "" };
+    };
+    expect(pages.flatMap((page) => deadLinks(page, read))).toEqual([]);
+  });
+});
+
+describe("the check of the docs", () => {
+  const page = (...lines: string[]): SourceFile => ({ path: "sample.md", text: lines.join("\n") });
+
+  test("a block is a snippet of its own, or goes on with the one before", async () => {
+    const snippets = snippetsOf(
+      page(
+        "# Sample",
+        "```ts",
+        "const one: number = 1;",
+        "```",
+        "and",
+        "```ts continued",
+        "console.log(one + 1);",
+        "```",
+        "```sh",
+        "exit 1",
+        "```",
+        "```ts no-run",
+        "process.exit(1);",
+        "```",
+      ),
+    );
+    expect(snippets.map(({ line, runs }) => ({ line, runs }))).toEqual([
+      { line: 2, runs: true },
+      { line: 12, runs: false },
+    ]);
+    expect(compile(snippets)).toEqual([]);
+    expect(await run(snippets[0] as Snippet)).toEqual(["2"]);
+  });
+
+  test("a snippet that does not compile is told with its line on the page", () => {
+    const snippets = snippetsOf(page("# Sample", "", "```ts no-run", "", 'const one: number = "1";', "```"));
+    expect(compile(snippets)).toEqual(["sample.md:5: Type 'string' is not assignable to type 'number'."]);
+  });
+
+  test("a snippet that throws fails", async () => {
+    const [snippet] = snippetsOf(page("```ts", 'throw new Error("not like this");', "```"));
+    await expect(run(snippet as Snippet)).rejects.toThrow("not like this");
+  });
+
+  test("a snippet finds this package by its name", async () => {
+    const [snippet] = snippetsOf(
+      page(
+        "```ts",
+        'import { memoryStore } from "holdfast/stores/memory";',
+        "console.log(memoryStore().persistent);",
+        "```",
+      ),
+    );
+    expect(compile([snippet as Snippet])).toEqual([]);
+    expect(await run(snippet as Snippet)).toEqual(["false"]);
+  });
+
+  test("a misspelt word on a fence is refused", () => {
+    expect(() => snippetsOf(page("```ts norun", "```"))).toThrow("sample.md:1: a ts block can be continued or no-run");
+  });
+
+  test("a link to a page or heading that is not there is told; links in code are no links", () => {
+    const here = page(
+      "# One: two",
+      "[a](#one-two) [b](gone.md) [c](#three) `[d](no)`",
+      "```",
+      "[e](no)",
+      "```",
+      "[f](https://example.com)",
+    );
+    expect(deadLinks(here, () => undefined)).toEqual([
+      "sample.md: gone.md is not there",
+      "sample.md: #three has no such heading",
+    ]);
+  });
+});

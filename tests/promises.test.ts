@@ -1,0 +1,110 @@
+// Every promise that docs/promises.md marks as kept is named by the title of a test, and no title names a promise that is not made.
+import ts from "typescript";
+import { expect, test } from "vitest";
+import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
+
+const ids =
+  "ISOLATION ATOMIC DURABLE ONCE SERIAL SEED MISSING PURE-VERIFY SCORED RESERVED TOKEN CLEANUP FORK REPLAY GROWTH LIFECYCLE TEMP RESUME";
+
+const promises = tableIn(fileAt("docs/promises.md").text, "id", "promise", "since").map(([id = "", , since = ""]) => ({
+  id,
+  kept: /^kept\b/.test(since),
+  since,
+}));
+
+/** The titles of a file's tests, and the names of its shared cases. A test that is skipped shows nothing. */
+function titlesOf({ path, text }: SourceFile): string[] {
+  const titles: string[] = [];
+  const visit = (node: ts.Node): void => {
+    const title = ts.isCallExpression(node)
+      ? isTest(node.expression) && node.arguments[0]
+      : ts.isPropertyAssignment(node) && node.name.getText() === "name" && node.initializer;
+    if (title && (ts.isStringLiteralLike(title) || ts.isTemplateExpression(title))) {
+      titles.push(title.getText().slice(1, -1));
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true));
+  return titles;
+}
+
+/** Whether something called is `test` or `it`, also as in test.each(rows). */
+function isTest(callee: ts.Expression): boolean {
+  if (ts.isIdentifier(callee)) return ["test", "it"].includes(callee.text);
+  if (ts.isCallExpression(callee)) return isTest(callee.expression);
+  return (
+    ts.isPropertyAccessExpression(callee) &&
+    !["skip", "todo", "fails"].includes(callee.name.text) &&
+    isTest(callee.expression)
+  );
+}
+
+const cites = (title: string, id: string): boolean => new RegExp(`(?<![\\w-])${id}(?![\\w-])`).test(title);
+
+/** The ids that a title starts with: "ONCE: …", "ONCE, SERIAL: …", "ONCE and SERIAL: …". */
+function leadingIds(title: string): string[] {
+  const id = "[A-Z][A-Z-]*[A-Z]";
+  const [, list = ""] = new RegExp(`^(${id}(?:(?:, | and )${id})*): `).exec(title) ?? [];
+  return list.split(/, | and /).filter(Boolean);
+}
+
+interface Promised {
+  id: string;
+  kept: boolean;
+}
+
+/** What is wrong between the promises and the titles. */
+function complaintsAbout(promises: Promised[], titles: string[]): string[] {
+  const known = new Set(promises.map(({ id }) => id));
+  return [
+    ...promises
+      .filter(({ id, kept }) => kept && !titles.some((title) => cites(title, id)))
+      .map(({ id }) => `${id} is marked as kept, and no test names it`),
+    ...promises
+      .filter(({ id, kept }) => !kept && titles.some((title) => cites(title, id)))
+      .map(({ id }) => `${id} is named by a test, and marked as not built yet`),
+    ...titles.flatMap((title) =>
+      leadingIds(title)
+        .filter((id) => !known.has(id))
+        .map((id) => `${id} is named by a test, and is no promise`),
+    ),
+  ];
+}
+
+test("the documented promises are those of the design, each kept or not built yet", () => {
+  expect(promises.map(({ id }) => id)).toEqual(ids.split(" "));
+  expect(promises.filter(({ since }) => !/^(kept( for .+; .+ not built yet)?|not built yet)$/.test(since))).toEqual([]);
+});
+
+test("every promise that is kept is named by a test, and no other", () => {
+  const files = [...filesIn("tests", ".test.ts"), ...filesIn("src/testing", ".ts")];
+  expect(complaintsAbout(promises, files.flatMap(titlesOf))).toEqual([]);
+});
+
+test("titles are found however a test is written, unless it is skipped", () => {
+  const text = [
+    'test("plain", () => {});',
+    'it.concurrent("through a property", () => {});',
+    "test.each(rows)(`of ${rows}`, () => {});",
+    'test.skip("skipped", () => {});',
+    'it.todo("to do");',
+    'const cases = [{ name: "a shared case", run() {} }];',
+    'somethingElse("no title");',
+  ].join("\n");
+  const titles = ["plain", "through a property", "of ${rows}", "a shared case"];
+  expect(titlesOf({ path: "a.test.ts", text })).toEqual(titles);
+});
+
+test("a promise without a test, a test without a promise, and a claim too early are told", () => {
+  const promises = [
+    { id: "VERIFY", kept: true },
+    { id: "PURE-VERIFY", kept: true },
+    { id: "LATER", kept: false },
+  ];
+  const titles = ["PURE-VERIFY, FOO: asking twice", "LATER and PURE-VERIFY: hold", "JSON stays JSON", "verify"];
+  expect(complaintsAbout(promises, titles)).toEqual([
+    "VERIFY is marked as kept, and no test names it",
+    "LATER is named by a test, and marked as not built yet",
+    "FOO is named by a test, and is no promise",
+  ]);
+});

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { createSessions, memoryStore } from "holdfast";
+import { counter } from "./counter.ts";
+
+test("smoke", async () => {
+  const sessions = createSessions({ environment: counter, store: memoryStore() });
+  const { session } = await sessions.open({ task: { start: 3, goal: 6 } });
+  const a = await sessions.call(session, "add", { by: 2 });
+  console.log(a);
+  console.log(await sessions.call(session, "read"));
+  console.log(await sessions.call(session, "spoil"));
+  console.log(await sessions.call(session, "hang"));
+  console.log(await sessions.call(session, "keep"));
+  console.log(await sessions.call(session, "nope" as "read"));
+  console.log(await sessions.call(session, "add", { by: "x" as never }));
+  console.log(await sessions.call(session, "roll"));
+  console.log(await sessions.rewind(session, 3));
+  console.log(await sessions.call(session, "add", { by: 1 }, { call: "c1" }));
+  console.log(await sessions.call(session, "add", { by: 1 }, { call: "c1" }));
+  await expect(sessions.call(session, "add", { by: 2 }, { call: "c1" })).rejects.toThrow("used before");
+  const all = await Promise.all([1, 2, 3].map((by) => sessions.call(session, "gather", { by, ms: 20 })));
+  console.log(all);
+  console.log(await sessions.verify(session), await sessions.verify(session));
+  console.log(await sessions.state(session), await sessions.state(session, 3));
+  const child = await sessions.fork(session, { version: 3 });
+  console.log(child);
+  await sessions.call(child.session, "add", { by: 100 });
+  console.log(await sessions.state(session), await sessions.state(child.session));
+  console.log(await sessions.replay(session));
+  for await (const event of sessions.events(session)) console.log(JSON.stringify(event));
+  for await (const event of sessions.list()) console.log(event);
+  console.log(await sessions.close(session), await sessions.close(session));
+});
