@@ -169,8 +169,8 @@ const storesAreComplete: Rule = (files) => {
   const rows = tableIn(textOf("docs/stores.md"), "store").map(([name]) => name?.replaceAll("`", "") ?? "");
   return [
     ...stores
-      .filter((name) => !/\bstoreCases\b/.test(textOf(`tests/stores/${name}.test.ts`)))
-      .map((name) => `tests/stores/${name}.test.ts does not run storeCases`),
+      .filter((name) => !/\brunStoreCases\(/.test(textOf(`tests/stores/${name}.test.ts`)))
+      .map((name) => `tests/stores/${name}.test.ts does not call runStoreCases`),
     ...stores.filter((name) => !rows.includes(name)).map((name) => `docs/stores.md has no row for ${name}`),
     ...rows
       .filter((name) => !stores.includes(name))
@@ -338,9 +338,9 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
     rule: storesAreComplete,
     files: repository,
     examples: [
-      [[file("src/stores/tape.ts"), storesDoc("tape")], ["tests/stores/tape.test.ts does not run storeCases"]],
+      [[file("src/stores/tape.ts"), storesDoc("tape")], ["tests/stores/tape.test.ts does not call runStoreCases"]],
       [
-        [file("src/stores/tape.ts"), file("tests/stores/tape.test.ts", "storeCases"), storesDoc("disc")],
+        [file("src/stores/tape.ts"), file("tests/stores/tape.test.ts", "runStoreCases(…)"), storesDoc("disc")],
         ["docs/stores.md has no row for tape", "docs/stores.md has a row for disc, which is not there"],
       ],
     ],

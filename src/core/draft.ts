@@ -3,7 +3,8 @@
 // A draft keeps what was changed beside the state instead of copying the objects on the way to it, so that one
 // changed field costs the same in a state of a kilobyte and in one of five megabytes, however wide its objects are.
 import type { Delta } from "./delta.ts";
-import { copyJson, escapeKey, type Json } from "./json.ts";
+import { behind, collect, gone, isContainer, nodeBehind, type Changes, type Container } from "./draft-delta.ts";
+import type { Json } from "./json.ts";
 
 export interface Draft<State> {
   /** What plain code reads and assigns to. */
@@ -29,15 +30,11 @@ export function readOnly<State>(base: Json): State {
   return new Node(base as Container, undefined, "", true).proxy as State;
 }
 
-type Container = { [key: string]: Json } | Json[];
-
-const gone = Symbol("gone");
-const behind = Symbol("the node behind a proxy");
 // console.log bypasses the traps of a Proxy and prints its target; with this it prints what the code would read.
 const inspect = Symbol.for("nodejs.util.inspect.custom");
 
 /** One object or array of the state that the code has looked at. For an object it is the target of the proxy, too. */
-class Node {
+class Node implements Changes {
   readonly base: Container;
   readonly parent: Node | undefined;
   /** Where it was in its parent when it was first read. */
@@ -46,11 +43,8 @@ class Node {
   readonly proxy: object;
   /** Objects and arrays below this one that were read, by key. */
   children: Map<string, Node> | undefined = undefined;
-  /** Keys that were assigned or deleted. */
   changes: Map<string, unknown> | undefined = undefined;
-  /** Children that were changed, or have changed children. */
   dirty: Map<string, Node> | undefined = undefined;
-  /** Arrays only: the length now, and, once elements have moved, all elements as they are now. */
   length = 0;
   copy: unknown[] | undefined = undefined;
   /** Arrays with a copy: the objects in it that code put there. Every other object in it comes from the state. */
@@ -83,10 +77,6 @@ class ArrayTarget extends Array<Node> {
   }
 }
 
-function nodeBehind(value: unknown): Node | undefined {
-  return isContainer(value) ? (value as { [behind]?: Node })[behind] : undefined;
-}
-
 function plain(value: unknown): unknown {
   if (!nodeBehind(value)) return value;
   if (Array.isArray(value)) return Array.from(value, plain);
@@ -101,10 +91,6 @@ function childOf(node: Node, key: string, value: Container): object {
     node.children.set(key, child);
   }
   return child.proxy;
-}
-
-function isContainer(value: unknown): value is Container {
-  return typeof value === "object" && value !== null;
 }
 
 /** Call before every change: refuses it on a read-only state, and tells the way up that there is one. */
@@ -349,75 +335,4 @@ function move(node: Node, method: Mover, args: unknown[]): unknown {
   return Array.isArray(result) && method === "splice"
     ? result.map((value) => draftOf(node, value))
     : draftOf(node, result);
-}
-
-// --- from changes to a delta
-
-function collect(node: Node, path: string, delta: Delta): void {
-  if (node.copy) return collectMoved(node, node.copy, path, delta);
-  const { base } = node;
-  // Many removals are longer to write down than the few elements that are left.
-  if (Array.isArray(base) && base.length - node.length > node.length) return collectWhole(node, path, delta);
-  for (const [key, value] of node.changes ?? []) {
-    const at = `${path}/${escapeKey(key)}`;
-    const had = Object.hasOwn(base, key);
-    if (value === gone) {
-      delta.push({ op: "remove", path: at });
-    } else if (had && isSame(node, key, value)) {
-      const child = node.dirty?.get(key);
-      if (child) collect(child, at, delta);
-    } else {
-      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(value, "state", "refuse", at) });
-    }
-  }
-  for (const [key, child] of node.dirty ?? []) {
-    if (!node.changes?.has(key) && (!Array.isArray(base) || Number(key) < node.length)) {
-      collect(child, `${path}/${escapeKey(key)}`, delta);
-    }
-  }
-  if (Array.isArray(base)) {
-    for (let index = base.length - 1; index >= node.length; index--) {
-      delta.push({ op: "remove", path: `${path}/${index}` });
-    }
-  }
-}
-
-/** Whether a key was assigned what it held already. */
-function isSame(node: Node, key: string, value: unknown): boolean {
-  const before = (node.base as { [key: string]: Json })[key];
-  return isContainer(before) ? isContainer(value) && nodeBehind(value)?.base === before : before === value;
-}
-
-/** An array whose elements moved: keeps what is equal at both ends, and replaces what is between. */
-function collectMoved(node: Node, copy: unknown[], path: string, delta: Delta): void {
-  const base = node.base as Json[];
-  const same = (value: unknown, index: number): boolean =>
-    isContainer(base[index]) ? origin(value) === base[index] : value === base[index];
-  const shorter = Math.min(base.length, copy.length);
-  let head = 0;
-  while (head < shorter && head in copy && same(copy[head], head)) head++;
-  let tail = 0;
-  while (tail < shorter - head && same(copy[copy.length - 1 - tail], base.length - 1 - tail)) tail++;
-  const until = copy.length - tail;
-  if (Math.max(base.length, copy.length) - tail - head > copy.length) return collectWhole(node, path, delta);
-  for (let index = base.length - tail - 1; index >= Math.max(head, until); index--) {
-    delta.push({ op: "remove", path: `${path}/${index}` });
-  }
-  for (let index = head; index < until; index++) {
-    const at = `${path}/${index}`;
-    const op = index < base.length - tail ? "replace" : "add";
-    delta.push({ op, path: at, value: copyJson(copy[index], "state", "refuse", at) });
-  }
-  copy.forEach((value, index) => {
-    const child = nodeBehind(value);
-    if (child && (index < head || index >= until)) collect(child, `${path}/${index}`, delta);
-  });
-}
-
-function collectWhole(node: Node, path: string, delta: Delta): void {
-  delta.push({ op: "replace", path, value: copyJson(node.proxy, "state", "refuse", path) });
-}
-
-function origin(value: unknown): unknown {
-  return nodeBehind(value)?.base ?? value;
 }

@@ -11,7 +11,7 @@ export interface Session {
   version: number;
   opened: number;
   touched: number;
-  /** The newest event other than a verification: what a verification is about. */
+  /** The newest event other than a verdict or the end: what a verdict is about. */
   changed: number;
   /** The number of the episode; 0 until the first seed. */
   episode: number;
@@ -45,7 +45,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
   }
   session.version++;
   session.touched = event.at;
-  if (event.type !== "session.verified") session.changed = session.version;
+  if (event.type !== "session.verified" && event.type !== "session.closed") session.changed = session.version;
   if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
   switch (event.type) {
     case "session.opened":

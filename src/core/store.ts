@@ -16,6 +16,7 @@ export interface NewEntry {
   key?: string;
 }
 
+/** What the entries up to a version amount to. */
 export interface Snapshot {
   version: number;
   body: string;
@@ -36,11 +37,14 @@ export interface Commit {
   entries: [NewEntry, ...NewEntry[]];
   /** Given with version 0, and whenever it changed. */
   heading?: Heading;
-  /** The fold of the log at `version`, before these entries, if one is due. */
-  snapshot?: string;
+  /** The fold of the log at a version up to the end of these entries, above that of any earlier one; if one is due. */
+  snapshot?: Snapshot;
 }
 
-/** `conflict`: the log is not at that version (any more). `duplicate`: it has an entry with one of the keys. */
+/**
+ * `conflict`: the log is not at that version (any more). `duplicate`: it has an entry with one of the keys, or two of
+ * the new ones have the same; where both are true it is this, which says more.
+ */
 export type Appended = "ok" | "conflict" | "duplicate";
 
 export interface Listed extends Heading {
@@ -57,7 +61,7 @@ export interface Filter {
   openedBefore?: number;
   /** Only sessions whose newest entry is older, the longest idle first. Without it: in the order of opening. */
   idleBefore?: number;
-  /** Only what comes after this session in the order of opening. Not together with idleBefore. */
+  /** Only what comes after this session in the order of opening; unknown, it is `session_not_found`. Not with idleBefore. */
   after?: string;
 }
 
@@ -71,10 +75,14 @@ export interface Store {
   append(commit: Commit): Promise<Appended>;
   /** The entries after a version, at most `limit`. Undefined if there is no such log. */
   read(session: string, after: number, limit?: number): Promise<Entry[] | undefined>;
-  /** The shortest way to a version (by default the newest): a snapshot at or before it, and the entries from there. */
+  /**
+   * The shortest way to a version: a snapshot at or before it, and the entries from there. By default, and beyond the
+   * end, to the newest.
+   */
   load(session: string, version?: number): Promise<{ snapshot?: Snapshot; entries: Entry[] } | undefined>;
   /** The entry that has this key. */
   find(session: string, key: string): Promise<Entry | undefined>;
+  /** Comes to an end also if its reader opens, changes and deletes sessions meanwhile. */
   list(filter?: Filter): AsyncIterable<Listed>;
   /** How many sessions of an environment have not ended. */
   count(environment: string): Promise<number>;

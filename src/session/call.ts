@@ -30,13 +30,16 @@ interface Call {
   signal: AbortSignal | undefined;
 }
 
+/** No half of a surrogate pair: stores keep text, and would take one for another. */
+const callId = /^\P{Surrogate}{1,256}$/u;
+
 /** Added to the time-out of an external tool before its claim counts as abandoned: the time to record its result. */
 const grace = 1000;
 
 export function createCalls({ environment, logs, timeout, newId, assertOpen }: CallsOptions) {
   return async function call(hot: Hot, tool: string, given: unknown, options: CallOptions): Promise<Answer> {
     const { call: id, signal } = options;
-    if (id !== undefined && (typeof id !== "string" || id === "" || id.length > 256)) {
+    if (id !== undefined && (typeof id !== "string" || !callId.test(id))) {
       throw new HoldfastError("invalid_option", "a call id is a string of 1 to 256 characters");
     }
     if (signal?.aborted) throw cancelled(signal);
@@ -46,9 +49,9 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     } catch (thrown) {
       // What was answered before the session ended can still be asked for.
       if (id === undefined || !isHoldfastError(thrown) || thrown.code !== "session_closed") throw thrown;
-      const repeated = await recorded(pending);
-      if (repeated) return repeated;
-      throw thrown;
+      const event = await recordedEvent(logs, hot, { id, tool, input: pending.input });
+      if (!event || event.type === "tool.claimed") throw thrown;
+      return answer(hot, event, event.version, true);
     }
   };
 
@@ -74,10 +77,8 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
   async function callConcurrent(pending: Call, definition: ToolDefinition, args: unknown): Promise<Answer> {
     const { hot, id, signal } = pending;
     // What it reads must not be older than what its caller has seen, wherever that was.
-    await turn(hot, signal, async () => {
-      await logs.refresh(hot);
-      assertReady(hot);
-    });
+    await turn(hot, signal, () => logs.refresh(hot));
+    assertReady(hot);
     // The handler is not run for a call that was answered before: it may be long.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
@@ -97,9 +98,9 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     const pending = { ...given, id: given.id ?? newId() };
     const { hot, tool, input, id: call, signal } = pending;
     let episode = 0;
+    const ready = (): void => assertReady(hot);
     const claimed = await turn(hot, signal, () =>
-      logs.commit(hot, (session) => {
-        assertReady(hot);
+      logs.commit(hot, ready, (session) => {
         ({ episode } = session);
         const at = timeNow(session);
         const until = at + (definition.timeout ?? timeout) + grace;
@@ -124,8 +125,8 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     const { hot, tool, input, id, signal } = pending;
     const fresh = await turn(hot, signal, async () => {
       let made: Called | undefined;
-      const result = await logs.commit(hot, (session) => {
-        assertReady(hot);
+      const ready = (): void => assertReady(hot);
+      const result = await logs.commit(hot, ready, (session) => {
         const at = timeNow(session);
         const event = (finished: Finished): Called => {
           if (signal?.aborted) throw cancelled(signal);
@@ -153,8 +154,8 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     const { hot, tool, id: call } = pending;
     const fresh = await turn(hot, undefined, async () => {
       let made: Settled | undefined;
-      const result = await logs.commit(hot, (session) => {
-        assertOpen(hot);
+      const open = (): void => assertOpen(hot);
+      const result = await logs.commit(hot, open, (session) => {
         const finished = session.episode === episode ? finish(session) : { outcome: seededAgain(tool) };
         made = { type: "tool.settled", at: timeNow(session), episode, call, tool, ...finished };
         return made;

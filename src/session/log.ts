@@ -22,6 +22,8 @@ export interface Hot {
   owned: WeakSet<object> | undefined;
   /** Stops what is running on this session. */
   running: Set<(reason: HoldfastError) => void> | undefined;
+  /** Set while the session is being ended: whoever has not begun by then does not begin. */
+  ending: HoldfastError | undefined;
   /** Calls that run beside others, by call id, for repeats that arrive meanwhile. */
   beside: Map<string, Promise<unknown>> | undefined;
 }
@@ -110,7 +112,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       version: hot.session.version,
       entries: entriesOf(events, bodies),
     };
-    if (snapshot !== undefined) commit.snapshot = snapshot;
+    if (snapshot !== undefined) commit.snapshot = { version: hot.session.version, body: snapshot };
     const last = events.at(-1) as Event;
     if (last.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: last.reason };
     const result = await store.append(commit);
@@ -126,17 +128,29 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   /**
    * Appends what `make` makes of the session as it is now; where another writer was faster, of the session as it is
    * then. Gives "duplicate" if the log has an event with the same key, "nothing" if none was made.
+   *
+   * `allow` throws if it should not be done at all. That, and a duplicate, may come from a session that others have
+   * changed since it was read: both count only once it is known that there is nothing newer.
    */
-  async function commit(hot: Hot, make: Make): Promise<"ok" | "duplicate" | "nothing"> {
+  async function commit(hot: Hot, allow: () => void, make: Make): Promise<"ok" | "duplicate" | "nothing"> {
     for (let attempt = 1; attempt <= attempts; attempt++) {
+      const seen = hot.session.version;
+      try {
+        allow();
+      } catch (thrown) {
+        await refresh(hot);
+        if (hot.session.version === seen) throw thrown;
+        continue;
+      }
       const made = make(hot.session);
       const event = made instanceof Promise ? await made : made;
       if (!event) return "nothing";
       const result = await append(hot, [event]);
-      if (result !== "conflict") return result;
+      if (result === "ok") return result;
       // Whoever lost twice waits a moment, each a different one, so that one of many writers is soon through.
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
       await refresh(hot);
+      if (result === "duplicate" && hot.session.version === seen) return result;
     }
     throw new HoldfastError("version_conflict", `session ${hot.id} was changed by others ${attempts} times in a row`);
   }
@@ -181,7 +195,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
   return {
     ...{ id, session, tail, whole, bytes: whole + tail, uses: 0, busy: false, holders: 0 },
-    ...{ waiting: undefined, owned: undefined, running: undefined, beside: undefined },
+    ...{ waiting: undefined, owned: undefined, running: undefined, ending: undefined, beside: undefined },
   };
 }
 
@@ -191,7 +205,7 @@ export function timeNow(session: Session): number {
 }
 
 export function headingOf({ environment, opened, parent, ended }: Session): Heading {
-  return { environment, opened, ...(parent && { parent }), ...(ended && { ended }) };
+  return { environment, opened, ...(parent && { parent: { ...parent } }), ...(ended && { ended }) };
 }
 
 function entriesOf(events: Event[], bodies: string[]): [NewEntry, ...NewEntry[]] {

@@ -26,12 +26,16 @@ export interface ReplayOptions {
 export async function replay(options: ReplayOptions): Promise<Replayed> {
   // A call that ran beside others is given what it read, which may be some versions back.
   const readLater = new Set<number>();
+  let newest = 0;
   for await (const event of options.events()) {
+    newest = event.version;
     if (event.type === "tool.called" && event.run) readLater.add(event.run.version);
   }
   const read = new Map<number, Pick<Session, "state" | "task">>();
   let session: Session | undefined;
   for await (const event of options.events()) {
+    // The session may be live: what was added meanwhile is for the next replay.
+    if (event.version > newest) break;
     if (session) {
       const again = await rerun(options, session, event, read);
       const difference = again && compare(session.state, event, again);

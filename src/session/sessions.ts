@@ -69,14 +69,24 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     return track(() => logs.use(id, run));
   }
 
+  /** As `use`, for what a session must be open for. */
+  async function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    try {
+      return await use(id, run);
+    } catch (thrown) {
+      // Over its time, it ends now rather than at the next tick of the clock.
+      const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
+      if (reason === "idle" || reason === "age") await end(id, reason);
+      throw thrown;
+    }
+  }
+
   function assertOpen(hot: Hot): void {
     const { ended } = hot.session;
     if (ended) throw closedError(hot.id, ended);
+    if (hot.ending) throw hot.ending;
     const over = limits.over(hot.session);
-    if (!over) return;
-    // It ends now rather than at the next tick of the clock; the call that noticed has to let go of its turn first.
-    void track(() => end(hot.id, over)).catch(() => false);
-    throw closedError(hot.id, over);
+    if (over) throw closedError(hot.id, over);
   }
 
   async function end(id: string, reason: EndReason): Promise<boolean> {
@@ -84,15 +94,17 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     const work = async (hot: Hot): Promise<void> => {
       // What is being called is neither idle nor the one to make room.
       if (hot.uses > 1 && (reason === "idle" || reason === "capacity")) return;
-      for (const stop of hot.running ?? []) stop(closedError(id, reason));
+      hot.ending = closedError(id, reason);
+      for (const stop of hot.running ?? []) stop(hot.ending);
       await turn(hot, undefined, async () => {
         await logs.refresh(hot);
-        const result = await logs.commit(hot, (session) => {
+        const always = (): void => undefined;
+        const result = await logs.commit(hot, always, (session) => {
           if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
           return { type: "session.closed", at: timeNow(session), reason };
         });
         ended = result === "ok";
-      });
+      }).finally(() => (hot.ending = undefined));
       if (!hot.session.ended) return;
       logs.forget(hot);
       if (!keepEnded) await store.delete(id);
@@ -138,11 +150,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     return turn(hot, undefined, async () => {
       const before = await repeated();
       if (before) return before;
-      assertOpen(hot);
-      const at = timeNow(hot.session);
-      const seeding = await seedEvent(environment, { session: hot.id, task, at, timeout, random });
-      const result = await logs.commit(hot, (session) => {
-        assertOpen(hot);
+      const open = (): void => assertOpen(hot);
+      const result = await logs.commit(hot, open, async (session) => {
+        const at = timeNow(session);
+        const seeding = await seedEvent(environment, { session: hot.id, task, at, timeout, random });
         const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
         if (call !== undefined) event.call = call;
         return event;
@@ -171,8 +182,8 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
           return [opened, { ...seeding, episode: 1 }];
         }),
       ),
-    seed: (id, task, seedOptions = {}) => use(id, (hot) => seed(hot, task, seedOptions)),
-    call: (id, tool, ...rest) => use(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
+    seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
+    call: (id, tool, ...rest) => useOpen(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
     verify: (id, verifyOptions = {}) => use(id, (hot) => verify(hot, verifyOptions)),
     state: async (id, version) => {
       const state =
@@ -197,11 +208,11 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         }),
       ),
     rewind: (id, to) =>
-      use(id, async (hot) => {
+      useOpen(id, async (hot) => {
         const { session: then } = await logs.load(id, to);
+        const open = (): void => assertOpen(hot);
         await turn(hot, undefined, () =>
-          logs.commit(hot, (session) => {
-            assertOpen(hot);
+          logs.commit(hot, open, (session) => {
             const { episode, task, randomness, state } = then;
             const delta = replaceState(copyJson(state, "state"));
             return { type: "session.rewound", at: timeNow(session), to, episode, task, randomness, delta };

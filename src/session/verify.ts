@@ -17,7 +17,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
     await turn(hot, signal, () => logs.refresh(hot));
     return hold(hot, async (newest) => {
-      // Verifications are no change: what is judged is the state since the last event that was one.
+      // Verdicts are no change: what is judged is the session since the last event that was one.
       const judged = version ?? newest.changed;
       const session = judged === newest.changed ? newest : (await logs.load(hot.id, judged)).session;
       const about = { session: hot.id, version: judged, episode: session.episode };
@@ -29,13 +29,14 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const before = await recorded();
       if (before) return { ...before, ...about };
       const verdict = await judge(hot, session, judged, response, signal);
-      const result = await turn(hot, undefined, () => {
-        if (hot.session.ended) return Promise.resolve("ok" as const);
-        return logs.commit(hot, (now) => ({
+      // A verdict changes nothing, and so may follow the end of the session.
+      const anytime = (): void => undefined;
+      const result = await turn(hot, undefined, () =>
+        logs.commit(hot, anytime, (now) => ({
           ...{ type: "session.verified", at: timeNow(now), judged, digest, verdict },
           ...(response !== undefined && { response }),
-        }));
-      });
+        })),
+      );
       // Asked twice at once: the first verdict to be recorded is the one that both get.
       const final = result === "ok" ? verdict : ((await recorded()) ?? verdict);
       return { ...final, ...about };

@@ -78,10 +78,9 @@ export function memoryStore(): Store {
       .filter((lane) => lane.open === (open ?? lane.open));
   }
 
-  function leaveLane(log: Log, lane: Lane): void {
-    unlink(log, lane);
-    const pair = lanes.get(lane.environment);
-    if (pair?.open.size === 0 && pair.ended.size === 0) lanes.delete(lane.environment);
+  function dropIfEmpty({ environment }: Lane): void {
+    const pair = lanes.get(environment);
+    if (pair?.open.size === 0 && pair.ended.size === 0) lanes.delete(environment);
   }
 
   function create(session: string): Log {
@@ -111,8 +110,11 @@ export function memoryStore(): Store {
 
   function forget(log: Log): void {
     logs.delete(log.session);
-    if (log.lane !== undefined) leaveLane(log, log.lane);
-    log.lane = undefined;
+    if (log.lane !== undefined) {
+      unlink(log, log.lane);
+      dropIfEmpty(log.lane);
+      log.lane = undefined;
+    }
     if (log.previous === undefined) oldest = log.next;
     else log.previous.next = log.next;
     if (log.next === undefined) newest = log.previous;
@@ -213,11 +215,9 @@ export function memoryStore(): Store {
         if (key !== undefined) (log.keys ??= new Map()).set(key, log.bodies.length);
       }
       if (snapshot !== undefined) {
-        if (log.snapshots === undefined) log.snapshots = { versions: [log.bodies.length], bodies: [snapshot] };
-        else {
-          log.snapshots.versions.push(log.bodies.length);
-          log.snapshots.bodies.push(snapshot);
-        }
+        log.snapshots ??= { versions: [], bodies: [] };
+        log.snapshots.versions.push(snapshot.version);
+        log.snapshots.bodies.push(snapshot.body);
       }
       if (heading !== undefined) {
         log.opened = heading.opened;
@@ -227,11 +227,11 @@ export function memoryStore(): Store {
 
       const from = log.lane;
       const to = heading === undefined ? from! : laneOf(heading);
-      if (from === to) unlink(log, to);
-      else if (from !== undefined) leaveLane(log, from);
+      if (from !== undefined) unlink(log, from);
       log.touched = touched;
       log.turn = ++turn;
       link(log, to);
+      if (from !== undefined && from !== to) dropIfEmpty(from);
       return "ok";
     },
 

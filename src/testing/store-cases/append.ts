@@ -119,7 +119,7 @@ export const appendCases: StoreCase[] = [
     commit.entries[0].key = "other";
     commit.entries.push({ body: '"pushed"', at: 2 });
     commit.heading!.environment = "changed";
-    commit.snapshot = '"changed"';
+    commit.snapshot = { version: 1, body: '"changed"' };
     parent.version = 99;
     assert.equal(await answer, "ok");
     await expectLog(store, "a", ['"given"']);

@@ -142,6 +142,21 @@ export const listCases: StoreCase[] = [
     },
   ),
 
+  onStore("CLEANUP: the only session of an environment is found by idle time when it has ended, too", async (store) => {
+    await grow(store, "a", 1);
+    await write(store, { session: "a", version: 1, heading: { ended: "closed" } });
+    const ended = { environment: "shop", open: false, idleBefore: noon + 999 };
+    assert.deepEqual(await ids(store, ended), ["a"], "the ended one");
+    assert.deepEqual(await ids(store, { ...ended, open: true }), [], "the open ones");
+    await grow(store, "b", 1);
+    assert.deepEqual(await ids(store, { idleBefore: noon + 999 }), ["b", "a"], "with another one beside it");
+    await store.delete("a");
+    await store.delete("b");
+    await grow(store, "c", 1);
+    assert.deepEqual(await ids(store, { idleBefore: noon + 999 }), ["c"], "after both were deleted");
+    assert.equal(await store.count("shop"), 1);
+  }),
+
   onStore("count is that of one environment, and of open sessions only", async (store) => {
     await grow(store, "a", 3);
     await grow(store, "b", 1);
@@ -249,12 +264,12 @@ export const listCases: StoreCase[] = [
   onStore("ISOLATION: what a caller does to a row or a filter changes nothing", async (store) => {
     await write(store, { session: "a", version: 0, heading: { parent: { session: "p", version: 1 } } });
     await grow(store, "b", 1, { environment: "chess" });
-    const before = await rowOf(store, "a");
     for await (const row of store.list()) {
       if (row.parent) row.parent.version = 99;
       Object.assign(row, { session: "x", version: 99, environment: "x", opened: 1, touched: 1, ended: "closed" });
     }
-    assert.deepEqual(await rowOf(store, "a"), before);
+    const row = { session: "a", version: 1, touched: noon, environment: "shop", opened: noon };
+    assert.deepEqual(await rowOf(store, "a"), { ...row, parent: { session: "p", version: 1 } });
     assert.equal(await store.count("shop"), 1);
     const filter: Filter = { environment: "shop" };
     const rows = store.list(filter);

@@ -26,7 +26,7 @@ export function commitOf({ session, version, entries = [`{"n":${version + 1}}`],
     version,
     entries: [first, ...rest],
     ...((version === 0 || heading) && { heading: { environment: "shop", opened: noon, ...heading } }),
-    ...(snapshot !== undefined && { snapshot }),
+    ...(snapshot !== undefined && { snapshot: { version: version + entries.length, body: snapshot } }),
   };
 }
 

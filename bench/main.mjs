@@ -1,0 +1,83 @@
+// Runs one bench and prints its table: `npm run bench -- NAME [--quick] [--json]`. Without a name: lists them.
+import { cpus } from "node:os";
+import { parseArgs } from "node:util";
+import { printed } from "./table.mjs";
+
+/** @type {Record<string, { question: string, load: () => Promise<{ run: (options: import("./table.mjs").Options) => Promise<import("./table.mjs").Result> }> }>} */
+const benches = {
+  calls: {
+    question: "How many calls per second, on each store, with 1 and with 1,000 busy sessions?",
+    load: () => import("./calls.mjs"),
+  },
+  growth: {
+    question: "Does a commit cost more with a longer history, a larger state, more sessions?",
+    load: () => import("./growth.mjs"),
+  },
+  memory: {
+    question: "How many bytes does an idle session take beyond its own state and events?",
+    load: () => import("./memory.mjs"),
+  },
+  drafts: {
+    question: "What do two changes to a state cost, on our drafts, mutative's and a clone?",
+    load: () => import("./drafts.mjs"),
+  },
+};
+
+const usage = `npm run bench -- NAME [--quick] [--json]
+
+${Object.entries(benches)
+  .map(([name, { question }]) => `  ${name.padEnd(8)}${question}`)
+  .join("\n")}
+
+  --quick   smaller sizes, in seconds; a missed bar is shown and is no failure
+  --json    for machines`;
+
+function fail(/** @type {string} */ message) {
+  console.error(`${message}\n\n${usage}`);
+  process.exit(1);
+}
+
+function parsed() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        quick: { type: "boolean", default: false },
+        json: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+  } catch (thrown) {
+    return fail(thrown instanceof Error ? thrown.message : String(thrown));
+  }
+}
+
+const { values, positionals } = parsed();
+const { quick, json } = values;
+const [name, ...rest] = positionals;
+if (name === undefined || values.help) {
+  console.log(usage);
+} else {
+  if (!Object.hasOwn(benches, name)) fail(`there is no bench "${name}"`);
+  if (rest.length > 0) fail(`one bench at a time; what is "${rest.join(" ")}"?`);
+  const { question, load } = benches[name];
+  const { run } = await load();
+  const start = performance.now();
+  const progress = (/** @type {string} */ what) => {
+    if (process.stderr.isTTY) process.stderr.write(`\r\u001B[K${what}`);
+  };
+  const { rows, notes = [] } = await run({ quick, progress });
+  progress("");
+  const seconds = Math.round((performance.now() - start) / 1000);
+  const processor = cpus();
+  const machine = `${processor.length} x ${processor[0]?.model ?? "?"}, Node ${process.versions.node}`;
+  const met = rows.every((row) => row.met !== false);
+  const date = new Date().toISOString();
+  if (json) console.log(JSON.stringify({ bench: name, question, quick, machine, date, seconds, met, rows, notes }));
+  else {
+    const how = `${machine}, ${date.slice(0, 10)}, ${seconds} s${quick ? ", quick" : ""}`;
+    console.log([`${name}: ${question}`, how, "", printed(rows), ...notes.map((note) => `\n${note}`)].join("\n"));
+    if (!met) console.log("\nA bar was missed.");
+  }
+  if (!met && !quick) process.exitCode = 1;
+}

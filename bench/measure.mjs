@@ -1,0 +1,73 @@
+// Measures on a noisy machine: variants take turns in many short rounds, and it is their medians that are compared.
+
+/**
+ * One way of doing something. `run` does it some number of times and gives that number; `prepare` is not measured.
+ * `kind` tells samples apart that cost differently for a known reason, such as how many snapshots fell into them.
+ *
+ * @typedef {{ prepare?: () => unknown, run: () => number | Promise<number>, kind?: () => number }} Variant
+ */
+
+/** What was measured of a variant: microseconds for one operation, and the quartiles around it.
+ * @typedef {{ cost: number, low: number, high: number, samples: number }} Measured
+ */
+
+/** Collects garbage now, so that nobody pays for what others left. A whole collection takes long on a large heap. */
+export function collect(whole = true) {
+  if (typeof globalThis.gc !== "function") throw new Error("the bench needs node --expose-gc");
+  if (whole) globalThis.gc();
+  else globalThis.gc({ type: "minor" });
+}
+
+/**
+ * Measures variants side by side: every round takes one sample of each, in one order and then in the reverse.
+ *
+ * @template {string} Name
+ * @param {Record<Name, Variant>} variants
+ * @param {{ rounds: number, warmup?: number }} options
+ * @returns {Promise<Record<Name, Measured>>}
+ */
+export async function interleave(variants, { rounds, warmup = Math.ceil(rounds / 10) }) {
+  const named = /** @type {[Name, Variant][]} */ (Object.entries(variants));
+  const samples = new Map(named.map(([name]) => [name, /** @type {{ cost: number, kind: number }[]} */ ([])]));
+  collect();
+  for (let round = -warmup; round < rounds; round++) {
+    collect(false);
+    for (const [name, variant] of round % 2 === 0 ? named : [...named].reverse()) {
+      await variant.prepare?.();
+      variant.kind?.();
+      const start = performance.now();
+      const count = await variant.run();
+      const cost = ((performance.now() - start) * 1000) / count;
+      if (!(count > 0)) throw new Error(`${name} did nothing`);
+      if (round >= 0) samples.get(name)?.push({ cost, kind: variant.kind?.() ?? 0 });
+    }
+  }
+  const measured = named.map(([name]) => [name, summary(samples.get(name) ?? [])]);
+  return Object.fromEntries(measured);
+}
+
+/**
+ * The typical cost. Samples of one kind are represented by their median, and the kinds weighed by how often they came:
+ * so a snapshot that falls into one sample of three hundred is charged in full, and a hiccup of the machine is not.
+ *
+ * @param {{ cost: number, kind: number }[]} samples
+ * @returns {Measured}
+ */
+function summary(samples) {
+  const costs = samples.map(({ cost }) => cost);
+  let cost = 0;
+  for (const kind of new Set(samples.map(({ kind }) => kind))) {
+    const alike = samples.filter((sample) => sample.kind === kind).map(({ cost }) => cost);
+    cost += (quantile(alike, 0.5) * alike.length) / samples.length;
+  }
+  return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), samples: samples.length };
+}
+
+/** @param {number[]} values @param {number} share */
+export function quantile(values, share) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const place = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(place)] ?? Number.NaN;
+  const above = sorted[Math.ceil(place)] ?? Number.NaN;
+  return below + (above - below) * (place - Math.floor(place));
+}

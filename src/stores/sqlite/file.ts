@@ -1,0 +1,218 @@
+// The file under the SQLite store: which driver opens it, whether it is ours, its schema, and what its failures mean.
+import type BetterSqlite from "better-sqlite3";
+import { existsSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
+import type { ErrorCode } from "../../core/errors.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+
+export type Value = string | number | null;
+
+/** What better-sqlite3 and node:sqlite have in common. */
+export interface Statement {
+  run(...values: Value[]): { changes: number | bigint };
+  get(...values: Value[]): unknown;
+  all(...values: Value[]): unknown[];
+}
+
+export interface Database {
+  prepare(sql: string): Statement;
+  exec(sql: string): unknown;
+  close(): unknown;
+}
+
+/** "hold", in the header of each of our files: SQLite's own way to tell whose a file is. */
+const applicationId = 0x686f6c64;
+/** How long to wait for another process, in milliseconds. */
+export const patience = 5000;
+/**
+ * Each brings a file from the version of its index to the next. What is in here once was released stays as it is.
+ *
+ * Events are kept in the order of writing, not by session: a group of commits then fills whole pages, and only the two
+ * small indexes are written here and there. `mark` stands for the key in its index, being a quarter of its size; that
+ * a key is there once is checked within the transaction. AUTOINCREMENT, so that a number a process remembers never
+ * comes to mean another session. `sessions.touched` is no later than the session's newest event: commits leave it
+ * alone, and a listing by idle time moves those that it finds behind.
+ */
+const migrations = [
+  `CREATE TABLE sessions (
+     n INTEGER PRIMARY KEY AUTOINCREMENT,
+     id TEXT NOT NULL UNIQUE,
+     environment TEXT NOT NULL,
+     opened INTEGER NOT NULL,
+     parent TEXT,
+     parentVersion INTEGER,
+     ended TEXT,
+     touched INTEGER NOT NULL
+   );
+   CREATE INDEX sessionsOpen ON sessions (environment, touched) WHERE ended IS NULL;
+   CREATE INDEX sessionsTouched ON sessions (touched);
+   CREATE TABLE events (
+     seq INTEGER PRIMARY KEY,
+     session INTEGER NOT NULL,
+     version INTEGER NOT NULL,
+     at INTEGER NOT NULL,
+     mark INTEGER,
+     key TEXT,
+     body TEXT NOT NULL,
+     UNIQUE (session, version)
+   );
+   CREATE INDEX eventsMarked ON events (session, mark) WHERE mark IS NOT NULL;
+   CREATE TABLE snapshots (
+     session INTEGER NOT NULL,
+     version INTEGER NOT NULL,
+     body TEXT NOT NULL,
+     PRIMARY KEY (session, version)
+   ) WITHOUT ROWID;
+   CREATE TABLE counts (environment TEXT PRIMARY KEY, open INTEGER NOT NULL) WITHOUT ROWID;
+   CREATE TRIGGER countOpened AFTER INSERT ON sessions WHEN new.ended IS NULL BEGIN
+     INSERT INTO counts VALUES (new.environment, 1) ON CONFLICT DO UPDATE SET open = open + 1;
+   END;
+   CREATE TRIGGER countChanged AFTER UPDATE OF environment, ended ON sessions BEGIN
+     UPDATE counts SET open = open - 1 WHERE environment = old.environment AND old.ended IS NULL;
+     INSERT INTO counts SELECT new.environment, 1 WHERE new.ended IS NULL ON CONFLICT DO UPDATE SET open = open + 1;
+   END;
+   CREATE TRIGGER countDeleted AFTER DELETE ON sessions WHEN old.ended IS NULL BEGIN
+     UPDATE counts SET open = open - 1 WHERE environment = old.environment;
+   END;`,
+];
+
+/** Opens a file and brings it to our version. Refuses what is not ours, what is damaged and what is newer, and leaves it as it is. */
+export function openFile(path: string, durability: "process" | "power"): Database {
+  try {
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (size === undefined && !existsSync(dirname(path))) {
+      throw new HoldfastError("store_failed", `there is no folder ${dirname(path)} to make ${path} in; make it first`);
+    }
+    // Looked at before it is opened for writing, because closing a file that was could write to it. A journal beside it
+    // means that it is being made right now, or that its maker was killed, which only opening it for writing can mend.
+    if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
+      const database = connect(path, true);
+      try {
+        insistently(() => versionOf(database, path));
+      } finally {
+        database.close();
+      }
+    }
+    const database = connect(path, false);
+    try {
+      prepare(database, path, durability);
+      return database;
+    } catch (cause) {
+      database.close();
+      throw cause;
+    }
+  } catch (cause) {
+    throw coded(cause, path);
+  }
+}
+
+/** The schema version of a file, which must be ours or empty. */
+function versionOf(database: Database, path: string): number {
+  const valueOf = (sql: string): unknown => Object.values(database.prepare(sql).get() as Record<string, unknown>)[0];
+  const application = valueOf("PRAGMA application_id");
+  const version = Number(valueOf("PRAGMA user_version"));
+  const empty = valueOf("SELECT count(*) FROM sqlite_schema") === 0;
+  if (empty && application === 0 && version === 0) return 0;
+  if (application !== applicationId) {
+    throw new HoldfastError("store_corrupt", `${path} is a database, but not one of Holdfast; it was left untouched`);
+  }
+  if (version > migrations.length) {
+    throw new HoldfastError(
+      "store_newer",
+      `${path} was written by a newer Holdfast (its schema is ${version}, this one knows ${migrations.length}); it was left untouched`,
+    );
+  }
+  return version;
+}
+
+function prepare(database: Database, path: string, durability: "process" | "power"): void {
+  database.exec(`PRAGMA busy_timeout = ${patience}`);
+  insistently(() => {
+    if (versionOf(database, path) === migrations.length) return;
+    database.exec("BEGIN IMMEDIATE");
+    try {
+      for (const migration of migrations.slice(versionOf(database, path))) database.exec(migration);
+      database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${migrations.length}; COMMIT`);
+    } catch (cause) {
+      database.exec("ROLLBACK");
+      throw cause;
+    }
+  });
+  // Only now: whose a file is must stand in the file itself, not in a log beside it.
+  const { journal_mode: mode } = insistently(() => database.prepare("PRAGMA journal_mode = WAL").get()) as {
+    journal_mode: string;
+  };
+  if (mode !== "wal") {
+    throw new HoldfastError("store_failed", `${path} is on a file system that several processes cannot share safely`);
+  }
+  // A long log before it is moved into place, as busy pages are then moved once for many commits; and little waiting
+  // within SQLite, which would block the thread.
+  database.exec(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"};
+    PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 134217728; PRAGMA cache_size = -65536;
+    PRAGMA busy_timeout = 2`);
+}
+
+/** Tries again while other processes are in the way: SQLite itself does not wait for all of its locks. */
+function insistently<T>(work: () => T): T {
+  const deadline = Date.now() + patience;
+  for (;;) {
+    try {
+      return work();
+    } catch (cause) {
+      if (!/^SQLITE_(BUSY|LOCKED)/.test(reasonOf(cause)) || Date.now() > deadline) throw cause;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
+function connect(path: string, readonly: boolean): Database {
+  const builtin = process.getBuiltinModule?.("node:sqlite") as
+    { DatabaseSync: new (path: string, options: { readOnly: boolean }) => Database } | undefined;
+  if (builtin !== undefined) return new builtin.DatabaseSync(path, { readOnly: readonly });
+  let Driver: typeof BetterSqlite;
+  try {
+    Driver = createRequire(import.meta.url)("better-sqlite3") as typeof BetterSqlite;
+  } catch (cause) {
+    const message = "sqliteStore needs Node 22.13 or newer, or `npm install better-sqlite3`";
+    throw new HoldfastError("missing_dependency", message, { cause });
+  }
+  return new Driver(path, { readonly });
+}
+
+/** node:sqlite gives the number of what better-sqlite3 gives the name of. */
+const reasons: Record<number, string> = {
+  5: "SQLITE_BUSY",
+  6: "SQLITE_LOCKED",
+  11: "SQLITE_CORRUPT",
+  13: "SQLITE_FULL",
+  26: "SQLITE_NOTADB",
+  778: "SQLITE_IOERR_WRITE",
+  4874: "SQLITE_IOERR_SHMSIZE",
+};
+
+function reasonOf(thrown: unknown): string {
+  const { code, errcode } = thrown as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === "number") return reasons[errcode] ?? reasons[errcode & 255] ?? "";
+  return typeof code === "string" ? code : "";
+}
+
+const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
+  { pattern: /^SQLITE_(BUSY|LOCKED)/, code: "store_busy", message: "is held by another process for too long" },
+  {
+    // A write that fails for a quota or a limit of size is not told apart from other failed writes.
+    pattern: /^SQLITE_(FULL|IOERR_WRITE|IOERR_SHMSIZE)/,
+    code: "store_full",
+    message: "has no room left; nothing was written",
+  },
+  { pattern: /^SQLITE_(CORRUPT|NOTADB)/, code: "store_corrupt", message: "is damaged, or no database at all" },
+];
+const otherwise = { code: "store_failed", message: "failed" } as const;
+
+/** Gives a failure of SQLite one of our codes. */
+export function coded(cause: unknown, path: string): HoldfastError {
+  if (isHoldfastError(cause)) return cause;
+  const reason = reasonOf(cause);
+  const { code, message } = failures.find(({ pattern }) => pattern.test(reason)) ?? otherwise;
+  return new HoldfastError(code, `the SQLite store ${path} ${message}: ${messageOf(cause)}`, { cause });
+}

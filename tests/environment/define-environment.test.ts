@@ -1,0 +1,134 @@
+// Definitions: what is refused, and that the types flow from the schemas.
+import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
+import { expect, expectTypeOf, test } from "vitest";
+import { z } from "zod";
+
+const nothing = tool({ description: "Nothing.", run: () => null });
+
+test("RESERVED: no tool can have the name of a life-cycle call, or of anything that is not a name", () => {
+  const reserved = ["seed", "seed_session", "verify", "close", "close_session", "fork", "rewind", "replay"];
+  const others = ["reset", "step", "state", "aggregate_metrics", "reverify_mode", "mcp"];
+  for (const name of [...reserved, ...others]) {
+    expect(() => defineEnvironment({ name: "e", tools: { [name]: nothing } })).toThrow(`"${name}" of e is reserved`);
+  }
+  for (const name of ["", "a/b", "../seed", "a b", "0day", "é", "x".repeat(65), "ng-rollout/x/seed_session"]) {
+    expect(() => defineEnvironment({ name: "e", tools: { [name]: nothing } })).toThrow("is not 1 to 64 letters");
+  }
+});
+
+test("RESERVED: a call by the name of a life-cycle verb reaches nothing but a refusal", async () => {
+  const environment = defineEnvironment({
+    name: "e",
+    state: z.object({ n: z.number().default(1) }),
+    tools: { nothing },
+    verify: () => 1,
+  });
+  const sessions = createSessions({ environment, store: memoryStore() });
+  const { session } = await sessions.open({ task: {} });
+  for (const name of ["seed", "verify", "close", "open", "call", "seed_session", "run", "definitions", "tools"]) {
+    const answer = await sessions.call(session, name as "nothing");
+    expect(answer).toMatchObject({ ok: false, error: { code: "unknown_tool" } });
+  }
+  expect(await sessions.info(session)).toMatchObject({ episode: 1 });
+});
+
+test("a wrong definition is refused with what is wrong", () => {
+  const wrong =
+    (definition: object): (() => unknown) =>
+    () =>
+      defineEnvironment(definition as never);
+  expect(wrong({ name: "no name!", tools: {} })).toThrow('the name "no name!" is not');
+  expect(wrong({ tools: {} })).toThrow("is not 1 to 64");
+  expect(wrong({ name: "e", tools: { a: () => 1 } })).toThrow('the tool "a" of e was not made with tool({ … })');
+  expect(wrong({ name: "e", tools: {}, unseeded: "maybe" })).toThrow('"defaults" or "reject", not "maybe"');
+  expect(() => tool({ description: "" } as never)).toThrow("needs a `run` function");
+  expect(() => tool({ description: "", effects: "world", run: () => 1 } as never)).toThrow('not "world"');
+  expect(() => tool({ description: "", timeout: 0, run: () => 1 })).toThrow("above 0");
+});
+
+test("state, task, arguments and outputs are typed by the schemas, with no annotation", () => {
+  const environment = defineEnvironment({
+    name: "typed",
+    state: z.object({ count: z.number().default(0), tags: z.array(z.string()).default([]) }),
+    task: z.object({ start: z.number().default(1), goal: z.number() }),
+    seed: ({ task }) => {
+      expectTypeOf(task).toEqualTypeOf<{ start: number; goal: number }>();
+      return { count: task.start };
+    },
+    tools: {
+      add: tool({
+        description: "Adds.",
+        input: z.object({ by: z.number(), twice: z.boolean().default(false) }),
+        run: ({ state, task }, { by, twice }) => {
+          expectTypeOf(state).toEqualTypeOf<{ count: number; tags: string[] }>();
+          expectTypeOf(task).toEqualTypeOf<{ start: number; goal: number } | undefined>();
+          expectTypeOf(twice).toEqualTypeOf<boolean>();
+          // @ts-expect-error -- a wrong key of the state
+          state.counter = by;
+          return { count: state.count };
+        },
+      }),
+      read: tool({ description: "Reads.", run: async ({ state }) => state.tags }),
+      later: tool({
+        description: "Changes later.",
+        concurrent: true,
+        run: ({ state, update }) => {
+          // @ts-expect-error -- not to be written here
+          state.count = 1;
+          update((draft) => {
+            draft.count = 1;
+            // @ts-expect-error -- a wrong type
+            draft.count = "1";
+          });
+        },
+      }),
+    },
+    verify: ({ state, task }) => {
+      expectTypeOf(state.count).toEqualTypeOf<number>();
+      expectTypeOf(task.goal).toEqualTypeOf<number>();
+      return 1;
+    },
+  });
+  const sessions = createSessions({ environment, store: memoryStore() });
+  const use = async (): Promise<void> => {
+    const { session } = await sessions.open({ task: { goal: 1 } });
+    // @ts-expect-error -- a task without its goal
+    await sessions.open({ task: { start: 1 } });
+    const answer = await sessions.call(session, "add", { by: 1 });
+    if (answer.ok) expectTypeOf(answer.output).toEqualTypeOf<{ count: number }>();
+    const read = await sessions.call(session, "read");
+    if (read.ok) expectTypeOf(read.output).toEqualTypeOf<string[]>();
+    // @ts-expect-error -- arguments are missing
+    await sessions.call(session, "add");
+    // @ts-expect-error -- a wrong argument
+    await sessions.call(session, "add", { by: "1" });
+    // @ts-expect-error -- no such tool
+    await sessions.call(session, "subtract", { by: 1 });
+    expectTypeOf(await sessions.state(session)).toEqualTypeOf<{ count: number; tags: string[] }>();
+  };
+  expectTypeOf(use).returns.resolves.toEqualTypeOf<void>();
+});
+
+test("any library that speaks Standard Schema will do", async () => {
+  // A schema by hand, and one that answers later.
+  const even = {
+    "~standard": {
+      version: 1,
+      vendor: "hand",
+      validate: async (value: unknown) =>
+        Number(value) % 2 === 0
+          ? { value: Number(value) }
+          : { issues: [{ message: "not even", path: ["n", { key: 0 }] }] },
+    },
+  } as const;
+  const environment = defineEnvironment({
+    name: "hand",
+    tools: { take: tool({ description: "Takes.", input: even, run: (_, n) => n }) },
+  });
+  const sessions = createSessions({ environment, store: memoryStore() });
+  const { session } = await sessions.open();
+  expect(await sessions.call(session, "take", 4 as never)).toMatchObject({ ok: true, output: 4 });
+  expect(await sessions.call(session, "take", 3 as never)).toMatchObject({
+    error: { code: "invalid_input", message: "the arguments of take are wrong: n.0: not even" },
+  });
+});

@@ -1,0 +1,78 @@
+// The work that a commit asks of the store, counted: it must not grow with the history, the state, or the other sessions.
+import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
+import { expect, test } from "vitest";
+import { z } from "zod";
+
+/** Counts the verbs and the bytes that pass. */
+function counted(): { store: Store; work: { verbs: number; bytes: number } } {
+  const inner = memoryStore();
+  const work = { verbs: 0, bytes: 0 };
+  const count =
+    <A extends unknown[], R>(verb: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      work.verbs++;
+      const result = await verb(...args);
+      work.bytes += JSON.stringify(args).length + (JSON.stringify(result) ?? "").length;
+      return result;
+    };
+  const { append, read, load, find } = inner;
+  return {
+    work,
+    store: { ...inner, append: count(append), read: count(read), load: count(load), find: count(find) },
+  };
+}
+
+const environment = defineEnvironment({
+  name: "growing",
+  state: z.object({ n: z.number(), rows: z.record(z.string(), z.object({ text: z.string() })) }),
+  task: z.object({ rows: z.number() }),
+  seed: ({ task }) => ({
+    n: 0,
+    rows: Object.fromEntries(Array.from({ length: task.rows }, (_, n) => [`row ${n}`, { text: "x".repeat(80) }])),
+  }),
+  tools: { bump: tool({ description: "Adds one.", run: ({ state }) => ++state.n }) },
+});
+
+/** Work per call over many calls on one session. */
+async function workPerCall(options: { rows: number; history: number; sessions: number; calls: number }) {
+  const { store, work } = counted();
+  const sessions = createSessions({ environment, store });
+  for (let n = 0; n < options.sessions; n++) await sessions.open({ task: { rows: 1 } });
+  const { session } = await sessions.open({ task: { rows: options.rows } });
+  for (let n = 0; n < options.history; n++) await sessions.call(session, "bump");
+  work.verbs = work.bytes = 0;
+  for (let n = 0; n < options.calls; n++) await sessions.call(session, "bump");
+  return { verbs: work.verbs / options.calls, bytes: work.bytes / options.calls };
+}
+
+test("GROWTH: a call is one trip to the store, whatever the history, the state and the other sessions", async () => {
+  const small = { rows: 10, history: 10, sessions: 1, calls: 400 };
+  const reference = await workPerCall(small);
+  expect(reference.verbs).toBe(1);
+  for (const larger of [{ history: 20_000 }, { sessions: 5000 }]) {
+    const { verbs, bytes } = await workPerCall({ ...small, ...larger });
+    expect(verbs).toBe(1);
+    expect(bytes).toBeLessThan(reference.bytes * 1.1);
+  }
+});
+
+test("GROWTH: snapshots of a large state are so rare that a call's share of them is that of its own event", async () => {
+  const small = await workPerCall({ rows: 10, history: 0, sessions: 1, calls: 20_000 });
+  const large = await workPerCall({ rows: 10_000, history: 0, sessions: 1, calls: 20_000 });
+  expect(large.bytes).toBeLessThan(small.bytes * 2);
+});
+
+test("GROWTH: loading a session folds no more than a bounded tail, however long its log", async () => {
+  const { store, work } = counted();
+  const sessions = createSessions({ environment, store });
+  const { session } = await sessions.open({ task: { rows: 10 } });
+  const loads: number[] = [];
+  for (let n = 0; n < 5000; n++) {
+    await sessions.call(session, "bump");
+    if (n % 250 !== 0) continue;
+    work.bytes = 0;
+    await createSessions({ environment, store }).state(session);
+    loads.push(work.bytes);
+  }
+  expect(Math.max(...loads)).toBeLessThan(40_000);
+});

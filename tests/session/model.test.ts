@@ -1,0 +1,71 @@
+// Random programs on the engine and on a trivial model at once, on every store: after every step they are the same.
+import fc from "fast-check";
+import { type Store } from "holdfast";
+import { describe, expect, test } from "vitest";
+import { everyStore } from "../every-store.ts";
+import { runs } from "../runs.ts";
+import { programs, runProgram, type Program } from "./model-program.ts";
+
+for (const kind of everyStore) {
+  const often = kind.persistent ? 12 : 150;
+
+  describe(kind.name, () => {
+    test.each([
+      ["large", undefined],
+      ["of one session", { sessions: 1 }],
+      ["of no session", { sessions: 0 }],
+      ["of one byte", { bytes: 1 }],
+    ])(
+      "ISOLATION, SERIAL, ONCE, SEED, FORK, PURE-VERIFY, REPLAY: any program, by three engines with a cache %s, does what it does on the model",
+      async (_, cache) => {
+        await fc.assert(
+          fc.asyncProperty(programs(20), (program) => runProgram(program, kind, cache)),
+          { numRuns: runs(often) },
+        );
+      },
+    );
+
+    test("FORK, ISOLATION: in any tree of forks, parents and children never affect each other", async () => {
+      const tree = programs(25, { fork: 5, call: 6, rewind: 1, seed: 1, close: 1 });
+      await fc.assert(
+        fc.asyncProperty(tree, (program) => runProgram(program, kind, undefined)),
+        { numRuns: runs(often) },
+      );
+    });
+  });
+}
+
+describe("a broken store is found out, by a short program", () => {
+  /** The smallest program that fails. */
+  async function smallest(wrap: (store: Store) => Store): Promise<Program["turns"]> {
+    const kind = { ...everyStore[0]! };
+    const property = fc.asyncProperty(programs(20), (program) => runProgram(program, kind, undefined, wrap));
+    const { failed, counterexample } = await fc.check(property, { numRuns: 2000, seed: 1 });
+    expect(failed).toBe(true);
+    return counterexample![0].turns;
+  }
+
+  test("one that says ok to a commit it refused", async () => {
+    const turns = await smallest((store) => ({
+      ...store,
+      append: async (commit) => {
+        const result = await store.append(commit);
+        return result === "conflict" ? "ok" : result;
+      },
+    }));
+    expect(turns.flat().length, JSON.stringify(turns)).toBeLessThanOrEqual(3);
+  });
+
+  test("one that forgets which call ids it has seen", async () => {
+    const turns = await smallest((store) => ({
+      ...store,
+      append: (commit) =>
+        store.append({
+          ...commit,
+          entries: commit.entries.map(({ body, at }) => ({ body, at })) as typeof commit.entries,
+        }),
+      find: async () => undefined,
+    }));
+    expect(turns.flat().length, JSON.stringify(turns)).toBeLessThanOrEqual(3);
+  });
+});

@@ -1,0 +1,220 @@
+// Call ids: a repeat gets the recorded answer, whoever sends it, whenever, and wherever.
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineEnvironment, tool } from "holdfast";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { everyStore } from "../every-store.ts";
+import { counter } from "./counter.ts";
+import { onEveryStore, open } from "./engine.ts";
+
+const task = { start: 0, goal: 1 };
+
+onEveryStore(
+  "ONCE: a repeat with the same arguments returns the recorded answer and changes nothing",
+  async (place) => {
+    const sessions = place.engine(counter);
+    const { session } = await sessions.open({ task });
+    const first = await sessions.call(session, "add", { by: 2 }, { call: "a" });
+    await sessions.call(session, "add", { by: 5 }, { call: "b" });
+    expect(await sessions.call(session, "add", { by: 2 }, { call: "a" })).toEqual({ ...first, repeated: true });
+    expect((await sessions.info(session)).version).toBe(4);
+    expect((await sessions.state(session)).count).toBe(7);
+  },
+);
+
+onEveryStore("ONCE: the same id with other arguments or another tool is refused", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  await sessions.call(session, "add", { by: 2 }, { call: "a" });
+  const conflict = { code: "call_conflict" };
+  await expect(sessions.call(session, "add", { by: 3 }, { call: "a" })).rejects.toMatchObject(conflict);
+  await expect(sessions.call(session, "read", {}, { call: "a" })).rejects.toMatchObject(conflict);
+  await expect(sessions.call(session, "gather", { by: 1 }, { call: "a" })).rejects.toMatchObject(conflict);
+  expect((await sessions.info(session)).version).toBe(3);
+});
+
+onEveryStore("ONCE: failed calls are recorded too", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  const first = await sessions.call(session, "spoil", {}, { call: "a" });
+  expect(first.ok).toBe(false);
+  expect(await sessions.call(session, "spoil", {}, { call: "a" })).toEqual({ ...first, repeated: true });
+});
+
+onEveryStore("ONCE: repeats at the same moment are applied once, in one engine and in several", async (place) => {
+  const engines = [place.engine(counter), await place.replica(counter), await place.replica(counter)];
+  const { session } = await engines[0]!.open({ task });
+  const calls = Array.from({ length: 30 }, (_, n) => {
+    const engine = engines[n % 3]!;
+    return n % 2 === 0
+      ? engine.call(session, "add", { by: 1 }, { call: `state ${n % 5}` })
+      : engine.call(session, "gather", { by: 100 }, { call: `beside ${n % 5}` });
+  });
+  const answers = await Promise.all(calls);
+  expect(answers.filter(({ repeated }) => !repeated)).toHaveLength(10);
+  expect((await engines[1]!.state(session)).count).toBe(505);
+  expect((await engines[2]!.info(session)).version).toBe(12);
+});
+
+onEveryStore("ONCE: ids hold after a restart, and after a hundred snapshots", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  const first = await sessions.call(session, "note", { text: "x".repeat(3000) }, { call: "first" });
+  for (let n = 0; n < 200; n++)
+    await sessions.call(session, "add", { by: 1 }, { call: `call ${n} ${"y".repeat(200)}` });
+  const again = await place.restart(counter);
+  const repeat = await again.call(session, "note", { text: "x".repeat(3000) }, { call: "first" });
+  expect(repeat).toEqual({ ...first, repeated: true });
+  expect((await again.state(session)).count).toBe(200);
+});
+
+onEveryStore("ONCE: ids are those of one episode, for models number their calls anew", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  await sessions.call(session, "add", { by: 2 }, { call: "call_1" });
+  await sessions.seed(session, { start: 10, goal: 0 });
+  expect(await sessions.call(session, "add", { by: 2 }, { call: "call_1" })).toMatchObject({
+    output: { count: 12 },
+    repeated: false,
+  });
+});
+
+onEveryStore("ONCE: a seed with an id is applied once", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open();
+  const first = await sessions.seed(session, task, { call: "s" });
+  await sessions.call(session, "add", { by: 2 });
+  expect(await sessions.seed(session, task, { call: "s" })).toEqual({ ...first, repeated: true });
+  expect((await sessions.state(session)).count).toBe(2);
+  await expect(sessions.seed(session, { start: 1, goal: 1 }, { call: "s" })).rejects.toMatchObject({
+    code: "call_conflict",
+  });
+});
+
+onEveryStore("ONCE: a call that a rewind undid is not applied again under its id", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  await sessions.call(session, "add", { by: 1 }, { call: "kept" });
+  await sessions.call(session, "add", { by: 10 }, { call: "undone" });
+  await sessions.rewind(session, 3);
+  await expect(sessions.call(session, "add", { by: 10 }, { call: "undone" })).rejects.toMatchObject({
+    code: "call_undone",
+  });
+  expect(await sessions.call(session, "add", { by: 1 }, { call: "kept" })).toMatchObject({ repeated: true });
+  expect((await sessions.state(session)).count).toBe(1);
+  // A rewind to before the rewind brings it back.
+  await sessions.rewind(session, 4);
+  expect(await sessions.call(session, "add", { by: 10 }, { call: "undone" })).toMatchObject({ repeated: true });
+  expect((await sessions.state(session)).count).toBe(11);
+});
+
+onEveryStore("ONCE: what was answered can be asked for after the session has ended", async (place) => {
+  const sessions = place.engine(counter, { keepEnded: true });
+  const { session } = await sessions.open({ task });
+  const first = await sessions.call(session, "add", { by: 1 }, { call: "a" });
+  await sessions.close(session);
+  expect(await sessions.call(session, "add", { by: 1 }, { call: "a" })).toEqual({ ...first, repeated: true });
+  await expect(sessions.call(session, "add", { by: 1 }, { call: "b" })).rejects.toMatchObject({
+    code: "session_closed",
+  });
+});
+
+test("a call id is a string of 1 to 256 characters", async () => {
+  const place = await open(everyStore[0]!);
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  for (const call of ["", "x".repeat(257), "\ud800", 7 as never, null as never]) {
+    await expect(sessions.call(session, "read", {}, { call })).rejects.toMatchObject({ code: "invalid_option" });
+  }
+  for (const call of ["x".repeat(256), "__proto__", "a b\u0000c", "é😀"]) {
+    expect(await sessions.call(session, "read", {}, { call })).toMatchObject({ ok: true, repeated: false });
+    expect(await sessions.call(session, "read", {}, { call })).toMatchObject({ ok: true, repeated: true });
+  }
+});
+
+// --- tools that touch the world
+
+function mailer(behave: (n: number) => Promise<unknown> | unknown) {
+  const sent: string[] = [];
+  const environment = defineEnvironment({
+    name: "mailer",
+    state: z.object({ sent: z.array(z.string()).default([]) }),
+    tools: {
+      send: tool({
+        description: "Sends mail.",
+        input: z.object({ to: z.string() }),
+        effects: "external",
+        timeout: 60,
+        run: async ({ update, call }, { to }) => {
+          sent.push(`${to} ${call ?? ""}`.trim());
+          await behave(sent.length);
+          update((state) => {
+            state.sent.push(to);
+          });
+          return { id: sent.length };
+        },
+      }),
+    },
+  });
+  return { sent, environment };
+}
+
+onEveryStore("ONCE: an external tool runs once for its id, and its result is recorded", async (place) => {
+  const { sent, environment } = mailer(() => sleep(5));
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open();
+  const answers = await Promise.all([1, 2, 3].map(() => sessions.call(session, "send", { to: "ann" }, { call: "m1" })));
+  const again = await place.restart(environment);
+  answers.push(await again.call(session, "send", { to: "ann" }, { call: "m1" }));
+  expect(sent).toEqual(["ann m1"]);
+  expect(answers.map(({ ok }) => ok)).toEqual([true, true, true, true]);
+  expect(answers.map(({ repeated }) => repeated)).toEqual([false, true, true, true]);
+  expect(await again.state(session)).toEqual({ sent: ["ann"] });
+  await expect(again.call(session, "send", { to: "bob" }, { call: "m1" })).rejects.toMatchObject({
+    code: "call_conflict",
+  });
+  // Without an id each call is a new one.
+  await again.call(session, "send", { to: "ann" });
+  expect(sent).toHaveLength(2);
+});
+
+onEveryStore(
+  "ONCE: an external call whose result was never recorded is in doubt, and is never run again",
+  async (place) => {
+    const { sent, environment } = mailer((n) => (n === 1 ? new Promise(() => undefined) : undefined));
+    const { session } = await place.engine(environment).open();
+    // A process that dies in the middle leaves a claim and nothing else: here its engine is just left behind.
+    const dead = place.engine(environment, { timeout: 1e6 });
+    void dead.call(session, "send", { to: "ann" }, { call: "m1" }).catch(() => undefined);
+    await sleep(20);
+    const other = await place.replica(environment);
+    await expect(other.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject({
+      code: "call_in_progress",
+    });
+    await sleep(1200);
+    const answer = await other.call(session, "send", { to: "ann" }, { call: "m1" });
+    expect(answer).toMatchObject({ ok: false, error: { code: "outcome_unknown" } });
+    expect(await other.call(session, "send", { to: "ann" }, { call: "m1" })).toMatchObject({
+      ...answer,
+      repeated: true,
+    });
+    expect(sent).toHaveLength(1);
+    expect(await other.call(session, "send", { to: "ann" }, { call: "m2" })).toMatchObject({ ok: true });
+  },
+);
+
+onEveryStore("an external call that is cancelled or that the session outlives is still recorded", async (place) => {
+  const { environment } = mailer(() => sleep(10));
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open();
+  const controller = new AbortController();
+  const call = sessions.call(session, "send", { to: "ann" }, { call: "m1", signal: controller.signal });
+  await sleep(3);
+  controller.abort();
+  expect(await call).toMatchObject({ ok: true });
+  const late = sessions.call(session, "send", { to: "bob" }, { call: "m2" });
+  await sleep(3);
+  await sessions.seed(session, {});
+  expect(await late).toMatchObject({ ok: false, error: { code: "episode_ended" } });
+  expect(await sessions.state(session)).toEqual({ sent: [] });
+});

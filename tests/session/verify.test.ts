@@ -1,0 +1,111 @@
+// Verdicts: they change nothing, stay what they were, and a failure is never one.
+import { defineEnvironment, tool } from "holdfast";
+import { expect } from "vitest";
+import { z } from "zod";
+import { counter } from "./counter.ts";
+import { onEveryStore } from "./engine.ts";
+
+const task = { start: 3, goal: 6 };
+
+onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also of a verify that would not", async (place) => {
+  let asked = 0;
+  const environment = defineEnvironment({
+    name: "fickle",
+    state: z.object({ n: z.number().default(0) }),
+    tools: { bump: tool({ description: "Adds one.", run: ({ state }) => ++state.n }) },
+    verify: ({ response }) => ({ reward: ++asked, said: response ?? null }),
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: {} });
+  const first = await sessions.verify(session);
+  expect(first).toEqual({ session, version: 2, episode: 1, reward: 1, said: null });
+  expect(await sessions.verify(session)).toEqual(first);
+  expect(await (await place.replica(environment)).verify(session)).toEqual(first);
+  const both = await Promise.all([1, 2].map(() => sessions.verify(session, { response: { text: "done" } })));
+  expect(both[0]).toEqual(both[1]);
+  expect(both[0]).toMatchObject({ said: { text: "done" }, version: 2 });
+  const again = await place.restart(environment);
+  expect(await again.verify(session)).toEqual(first);
+  await again.call(session, "bump");
+  const later = await again.verify(session);
+  expect(later.reward).toBeGreaterThan(first.reward);
+  expect(await again.verify(session, { version: 2 })).toEqual(first);
+  await again.close(session);
+  if (place.kind.persistent) expect(await again.verify(session)).toEqual(later);
+});
+
+onEveryStore("PURE-VERIFY: a verify that writes to the state fails, and the state is as it was", async (place) => {
+  const environment = defineEnvironment({
+    name: "writer",
+    state: z.object({ n: z.number().default(0), list: z.array(z.number()).default([]) }),
+    tools: {},
+    verify: ({ state }) => {
+      (state.list as number[]).push(1);
+      return 1;
+    },
+  });
+  const sessions = place.engine(environment);
+  const { session, version } = await sessions.open({ task: {} });
+  await expect(sessions.verify(session)).rejects.toMatchObject({ code: "verify_failed" });
+  expect(await sessions.state(session)).toEqual({ n: 0, list: [] });
+  expect((await sessions.info(session)).version).toBe(version);
+});
+
+onEveryStore("SCORED: a verify that fails gives an error and never a reward", async (place) => {
+  let answer: unknown;
+  const environment = defineEnvironment({
+    name: "judge",
+    tools: {},
+    verify: (): number => {
+      if (answer instanceof Error) throw answer;
+      return answer as number;
+    },
+  });
+  const sessions = place.engine(environment, { timeout: 20 });
+  const { session } = await sessions.open({ task: {} });
+  const hanging = new Promise<number>(() => undefined);
+  const failures = [
+    new Error("judge is out"),
+    Number.NaN,
+    "1",
+    undefined,
+    null,
+    { score: 1 },
+    { reward: "1" },
+    hanging,
+  ];
+  for (const failure of failures) {
+    answer = failure;
+    const verdict = sessions.verify(session);
+    await expect(verdict).rejects.toMatchObject({ code: failure === hanging ? "tool_timeout" : "verify_failed" });
+  }
+  // None of them was recorded.
+  answer = 0.5;
+  expect(await sessions.verify(session)).toMatchObject({ reward: 0.5 });
+  const unjudged = place.engine(defineEnvironment({ name: "unjudged", tools: {} }));
+  const other = await unjudged.open({ task: {} });
+  await expect(unjudged.verify(other.session)).rejects.toMatchObject({ code: "verify_failed" });
+});
+
+onEveryStore("a verdict can be had on any version, and can look at all that happened until then", async (place) => {
+  const environment = defineEnvironment({
+    name: "historian",
+    state: z.object({ n: z.number().default(0) }),
+    tools: { bump: tool({ description: "Adds one.", run: ({ state }) => ++state.n }) },
+    verify: async ({ state, events }) => ({ reward: state.n, events: (await events()).length }),
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: {} });
+  for (let n = 0; n < 5; n++) await sessions.call(session, "bump");
+  expect(await sessions.verify(session, { version: 4 })).toMatchObject({ reward: 2, events: 4, version: 4 });
+  expect(await sessions.verify(session)).toMatchObject({ reward: 5, events: 7, version: 7 });
+  await expect(sessions.verify(session, { version: 99 })).rejects.toMatchObject({ code: "version_not_found" });
+});
+
+onEveryStore("a session that has ended can still be judged", async (place) => {
+  const sessions = place.engine(counter, { keepEnded: true });
+  const { session } = await sessions.open({ task });
+  await sessions.call(session, "add", { by: 3 });
+  await sessions.close(session);
+  expect(await sessions.verify(session)).toMatchObject({ reward: 1 });
+});
