@@ -7,19 +7,24 @@ import { withStore } from "./stores.mjs";
 import { costRow } from "./table.mjs";
 
 /** @typedef {import("holdfast").Store} Store */
+/** @typedef {import("./stores.mjs").StoreName} StoreName */
+/** @typedef {import("./measure.mjs").Measured} Measured */
 /** @typedef {import("./table.mjs").Row} Row */
 /** @typedef {import("./table.mjs").Options} Options */
 
 /** Commits in one sample. */
 const chunk = 200;
 
-/** @type {import("./stores.mjs").StoreName[]} */
+/** The same where each goes to another session: as many as fit into 10,000 sessions with none called twice. */
+const spread = 100;
+
+/** @type {StoreName[]} */
 const stores = ["memory", "SQLite process"];
 
 const notes = [
   "One call at a time, so that a commit on SQLite is a transaction. History: calls have ids. State: one field changes,",
   "and a snapshot is charged to the commits it fell among, at its full cost. Sessions: each call goes to one picked at",
-  'random; "in the cache" when the process has it in hand, "loaded first" when it is read from the store for the call.',
+  'random, none twice; "in the cache" when the process has it in hand, "loaded first" when it is read from the store for the call.',
 ].join("\n");
 
 /** @param {Options} options @returns {Promise<import("./table.mjs").Result>} */
@@ -29,18 +34,21 @@ export async function run(options) {
   for (const part of [history, state, sessions]) {
     for (const name of stores) {
       options.progress(`${part.name}, ${name}`);
-      rows.push(...(await withStore(name, (store) => part(name, store, options))));
+      rows.push(...(await part(name, options)));
     }
   }
   return { rows, notes: [notes] };
 }
 
-/** @param {string} name @param {Store} store @param {Options} options @returns {Promise<Row[]>} */
-async function history(name, store, { quick }) {
+/** @param {StoreName} name @param {Options} options */
+const history = (name, options) => withStore(name, (store) => historyIn(name, store, options));
+
+/** @param {StoreName} name @param {Store} store @param {Options} options @returns {Promise<Row[]>} */
+async function historyIn(name, store, { quick }) {
   const counted = counting(store);
   const engine = createSessions({ environment: counter, store: counted.store });
   // More than elsewhere: the bar is close, and the first calls after a change of variant are slow.
-  const commits = 5 * chunk;
+  const commits = quick ? chunk : 5 * chunk;
   let calls = 0;
   const call = (/** @type {string} */ id) => engine.call(id, "add", { by: 1 }, { call: `call_${++calls}` });
   const grown = async (/** @type {number} */ events) => {
@@ -78,7 +86,7 @@ async function history(name, store, { quick }) {
   const long = quick ? 20_000 : 100_000;
   const measured = await interleave(
     { short: ofLength(10, 10), middle: ofLength(1000, 1000), long: ofLength(long, Infinity) },
-    { rounds: quick ? 20 : 80 },
+    { rounds: quick ? 15 : 80 },
   );
   const compared = { to: "10 events", reference: measured.short };
   return [
@@ -123,8 +131,11 @@ const table = defineEnvironment({
   },
 });
 
-/** @param {string} name @param {Store} store @param {Options} options @returns {Promise<Row[]>} */
-async function state(name, store, { quick }) {
+/** @param {StoreName} name @param {Options} options */
+const state = (name, options) => withStore(name, (store) => stateIn(name, store, options));
+
+/** @param {StoreName} name @param {Store} store @param {Options} options @returns {Promise<Row[]>} */
+async function stateIn(name, store, { quick }) {
   const counted = counting(store);
   const engine = createSessions({ environment: table, store: counted.store });
   /** @type {Record<string, import("./measure.mjs").Variant>} */
@@ -153,72 +164,90 @@ async function state(name, store, { quick }) {
     }
   }
   // A snapshot of the largest state comes every 10 MB of log, about 55,000 commits: there has to be one of them.
-  const measured = await interleave(variants, { rounds: quick ? 35 : 320, warmup: 3 });
-  const [small, ...larger] = Object.keys(sizes);
-  const last = larger.at(-1);
+  const measured = await interleave(variants, { rounds: quick ? 32 : 320, warmup: 3 });
+  const [small = "", middle, large] = Object.keys(sizes);
   return shapes.flatMap((shape) => {
-    const form = shape === "row" ? "array of rows" : "wide object";
-    const reference = measured[`${shape} ${small}`];
+    const of = (/** @type {string | undefined} */ size) => named(measured, `${shape} ${size}`);
+    const what = `${name}: ${shape === "row" ? "array of rows" : "wide object"} of`;
+    const compared = { to: small, reference: of(small) };
     return [
-      costRow(`${name}: ${form} of ${small}`, reference),
-      ...larger.map((size) =>
-        costRow(`${name}: ${form} of ${size}`, measured[`${shape} ${size}`], {
-          ...{ to: small, reference },
-          ...(size === last && { bar: { atMost: 3 } }),
-        }),
-      ),
+      costRow(`${what} ${small}`, of(small)),
+      costRow(`${what} ${middle}`, of(middle), compared),
+      costRow(`${what} ${large}`, of(large), { ...compared, bar: { atMost: 3 } }),
     ];
   });
 }
 
-/** @param {string} name @param {Store} _ @param {Options} options @returns {Promise<Row[]>} */
-async function sessions(name, _, options) {
-  const { quick, progress } = options;
-  const storeName = /** @type {import("./stores.mjs").StoreName} */ (name);
+/** @param {StoreName} name @param {Options} options @returns {Promise<Row[]>} */
+async function sessions(name, { quick, progress }) {
   // A million sessions in memory would be two gigabytes of heap.
   const most = quick ? 50_000 : name === "memory" ? 100_000 : 1_000_000;
   const counts = { one: 1, some: 10_000, most };
   /** @type {Record<string, import("./measure.mjs").Variant>} */
   const variants = {};
-  const build = async (/** @type {[string, number][]} */ [head, ...rest]) => {
-    if (!head) return interleave(variants, { rounds: quick ? 20 : 80 });
+  /** @param {[string, number][]} left @returns {Promise<Record<string, Measured>>} */
+  const build = async ([head, ...rest]) => {
+    if (!head) return interleave(variants, { rounds: quick ? 15 : 44, warmup: 4 });
     const [key, count] = head;
-    return withStore(storeName, async (store) => {
+    return withStore(name, async (store) => {
       progress(`sessions, ${name}: filling ${count}`);
-      const ids = await fill(store, count);
-      variants[`${key} hot`] = randomCalls(store, ids, true);
-      variants[`${key} cold`] = randomCalls(store, ids, false);
+      const pick = picker(await fill(store, count));
+      variants[`${key} hot`] = randomCalls(store, pick, true);
+      variants[`${key} cold`] = randomCalls(store, pick, false);
       return build(rest);
     });
   };
   const measured = await build(Object.entries(counts));
   return ["hot", "cold"].flatMap((kind) => {
     const how = kind === "hot" ? "in the cache" : "loaded first";
-    const [one, some, all] = ["one", "some", "most"].map((key) => measured[`${key} ${kind}`]);
-    const compared = { to: "10,000 sessions", reference: some };
+    const of = (/** @type {keyof typeof counts} */ key) => named(measured, `${key} ${kind}`);
+    const compared = { to: "10,000 sessions", reference: of("some") };
     return [
-      costRow(`${name}: 1 session, ${how}`, one, compared),
-      costRow(`${name}: 10,000 sessions, ${how}`, some),
-      costRow(`${name}: ${most.toLocaleString("en")} sessions, ${how}`, all, { ...compared, bar: { atMost: 2 } }),
+      costRow(`${name}: 1 session, ${how}`, of("one"), compared),
+      costRow(`${name}: 10,000 sessions, ${how}`, of("some")),
+      costRow(`${name}: ${most.toLocaleString("en")} sessions, ${how}`, of("most"), {
+        ...compared,
+        bar: { atMost: 2 },
+      }),
     ];
   });
 }
 
-/** Calls to sessions picked at random, each of them new to the cache of the process, or each in it already. */
-function randomCalls(/** @type {Store} */ store, /** @type {string[]} */ ids, /** @type {boolean} */ cached) {
-  const engine = createSessions({ environment: counter, store, cache: { sessions: cached ? chunk : 0 } });
-  const picked = () => ids[Math.floor(Math.random() * ids.length)];
+/** @param {Record<string, Measured>} measured @param {string} name */
+function named(measured, name) {
+  const found = measured[name];
+  if (!found) throw new Error(`${name} was not measured`);
+  return found;
+}
+
+/**
+ * Picks sessions at random, none a second time before all were picked: a session that was called more has a longer log
+ * to load, which would be a matter of the history.
+ *
+ * @param {string[]} ids
+ */
+function picker(ids) {
+  for (let last = ids.length - 1; last > 0; last--) {
+    const other = Math.floor(Math.random() * (last + 1));
+    [ids[last], ids[other]] = [String(ids[other]), String(ids[last])];
+  }
+  let picked = 0;
+  return () => String(ids[picked++ % ids.length]);
+}
+
+/** Calls to picked sessions, each of them new to the cache of the process, or each in it already. */
+function randomCalls(/** @type {Store} */ store, /** @type {() => string} */ pick, /** @type {boolean} */ cached) {
+  const engine = createSessions({ environment: counter, store, cache: { sessions: cached ? spread : 0 } });
   /** @type {string[]} */
   let next = [];
   return {
     prepare: async () => {
-      next = Array.from({ length: chunk }, picked);
-      // Verifying an unseeded session would write; reading its state loads it and writes nothing.
+      next = Array.from({ length: spread }, pick);
       if (cached) for (const id of new Set(next)) await engine.state(id);
     },
     run: async () => {
       for (const id of next) await engine.call(id, "add", { by: 1 });
-      return chunk;
+      return spread;
     },
   };
 }
@@ -238,7 +267,12 @@ async function fill(/** @type {Store} */ store, /** @type {number} */ count) {
     const id = `${(Math.imul(index, 0x9e3779b1) >>> 0).toString(36)}-${index.toString(36).padStart(14, "0")}`;
     ids.push(id);
     group.push(
-      store.append({ session: id, version: 0, entries: /** @type {any} */ (entries), heading: { environment, opened } }),
+      store.append({
+        session: id,
+        version: 0,
+        entries: /** @type {any} */ (entries),
+        heading: { environment, opened },
+      }),
     );
     if (group.length < 2000) continue;
     await appended(group);

@@ -32,7 +32,8 @@ ${Object.entries(benches)
   --quick   smaller sizes, in seconds; a missed bar is shown and is no failure
   --json    for machines`;
 
-function fail(/** @type {string} */ message) {
+/** @param {string} message @returns {never} */
+function fail(message) {
   console.error(`${message}\n\n${usage}`);
   process.exit(1);
 }
@@ -58,9 +59,10 @@ const [name, ...rest] = positionals;
 if (name === undefined || values.help) {
   console.log(usage);
 } else {
-  if (!Object.hasOwn(benches, name)) fail(`there is no bench "${name}"`);
+  const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
+  if (!bench) fail(`there is no bench "${name}"`);
   if (rest.length > 0) fail(`one bench at a time; what is "${rest.join(" ")}"?`);
-  const { question, load } = benches[name];
+  const { question, load } = bench;
   const { run } = await load();
   const start = performance.now();
   const progress = (/** @type {string} */ what) => {

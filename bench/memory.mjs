@@ -8,7 +8,7 @@ const calls = 3;
 
 /** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
 export async function run({ quick, progress }) {
-  const count = quick ? 20_000 : 50_000;
+  const count = quick ? 10_000 : 50_000;
   // Once for nothing: what code compiles and caches is not what a session takes.
   for (const cached of [true, false]) await held(() => opened(500, cached, true));
 

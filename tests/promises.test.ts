@@ -30,7 +30,7 @@ function titlesOf({ path, text }: SourceFile): string[] {
 
 /** Whether something called is `test` or `it`, also as in test.each(rows), or runs one on every store. */
 function isTest(callee: ts.Expression): boolean {
-  if (ts.isIdentifier(callee)) return ["test", "it", "onEveryStore", "onStore"].includes(callee.text);
+  if (ts.isIdentifier(callee)) return ["test", "it", "onEveryStore", "onStore", "onStorage"].includes(callee.text);
   if (ts.isCallExpression(callee)) return isTest(callee.expression);
   return (
     ts.isPropertyAccessExpression(callee) &&

@@ -87,7 +87,9 @@ export class Line {
     const before = call === undefined ? undefined : this.calls.get(key);
     if (before) {
       if (before.tool !== tool || before.input.by !== input.by) return "call_conflict";
-      return this.now.known.has(key) ? "repeated" : "call_undone";
+      if (!this.now.known.has(key)) return "call_undone";
+      // An external call that the end of the session cut short has no answer, and gets none.
+      return before.result ? "repeated" : "session_closed";
     }
     if (this.ended) return "session_closed";
     return this.strict && this.now.episode === 0 ? "session_unseeded" : "fresh";
