@@ -2,7 +2,7 @@
 import { createSessions, defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 import { counter } from "./counter.mjs";
-import { interleave } from "./measure.mjs";
+import { interleave, shuffled } from "./measure.mjs";
 import { withStore } from "./stores.mjs";
 import { costRow } from "./table.mjs";
 
@@ -24,7 +24,7 @@ const stores = ["memory", "SQLite process"];
 const notes = [
   "One call at a time, so that a commit on SQLite is a transaction. History: calls have ids. State: one field changes,",
   "and a snapshot is charged to the commits it fell among, at its full cost. Sessions: each call goes to one picked at",
-  'random, none twice; "in the cache" when the process has it in hand, "loaded first" when it is read from the store for the call.',
+  'random, none twice; "in the cache": the process has it in hand, "loaded first": it is read from the store for the call.',
 ].join("\n");
 
 /** @param {Options} options @returns {Promise<import("./table.mjs").Result>} */
@@ -86,7 +86,7 @@ async function historyIn(name, store, { quick }) {
   const long = quick ? 20_000 : 100_000;
   const measured = await interleave(
     { short: ofLength(10, 10), middle: ofLength(1000, 1000), long: ofLength(long, Infinity) },
-    { rounds: quick ? 15 : 80 },
+    { rounds: quick ? 10 : 80 },
   );
   const compared = { to: "10 events", reference: measured.short };
   return [
@@ -227,12 +227,9 @@ function named(measured, name) {
  * @param {string[]} ids
  */
 function picker(ids) {
-  for (let last = ids.length - 1; last > 0; last--) {
-    const other = Math.floor(Math.random() * (last + 1));
-    [ids[last], ids[other]] = [String(ids[other]), String(ids[last])];
-  }
+  const order = shuffled(ids);
   let picked = 0;
-  return () => String(ids[picked++ % ids.length]);
+  return () => String(order[picked++ % order.length]);
 }
 
 /** Calls to picked sessions, each of them new to the cache of the process, or each in it already. */

@@ -19,7 +19,8 @@ export function collect(whole = true) {
 }
 
 /**
- * Measures variants side by side: every round takes one sample of each, in one order and then in the reverse.
+ * Measures variants side by side: every round takes one sample of each. In a new order every time, because some costs
+ * come at regular intervals (SQLite moves its journal into the file) and would always hit the same variant.
  *
  * @template {string} Name
  * @param {Record<Name, Variant>} variants
@@ -32,7 +33,7 @@ export async function interleave(variants, { rounds, warmup = Math.ceil(rounds /
   collect();
   for (let round = -warmup; round < rounds; round++) {
     collect(false);
-    for (const [name, variant] of round % 2 === 0 ? named : [...named].reverse()) {
+    for (const [name, variant] of shuffled(named)) {
       await variant.prepare?.();
       variant.kind?.();
       const start = performance.now();
@@ -63,8 +64,20 @@ function summary(samples) {
   return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), samples: samples.length };
 }
 
+/** @template T @param {T[]} items */
+export function shuffled(items) {
+  const result = [...items];
+  for (let last = result.length - 1; last > 0; last--) {
+    const other = Math.floor(Math.random() * (last + 1));
+    const moved = /** @type {T} */ (result[last]);
+    result[last] = /** @type {T} */ (result[other]);
+    result[other] = moved;
+  }
+  return result;
+}
+
 /** @param {number[]} values @param {number} share */
-export function quantile(values, share) {
+function quantile(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   const place = (sorted.length - 1) * share;
   const below = sorted[Math.floor(place)] ?? Number.NaN;

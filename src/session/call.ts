@@ -28,6 +28,8 @@ interface Call {
   input: Json;
   id: string | undefined;
   signal: AbortSignal | undefined;
+  /** The episode that it belongs to, once that is known. */
+  episode?: number;
 }
 
 /** No half of a surrogate pair: stores keep text, and would take one for another. */
@@ -49,7 +51,8 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     } catch (thrown) {
       // What was answered before the session ended can still be asked for.
       if (id === undefined || !isHoldfastError(thrown) || thrown.code !== "session_closed") throw thrown;
-      const event = await recordedEvent(logs, hot, { id, tool, input: pending.input });
+      const { episode } = hot.session;
+      const event = await recordedEvent(logs, hot.id, { id, tool, input: pending.input, episode });
       if (!event || event.type === "tool.claimed") throw thrown;
       return answer(hot, event, event.version, true);
     }
@@ -101,7 +104,7 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     const ready = (): void => assertReady(hot);
     const claimed = await turn(hot, signal, () =>
       logs.commit(hot, ready, (session) => {
-        ({ episode } = session);
+        pending.episode = episode = session.episode;
         const at = timeNow(session);
         const until = at + (definition.timeout ?? timeout) + grace;
         return { type: "tool.claimed", at, episode, call, tool, input, until };
@@ -127,6 +130,7 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
       let made: Called | undefined;
       const ready = (): void => assertReady(hot);
       const result = await logs.commit(hot, ready, (session) => {
+        pending.episode = session.episode;
         const at = timeNow(session);
         const event = (finished: Finished): Called => {
           if (signal?.aborted) throw cancelled(signal);
@@ -193,6 +197,7 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
     }
   }
 
+  /** What was answered to a call that the log is known to have. */
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;
@@ -201,8 +206,8 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
 
   /** What was answered to the call of this id, if anything was. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
-    const { hot, tool, input, id = "" } = pending;
-    const event = await recordedEvent(logs, hot, { id, tool, input });
+    const { hot, tool, input, id = "", episode = hot.session.episode } = pending;
+    const event = await recordedEvent(logs, hot.id, { id, tool, input, episode });
     if (event?.type !== "tool.claimed") return event && answer(hot, event, event.version, true);
     if (Date.now() < event.until) {
       throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is running; ask again later`, {

@@ -23,11 +23,11 @@ export function createLimits(
   /** Open sessions as far as this process knows; others may have opened and ended some since it was counted. */
   let open: number | undefined;
 
-  async function endAll(filter: Filter, reason: EndReason, atMost = Infinity): Promise<number> {
+  async function endAll(filter: Filter, reason: EndReason, atMost = Infinity, spared?: string): Promise<number> {
     let ended = 0;
     if (atMost <= 0) return 0;
     for await (const { session } of store.list({ ...filter, environment, open: true })) {
-      if (await end(session, reason)) ended++;
+      if (session !== spared && (await end(session, reason))) ended++;
       if (ended >= atMost) break;
     }
     return ended;
@@ -53,11 +53,11 @@ export function createLimits(
       }
       return ended;
     },
-    /** Makes room after a session was opened. */
-    async opened(): Promise<void> {
+    /** Makes room after a session was opened. Where all others are being called there is one too many for a while. */
+    async opened(session: string): Promise<void> {
       if (sessions === Infinity) return;
       open = open === undefined ? await store.count(environment) : open + 1;
-      await endAll({ idleBefore: Infinity }, "capacity", open - sessions);
+      await endAll({ idleBefore: Infinity }, "capacity", open - sessions, session);
     },
     ended(): void {
       if (open !== undefined) open--;

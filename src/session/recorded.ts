@@ -2,29 +2,29 @@
 import { HoldfastError } from "../core/errors.ts";
 import { callKey, settledKey, type EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
-import type { Hot, Logs } from "./log.ts";
+import type { Logs } from "./log.ts";
 
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
 /** The event that answers the call, or the claim of one that has no answer yet. */
 export async function recordedEvent(
   logs: Logs,
-  hot: Hot,
-  call: { id: string; tool: string; input: Json },
+  session: string,
+  call: { id: string; tool: string; input: Json; episode: number },
 ): Promise<Recorded | undefined> {
-  const { id, tool, input } = call;
-  const event = await logs.find(hot.id, callKey(hot.session.episode, id));
+  const { id, tool, input, episode } = call;
+  const event = await logs.find(session, callKey(episode, id));
   if (event?.type !== "tool.called" && event?.type !== "tool.claimed") return undefined;
   if (event.tool !== tool || !equalJson(event.input, input)) {
     throw new HoldfastError("call_conflict", `the call id ${id} was used before, for another call of ${event.tool}`, {
       detail: { call: id, tool: event.tool },
     });
   }
-  if (!(await inForce(logs, hot.id, event.version))) {
+  if (!(await inForce(logs, session, event.version))) {
     throw new HoldfastError("call_undone", `the call ${id} was undone by a rewind; use a new call id`);
   }
   if (event.type === "tool.called") return event;
-  const settled = await logs.find(hot.id, settledKey(event.episode, id));
+  const settled = await logs.find(session, settledKey(event.episode, id));
   return settled?.type === "tool.settled" ? settled : event;
 }
 

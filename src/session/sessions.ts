@@ -70,15 +70,17 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   }
 
   /** As `use`, for what a session must be open for. */
-  async function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
-    try {
-      return await use(id, run);
-    } catch (thrown) {
-      // Over its time, it ends now rather than at the next tick of the clock.
-      const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
-      if (reason === "idle" || reason === "age") await end(id, reason);
-      throw thrown;
-    }
+  function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    return track(async () => {
+      try {
+        return await logs.use(id, run);
+      } catch (thrown) {
+        // Over its time, it ends now rather than at the next tick of the clock.
+        const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
+        if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
+        throw thrown;
+      }
+    });
   }
 
   function assertOpen(hot: Hot): void {
@@ -92,10 +94,13 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   async function end(id: string, reason: EndReason): Promise<boolean> {
     let ended = false;
     const work = async (hot: Hot): Promise<void> => {
-      // What is being called is neither idle nor the one to make room.
-      if (hot.uses > 1 && (reason === "idle" || reason === "capacity")) return;
-      hot.ending = closedError(id, reason);
-      for (const stop of hot.running ?? []) stop(hot.ending);
+      if (reason === "idle" || reason === "capacity") {
+        // What is being called is neither idle nor the one to make room.
+        if (hot.uses > 1) return;
+      } else {
+        hot.ending = closedError(id, reason);
+        for (const stop of hot.running ?? []) stop(hot.ending);
+      }
       await turn(hot, undefined, async () => {
         await logs.refresh(hot);
         const always = (): void => undefined;
@@ -134,7 +139,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     const id = newId();
     const session = await logs.create(id, await events(id, Date.now()));
     const info = infoOf(id, session);
-    await limits.opened();
+    await limits.opened(id);
     return info;
   }
 
@@ -173,13 +178,12 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
             ...{ type: "session.opened", at, environment: environment.name },
             randomness: { seed: random ?? newSeed(), turn: 0 },
           };
-          if (task === undefined) {
-            const state = await defaultState(environment);
-            return [state === null ? opened : { ...opened, delta: replaceState(state) }];
-          }
+          const state = await defaultState(environment);
+          const first = state === null ? opened : { ...opened, delta: replaceState(state) };
+          if (task === undefined) return [first];
           const checked = await checkTask(environment, task);
           const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
-          return [opened, { ...seeding, episode: 1 }];
+          return [first, { ...seeding, episode: 1 }];
         }),
       ),
     seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),

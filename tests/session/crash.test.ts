@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type * as Holdfast from "holdfast";
 import type { Answer, Sessions, Store } from "holdfast";
+import type * as Sqlite from "holdfast/stores/sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { built } from "../built.ts";
 import { runs } from "../runs.ts";
@@ -52,7 +54,7 @@ async function runAndKill(options: object, afterMs: number): Promise<Reports> {
 }
 
 async function engineOn(store: Store, source: string, effect: (call: string) => void): Promise<Sessions> {
-  const { createSessions } = (await import(`${source}/index.js`)) as typeof import("holdfast");
+  const { createSessions } = (await import(`${source}/index.js`)) as typeof Holdfast;
   return createSessions({ environment: await ledger(source, effect), store });
 }
 
@@ -69,7 +71,7 @@ for (const { durability, kills } of [
       const folder = mkdtempSync(join(tmpdir(), "holdfast-crash-"));
       const file = join(folder, "ledger.db");
       const effects = join(folder, "effects.txt");
-      const { sqliteStore } = (await import(`${source}/stores/sqlite.js`)) as typeof import("holdfast/stores/sqlite");
+      const { sqliteStore } = (await import(`${source}/stores/sqlite.js`)) as typeof Sqlite;
       const open = (): Store => sqliteStore({ file, durability: durability as "process" });
       onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
 

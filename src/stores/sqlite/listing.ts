@@ -4,14 +4,15 @@ import type { EndReason } from "../../core/event.ts";
 import type { Filter, Listed } from "../../core/store.ts";
 import type { Database, Value } from "./file.ts";
 
+/** Names are read as bytes, because the node:sqlite of Node 22 ends a text at its first NUL. */
 interface Row {
   n: number;
   seq: number;
-  session: string;
+  session: Uint8Array;
   version: number;
-  environment: string;
+  environment: Uint8Array;
   opened: number;
-  parent: string | null;
+  parent: Uint8Array | null;
   parentVersion: number | null;
   ended: EndReason | null;
   touched: number;
@@ -48,7 +49,8 @@ export function listingOf({ database, reading, writing }: Access): (filter: Filt
     }
     if (open !== undefined) conditions.push(open ? "s.ended IS NULL" : "s.ended IS NOT NULL");
     // CROSS JOIN keeps SQLite from starting with the events.
-    const sql = `SELECT s.n, s.id AS session, s.environment, s.opened, s.parent, s.parentVersion, s.ended,
+    const sql = `SELECT s.n, CAST(s.id AS BLOB) AS session, CAST(s.environment AS BLOB) AS environment, s.opened,
+        CAST(s.parent AS BLOB) AS parent, s.parentVersion, s.ended,
         s.touched AS bound, e.seq, e.version, e.at AS touched
       FROM sessions s CROSS JOIN events e
       ON e.session = s.n AND e.version = (SELECT max(version) FROM events WHERE session = s.n)
@@ -116,12 +118,16 @@ export function listingOf({ database, reading, writing }: Access): (filter: Filt
 
 function listed({ session, version, environment, opened, parent, parentVersion, ended, touched }: Row): Listed {
   return {
-    session,
+    session: textOf(session),
     version,
     touched,
-    environment,
+    environment: textOf(environment),
     opened,
-    ...(parent !== null && parentVersion !== null && { parent: { session: parent, version: parentVersion } }),
+    ...(parent !== null && parentVersion !== null && { parent: { session: textOf(parent), version: parentVersion } }),
     ...(ended !== null && { ended }),
   };
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
 }
