@@ -170,6 +170,8 @@ async function stateIn(name, store, { quick }) {
     const of = (/** @type {string | undefined} */ size) => named(measured, `${shape} ${size}`);
     const what = `${name}: ${shape === "row" ? "array of rows" : "wide object"} of`;
     const compared = { to: small, reference: of(small) };
+    if (!quick && of(large).kinds === 0)
+      throw new Error(`${what} ${large}: no snapshot fell into the run; make it longer`);
     return [
       costRow(`${what} ${small}`, of(small)),
       costRow(`${what} ${middle}`, of(middle), compared),

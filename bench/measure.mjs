@@ -7,8 +7,10 @@
  * @typedef {{ prepare?: () => unknown, run: () => number | Promise<number>, kind?: () => number }} Variant
  */
 
-/** What was measured of a variant: microseconds for one operation, and the quartiles around it.
- * @typedef {{ cost: number, low: number, high: number, samples: number }} Measured
+/**
+ * What was measured of a variant: microseconds for one operation, the quartiles around it, and the sum of the kinds.
+ *
+ * @typedef {{ cost: number, low: number, high: number, kinds: number }} Measured
  */
 
 /** Collects garbage now, so that nobody pays for what others left. A whole collection takes long on a large heap. */
@@ -61,7 +63,8 @@ function summary(samples) {
     const alike = samples.filter((sample) => sample.kind === kind).map(({ cost }) => cost);
     cost += (quantile(alike, 0.5) * alike.length) / samples.length;
   }
-  return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), samples: samples.length };
+  const kinds = samples.reduce((sum, { kind }) => sum + kind, 0);
+  return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), kinds };
 }
 
 /** @template T @param {T[]} items */

@@ -54,7 +54,7 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}) {
       used.delete(item.id);
       unused.set(item.id, item);
       held += item.bytes;
-      while (unused.size > sessions || held > bytes) forget(unused.values().next().value as Item);
+      while (unused.size > 0 && (unused.size > sessions || held > bytes)) forget(unused.values().next().value as Item);
     },
     /** Forgets an item; who uses it still keeps it. */
     drop(item: Item): void {

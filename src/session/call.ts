@@ -9,7 +9,7 @@ import type { Session } from "../core/session.ts";
 import { prepare, runDetached, runOnDraft, type Execution } from "./execute.ts";
 import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
 import { refusal, type Finished } from "./outcome.ts";
-import { recordedEvent } from "./recorded.ts";
+import { assertCallId, recordedEvent } from "./recorded.ts";
 
 export interface CallsOptions {
   environment: AnyEnvironment;
@@ -32,18 +32,13 @@ interface Call {
   episode?: number;
 }
 
-/** No half of a surrogate pair: stores keep text, and would take one for another. */
-const callId = /^\P{Surrogate}{1,256}$/u;
-
 /** Added to the time-out of an external tool before its claim counts as abandoned: the time to record its result. */
 const grace = 1000;
 
 export function createCalls({ environment, logs, timeout, newId, assertOpen }: CallsOptions) {
   return async function call(hot: Hot, tool: string, given: unknown, options: CallOptions): Promise<Answer> {
     const { call: id, signal } = options;
-    if (id !== undefined && (typeof id !== "string" || !callId.test(id))) {
-      throw new HoldfastError("invalid_option", "a call id is a string of 1 to 256 characters");
-    }
+    assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
     const pending: Call = { hot, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal };
     try {
@@ -53,8 +48,10 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
       if (id === undefined || !isHoldfastError(thrown) || thrown.code !== "session_closed") throw thrown;
       const { episode } = hot.session;
       const event = await recordedEvent(logs, hot.id, { id, tool, input: pending.input, episode });
-      if (!event || event.type === "tool.claimed") throw thrown;
-      return answer(hot, event, event.version, true);
+      if (!event) throw thrown;
+      if (event.type !== "tool.claimed") return answer(hot, event, event.version, true);
+      if (Date.now() < event.until) throw thrown;
+      return answer(hot, { ...event, outcome: inDoubt(tool) }, event.version, true);
     }
   };
 
@@ -179,12 +176,12 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
 
   /** A repeat that arrives while the call is running waits for it. */
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
-    const { hot, id } = pending;
+    const { hot, id, signal } = pending;
     if (id === undefined) return run();
     const key = callKey(hot.session.episode, id);
     hot.beside ??= new Map();
     for (let other = hot.beside.get(key); other; other = hot.beside.get(key)) {
-      await other.catch(() => undefined);
+      await settledOrCancelled(other, signal);
       const repeated = await recorded(pending);
       if (repeated) return repeated;
     }
@@ -214,18 +211,34 @@ export function createCalls({ environment, logs, timeout, newId, assertOpen }: C
         detail: { call: id, until: event.until },
       });
     }
-    const message = `${tool} was started and its result was never recorded; it may or may not have taken effect`;
-    return settle({ ...pending, id }, event.episode, () => ({ outcome: refusal("outcome_unknown", message) }));
+    return settle({ ...pending, id }, event.episode, () => ({ outcome: inDoubt(tool) }));
   }
 }
 
 type Called = EventOf<"tool.called">;
 type Settled = EventOf<"tool.settled">;
 
-function answer(hot: Hot, event: Called | Settled, version: number, repeated: boolean): Answer {
+function answer(hot: Hot, event: Pick<Called, "outcome" | "episode">, version: number, repeated: boolean): Answer {
   const { outcome, episode } = event;
   const about = { session: hot.id, version, repeated, unseeded: episode === 0 };
   return outcome.ok ? { ok: true, output: outcome.output, ...about } : { ok: false, error: outcome.error, ...about };
+}
+
+/** Waits until a promise is settled, however that is, or the caller cancels. */
+async function settledOrCancelled(promise: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+  let cancel = (): void => undefined;
+  const cancelling = new Promise<void>((_, reject) => (cancel = () => reject(cancelled(signal))));
+  signal?.addEventListener("abort", cancel, { once: true });
+  const settling = promise.then(
+    () => undefined,
+    () => undefined,
+  );
+  await Promise.race([settling, cancelling]).finally(() => signal?.removeEventListener("abort", cancel));
+}
+
+function inDoubt(tool: string): Outcome {
+  const message = `${tool} was started and its result was never recorded; it may or may not have taken effect`;
+  return refusal("outcome_unknown", message);
 }
 
 function seededAgain(tool: string): Outcome {

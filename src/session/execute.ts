@@ -73,7 +73,12 @@ export async function runDetached(
   if (definition.kind === "external" && !outcome.ok && outcome.error.code === "tool_timeout") {
     outcome = refusal("outcome_unknown", `${outcome.error.message}; it may or may not have taken effect`);
   }
-  return (now) => withDelta(outcome, run, () => deltaOf(changes, now.state));
+  const lines = run.lines?.slice();
+  return (now) => {
+    // A change that is made again says again what it had to say.
+    run.lines = lines?.slice();
+    return withDelta(outcome, run, () => deltaOf(changes, now.state));
+  };
 }
 
 function runOf({ session, tool, at, timeout, signal, hot }: Execution, seed: number, turn: number): Run {

@@ -44,14 +44,13 @@ function failure(thrown: unknown): Outcome {
 /** The outcome with its change of state. A change that cannot be kept turns it into a failure that changes nothing. */
 export function withDelta(outcome: Outcome, run: Run, change: () => Delta): Finished {
   const finished: Finished = { outcome };
-  if (run.lines) finished.log = run.lines;
-  if (!outcome.ok) return finished;
   try {
-    const delta = change();
+    const delta = outcome.ok ? change() : [];
     if (delta.length > 0) finished.delta = delta;
   } catch (thrown) {
     finished.outcome = failure(thrown);
   }
+  if (run.lines) finished.log = run.lines;
   return finished;
 }
 

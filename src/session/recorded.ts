@@ -20,16 +20,24 @@ export async function recordedEvent(
       detail: { call: id, tool: event.tool },
     });
   }
-  if (!(await inForce(logs, session, event.version))) {
-    throw new HoldfastError("call_undone", `the call ${id} was undone by a rewind; use a new call id`);
-  }
-  if (event.type === "tool.called") return event;
-  const settled = await logs.find(session, settledKey(event.episode, id));
-  return settled?.type === "tool.settled" ? settled : event;
+  const settled = event.type === "tool.claimed" && (await logs.find(session, settledKey(event.episode, id)));
+  const answering = settled && settled.type === "tool.settled" ? settled : event;
+  if (!(await inForce(logs, session, answering.version))) throw undone(id);
+  return answering;
+}
+
+export function undone(id: string): HoldfastError {
+  return new HoldfastError("call_undone", `the call ${id} was undone by a rewind; use a new call id`);
+}
+
+/** Call ids are text that every store keeps as it is: no half of a surrogate pair, and not too long for an index. */
+export function assertCallId(id: unknown): void {
+  if (id === undefined || (typeof id === "string" && /^\P{Surrogate}{1,256}$/u.test(id))) return;
+  throw new HoldfastError("invalid_option", "a call id is a string of 1 to 256 characters");
 }
 
 /** Whether an event is part of what the session is now, or was undone by a rewind. */
-async function inForce(logs: Logs, id: string, version: number): Promise<boolean> {
+export async function inForce(logs: Logs, id: string, version: number): Promise<boolean> {
   const rewinds: { at: number; to: number }[] = [];
   for await (const event of logs.events(id, version)) {
     if (event.type === "session.rewound") rewinds.push({ at: event.version, to: event.to });

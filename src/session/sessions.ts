@@ -13,6 +13,7 @@ import type { CacheLimits } from "./cache.ts";
 import { createCalls } from "./call.ts";
 import { createLimits, type Limits } from "./limits.ts";
 import { createLogs, headingOf, timeNow, turn, type Hot } from "./log.ts";
+import { assertCallId, inForce, undone } from "./recorded.ts";
 import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
 import { createVerify } from "./verify.ts";
@@ -144,13 +145,17 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   }
 
   async function seed(hot: Hot, given: unknown, { random, call }: SeedOptions): Promise<Seeded> {
+    assertCallId(call);
     const task = await checkTask(environment, given);
     const repeated = async (): Promise<Seeded | undefined> => {
       const event = call === undefined ? undefined : await logs.find(hot.id, seedKey(call));
       if (event?.type !== "session.seeded") return undefined;
-      if (equalJson(event.task, task))
-        return { session: hot.id, version: event.version, episode: event.episode, repeated: true };
-      throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
+      const { version, episode } = event;
+      if (!equalJson(event.task, task)) {
+        throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
+      }
+      if (!(await inForce(logs, hot.id, version))) throw undone(call as string);
+      return { session: hot.id, version, episode, repeated: true };
     };
     return turn(hot, undefined, async () => {
       const before = await repeated();

@@ -84,7 +84,8 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
      ON CONFLICT DO NOTHING`,
   );
   const keyed = database.prepare("SELECT version, body FROM events WHERE session = ? AND mark = ? AND key = ?");
-  const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?)");
+  // Two processes may find the same snapshot due; a second one must not fail the group that it is in.
+  const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   // One statement, so that a session opened or deleted meanwhile by another process is seen whole or not at all.
   const tail = database.prepare(
     `SELECT e.version, e.body FROM sessions s LEFT JOIN events e ON e.session = s.n AND e.version > ?
@@ -246,7 +247,14 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
       }
       // Copies, as it is written later.
       const [head, ...rest] = entries.map((entry) => ({ ...entry })) as [NewEntry, ...NewEntry[]];
-      const prepared = { session, version, head, rest, heading: heading && valuesOf(heading), snapshot: snapshot && { ...snapshot } };
+      const prepared = {
+        session,
+        version,
+        head,
+        rest,
+        heading: heading && valuesOf(heading),
+        snapshot: snapshot && { ...snapshot },
+      };
       return writing(() => put(prepared));
     },
 

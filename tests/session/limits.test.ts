@@ -1,7 +1,7 @@
 // How sessions end: by close, by idle time, by age, by capacity.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { counter } from "./counter.ts";
 import { onEveryStore } from "./engine.ts";
@@ -75,45 +75,64 @@ onEveryStore("CLEANUP: closing stops what runs on the session, also what would n
   expect(reason).toMatchObject({ code: "session_closed" });
 });
 
-onEveryStore("CLEANUP: idle sessions end by themselves, busy ones do not", async (place) => {
-  const sessions = place.engine(counter, { limits: { idle: 150 }, keepEnded: true });
+/** Lets time pass for the engine, and none for the test. */
+function clock(): { pass(ms: number): void } {
+  vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  return { pass: (ms) => vi.setSystemTime(Date.now() + ms) };
+}
+
+onEveryStore("CLEANUP: sessions that are idle for too long end, busy ones do not", async (place) => {
+  const time = clock();
+  const sessions = place.engine(counter, { limits: { idle: 60_000 }, keepEnded: true });
+  const other = await place.replica(counter, { limits: { idle: 60_000 }, keepEnded: true });
   const busy = await sessions.open({ task });
   const idle = await sessions.open({ task });
-  for (let n = 0; n < 8; n++) {
-    await sleep(50);
-    await sessions.call(busy.session, "add", { by: 1 });
+  for (let n = 0; n < 4; n++) {
+    time.pass(25_000);
+    await other.call(busy.session, "add", { by: 1 });
+    await sessions.expire();
   }
   expect(await sessions.info(idle.session)).toMatchObject({ ended: "idle" });
-  expect(await sessions.info(busy.session)).toMatchObject({ version: 10 });
+  expect(await sessions.info(busy.session)).toMatchObject({ version: 6 });
   expect((await sessions.info(busy.session)).ended).toBeUndefined();
-  await expect(sessions.call(idle.session, "read")).rejects.toMatchObject({
-    code: "session_closed",
-    detail: { reason: "idle" },
-  });
+  const ended = { code: "session_closed", detail: { reason: "idle" } };
+  await expect(other.call(idle.session, "read")).rejects.toMatchObject(ended);
+});
+
+onEveryStore("CLEANUP: they end by themselves", async (place) => {
+  const sessions = place.engine(counter, { limits: { idle: 50 }, keepEnded: true });
+  const { session } = await sessions.open({ task });
+  while ((await sessions.info(session)).ended === undefined) await sleep(20);
+  expect(await sessions.info(session)).toMatchObject({ ended: "idle" });
 });
 
 onEveryStore(
   "CLEANUP: a session that is over its time is over at the next call, whatever the clock's tick",
   async (place) => {
-    const sessions = place.engine(counter, { limits: { age: 60_000 }, keepEnded: true });
-    const young = place.engine(counter, { keepEnded: true });
-    const { session } = await young.open({ task });
-    await sleep(5);
-    const strict = place.engine(counter, { limits: { age: 1 }, keepEnded: true });
-    expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
-    await expect(strict.call(session, "read")).rejects.toMatchObject({
-      code: "session_closed",
-      detail: { reason: "age" },
-    });
-    await strict.stop();
-    expect(await sessions.info(session)).toMatchObject({ ended: "age" });
+    const time = clock();
+    for (const [limit, reason] of [
+      [{ age: 60_000 }, "age"],
+      [{ idle: 60_000 }, "idle"],
+    ] as const) {
+      const sessions = place.engine(counter, { limits: limit, keepEnded: true });
+      const { session } = await sessions.open({ task });
+      time.pass(59_000);
+      if (reason === "age") expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
+      time.pass(2000);
+      const over = { code: "session_closed", detail: { reason } };
+      await expect(sessions.call(session, "read")).rejects.toMatchObject(over);
+      expect(await sessions.info(session)).toMatchObject({ ended: reason });
+      await expect(sessions.seed(session, task)).rejects.toMatchObject(over);
+    }
   },
 );
 
 onEveryStore("CLEANUP: sessions of an earlier process end too", async (place) => {
+  const time = clock();
   const { session } = await place.engine(counter).open({ task });
-  await sleep(30);
-  const later = await place.restart(counter, { limits: { idle: 20, age: 1e9 }, keepEnded: true });
+  time.pass(30_000);
+  const later = await place.restart(counter, { limits: { idle: 20_000, age: 1e9 }, keepEnded: true });
   const fresh = await later.open({ task });
   expect(await later.expire()).toBe(1);
   expect(await later.info(session)).toMatchObject({ ended: "idle" });
@@ -121,21 +140,41 @@ onEveryStore("CLEANUP: sessions of an earlier process end too", async (place) =>
 });
 
 onEveryStore("CLEANUP: opening one too many ends the session that was idle for longest", async (place) => {
+  const time = clock();
   const sessions = place.engine(counter, { limits: { sessions: 3 }, keepEnded: true });
   const ids: string[] = [];
-  for (let n = 0; n < 3; n++) {
-    ids.push((await sessions.open({ task })).session);
-    await sleep(2);
-  }
+  const openOne = async (engine: typeof sessions): Promise<void> => {
+    time.pass(1000);
+    ids.push((await engine.open({ task })).session);
+  };
+  for (let n = 0; n < 3; n++) await openOne(sessions);
+  time.pass(1000);
   await sessions.call(ids[0]!, "add", { by: 1 });
-  await sleep(2);
-  ids.push((await sessions.open({ task })).session);
+  await openOne(sessions);
   expect(await sessions.info(ids[1]!)).toMatchObject({ ended: "capacity" });
   expect(await listed(sessions, true)).toEqual([ids[0], ids[2], ids[3]]);
   const again = await place.restart(counter, { limits: { sessions: 2 }, keepEnded: true });
+  await openOne(again);
+  expect(await listed(again, true)).toEqual([ids[3], ids[4]]);
+});
+
+onEveryStore("CLEANUP: neither a session that is being called nor the new one makes room", async (place) => {
+  const gate = { open: (): void => undefined };
+  const gated = defineEnvironment({
+    name: "gated",
+    tools: { wait: tool({ description: "Waits.", run: () => new Promise<void>((resolve) => (gate.open = resolve)) }) },
+  });
+  const sessions = place.engine(gated, { limits: { sessions: 1 }, keepEnded: true });
+  const first = await sessions.open();
+  const call = sessions.call(first.session, "wait");
+  const second = await sessions.open();
+  expect((await sessions.info(second.session)).ended).toBeUndefined();
+  gate.open();
+  expect(await call).toMatchObject({ ok: true });
   await sleep(2);
-  const { session } = await again.open({ task });
-  expect(await listed(again, true)).toEqual([ids[3] ?? "", session]);
+  await sessions.rewind(second.session, 1);
+  expect(await sessions.expire()).toBe(1);
+  expect(await sessions.info(first.session)).toMatchObject({ ended: "capacity" });
 });
 
 test("CLEANUP: a limit must be a number above 0", () => {

@@ -108,6 +108,22 @@ onEveryStore("ONCE: a call that a rewind undid is not applied again under its id
   expect((await sessions.state(session)).count).toBe(11);
 });
 
+onEveryStore(
+  "ONCE: a seed or an external call that a rewind undid is not answered as if it were in force",
+  async (place) => {
+    const { environment } = mailer(() => undefined);
+    const sessions = place.engine(environment);
+    const { session } = await sessions.open({ task: {} });
+    await sessions.call(session, "send", { to: "ann" }, { call: "m1" });
+    await sessions.seed(session, {}, { call: "s1" });
+    await sessions.rewind(session, 3);
+    const undone = { code: "call_undone" };
+    await expect(sessions.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject(undone);
+    await expect(sessions.seed(session, {}, { call: "s1" })).rejects.toMatchObject(undone);
+    await expect(sessions.seed(session, {}, { call: "" })).rejects.toMatchObject({ code: "invalid_option" });
+  },
+);
+
 onEveryStore("ONCE: what was answered can be asked for after the session has ended", async (place) => {
   const sessions = place.engine(counter, { keepEnded: true });
   const { session } = await sessions.open({ task });
@@ -202,6 +218,21 @@ onEveryStore(
     expect(await other.call(session, "send", { to: "ann" }, { call: "m2" })).toMatchObject({ ok: true });
   },
 );
+
+test("a repeat that waits for a running call can be cancelled, and the call goes on", async () => {
+  const place = await open(everyStore[0]!);
+  const { environment, sent } = mailer(() => sleep(20));
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open();
+  const first = sessions.call(session, "send", { to: "ann" }, { call: "m1" });
+  const controller = new AbortController();
+  const repeat = sessions.call(session, "send", { to: "ann" }, { call: "m1", signal: controller.signal });
+  await sleep(5);
+  controller.abort();
+  await expect(repeat).rejects.toMatchObject({ code: "call_cancelled" });
+  expect(await first).toMatchObject({ ok: true });
+  expect(sent).toHaveLength(1);
+});
 
 onEveryStore("an external call that is cancelled or that the session outlives is still recorded", async (place) => {
   const { environment } = mailer(() => sleep(10));
