@@ -1,7 +1,7 @@
 // What an author defines, in types: an environment and its tools.
 import type { Json } from "./json.ts";
-import type { NumberedEvent, Verdict } from "./event.ts";
-import type { Input, Output, Schema } from "./schema.ts";
+import type { NumberedEvent } from "./event.ts";
+import type { Schema } from "./schema.ts";
 
 /** What every handler is given. */
 export interface Context {
@@ -92,5 +92,3 @@ export type TaskOf<E extends AnyEnvironment> = NonNullable<E["types"]>["task"];
 export type ToolName<E extends AnyEnvironment> = keyof E["tools"] & string;
 export type ToolInput<E extends AnyEnvironment, Name extends ToolName<E>> = Parameters<E["tools"][Name]>[1];
 export type ToolOutput<E extends AnyEnvironment, Name extends ToolName<E>> = Awaited<ReturnType<E["tools"][Name]>>;
-
-export type { Input, Output, Schema, Verdict };

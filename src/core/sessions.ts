@@ -1,6 +1,6 @@
 // The contract of the engine: what can be done with sessions. Protocols, agents and commands are given one of these.
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
-import type { EndReason, NumberedEvent, Outcome, Verdict } from "./event.ts";
+import type { NumberedEvent, Outcome, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
 import type { Filter, Listed } from "./store.ts";
 
@@ -106,5 +106,3 @@ export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
   /** Waits for running calls and stops the clock. The store stays open: who opened it closes it. */
   stop(): Promise<void>;
 }
-
-export type { EndReason };

@@ -10,7 +10,7 @@ export interface Entry {
 /** One event to be appended. */
 export interface NewEntry {
   body: string;
-  /** When it happened; the newest one is what `idleBefore` looks at. */
+  /** When it happened, never before the entry ahead of it; that of the newest is what `idleBefore` looks at. */
   at: number;
   /** At most one entry of a log has this key. */
   key?: string;

@@ -35,7 +35,7 @@ export interface Program {
   turns: Turn[];
 }
 
-export const engines = 3;
+const engines = 3;
 
 const start = fc.constantFrom(0, 100, 1000);
 // Two that look the same, and are not.
