@@ -193,9 +193,21 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 }
 
 function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
+  // One literal, so that all have one shape: with parts spread into it each would have a hidden class of its own.
   return {
-    ...{ id, session, tail, whole, bytes: whole + tail, uses: 0, busy: false, holders: 0 },
-    ...{ waiting: undefined, owned: undefined, running: undefined, ending: undefined, beside: undefined },
+    id,
+    session,
+    tail,
+    whole,
+    bytes: whole + tail,
+    uses: 0,
+    busy: false,
+    holders: 0,
+    waiting: undefined,
+    owned: undefined,
+    running: undefined,
+    ending: undefined,
+    beside: undefined,
   };
 }
 

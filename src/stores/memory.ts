@@ -16,8 +16,7 @@ interface Log {
   ended: EndReason | undefined;
   /** Entry n is at n - 1. */
   bodies: string[];
-  /** The version of each key. */
-  keys: Map<string, number> | undefined;
+  keys: Keys | undefined;
   snapshots: { versions: number[]; bodies: string[] } | undefined;
   touched: number;
   /** Grows with every commit: tells whether the session was touched since a listing began. */
@@ -29,6 +28,9 @@ interface Log {
   previous: Log | undefined;
   next: Log | undefined;
 }
+
+/** The version of each key: pairs in a row while they are few, as a Map takes more room than the log of most sessions. */
+type Keys = (string | number)[] | Map<string, number>;
 
 /** The open or the ended sessions of one environment, the longest idle first. */
 interface Lane {
@@ -210,9 +212,11 @@ export function memoryStore(): Store {
       }
 
       for (const { body, key } of entries) {
+        // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
+        body.charCodeAt(0);
         if (log.bodies.length < exactLength) log.bodies = log.bodies.concat([body]);
         else log.bodies.push(body);
-        if (key !== undefined) (log.keys ??= new Map()).set(key, log.bodies.length);
+        if (key !== undefined) log.keys = withKey(log.keys, key, log.bodies.length);
       }
       if (snapshot !== undefined) {
         log.snapshots ??= { versions: [], bodies: [] };
@@ -254,7 +258,7 @@ export function memoryStore(): Store {
     async find(session, key) {
       assertOpen();
       const log = logs.get(session);
-      const version = log?.keys?.get(key);
+      const version = log && versionOf(log.keys, key);
       return version === undefined ? undefined : { version, body: log!.bodies[version - 1]! };
     },
 
@@ -325,18 +329,27 @@ function byIdleness(a: Pick<Log, "touched" | "turn">, b: Pick<Log, "touched" | "
   return a.touched - b.touched || a.turn - b.turn;
 }
 
-function isRepeat(entries: NewEntry[], taken: Map<string, number> | undefined): boolean {
-  if (entries.length === 1) {
-    const { key } = entries[0]!;
-    return key !== undefined && taken !== undefined && taken.has(key);
+function isRepeat(entries: NewEntry[], taken: Keys | undefined): boolean {
+  const isTaken = (key: string | undefined): boolean => key !== undefined && versionOf(taken, key) !== undefined;
+  if (entries.length === 1) return isTaken(entries[0]!.key);
+  const keys = entries.flatMap(({ key }) => key ?? []);
+  return new Set(keys).size < keys.length || keys.some(isTaken);
+}
+
+function versionOf(keys: Keys | undefined, key: string): number | undefined {
+  if (keys instanceof Map) return keys.get(key);
+  for (let index = 0; keys !== undefined && index < keys.length; index += 2) {
+    if (keys[index] === key) return keys[index + 1] as number;
   }
-  const seen = new Set<string>();
-  for (const { key } of entries) {
-    if (key === undefined) continue;
-    if (seen.has(key) || taken?.has(key)) return true;
-    seen.add(key);
-  }
-  return false;
+  return undefined;
+}
+
+function withKey(keys: Keys = [], key: string, version: number): Keys {
+  if (keys instanceof Map) return keys.set(key, version);
+  if (keys.length < 2 * exactLength) return keys.concat(key, version);
+  const map = new Map<string, number>();
+  for (let index = 0; index < keys.length; index += 2) map.set(keys[index] as string, keys[index + 1] as number);
+  return map.set(key, version);
 }
 
 /** How many of the ascending numbers are not above the limit. */
