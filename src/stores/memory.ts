@@ -336,9 +336,9 @@ function isRepeat(entries: NewEntry[], taken: Keys | undefined): boolean {
   return new Set(keys).size < keys.length || keys.some(isTaken);
 }
 
-function versionOf(keys: Keys | undefined, key: string): number | undefined {
+function versionOf(keys: Keys = [], key: string): number | undefined {
   if (keys instanceof Map) return keys.get(key);
-  for (let index = 0; keys !== undefined && index < keys.length; index += 2) {
+  for (let index = 0; index < keys.length; index += 2) {
     if (keys[index] === key) return keys[index + 1] as number;
   }
   return undefined;
