@@ -3,7 +3,7 @@ export { HoldfastError, isHoldfastError, errorTable, type ErrorCode } from "./co
 export type { Json } from "./core/json.ts";
 export type { Delta } from "./core/delta.ts";
 export type { EndReason, Event, NumberedEvent, Outcome, Verdict } from "./core/event.ts";
-export type { Environment } from "./core/environment.ts";
+export type { Environment, Tool } from "./core/environment.ts";
 export type { Store } from "./core/store.ts";
 export type { Answer, CallOptions, Replayed, SessionInfo, Sessions, Verification } from "./core/sessions.ts";
 export { defineEnvironment } from "./environment/define-environment.ts";

@@ -42,13 +42,13 @@ export function collect(node: Changes, path: string, delta: Delta): void {
   for (const [key, value] of node.changes ?? []) {
     const at = `${path}/${escapeKey(key)}`;
     const had = Object.hasOwn(base, key);
-    if (value === gone) {
+    if (value === gone && !Array.isArray(base)) {
       delta.push({ op: "remove", path: at });
     } else if (had && isSame(node, key, value)) {
-      const child = node.dirty?.get(key);
+      const child = nodeBehind(value);
       if (child) collect(child, at, delta);
     } else {
-      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(value, "state", "refuse", at) });
+      delta.push({ op: had ? "replace" : "add", path: at, value: copyJson(present(value), "state", "refuse", at) });
     }
   }
   for (const [key, child] of node.dirty ?? []) {
@@ -61,6 +61,11 @@ export function collect(node: Changes, path: string, delta: Delta): void {
       delta.push({ op: "remove", path: `${path}/${index}` });
     }
   }
+}
+
+/** An element that was deleted is a hole, and reads as undefined. */
+function present(value: unknown): unknown {
+  return value === gone ? undefined : value;
 }
 
 /** Whether a key was assigned what it held already. */
@@ -80,7 +85,7 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   let tail = 0;
   while (tail < shorter - head && same(copy[copy.length - 1 - tail], base.length - 1 - tail)) tail++;
   const until = copy.length - tail;
-  if (Math.max(base.length, copy.length) - tail - head > copy.length) return collectWhole(node, path, delta);
+  if (Math.max(base.length, copy.length) - tail - head >= copy.length) return collectWhole(node, path, delta);
   for (let index = base.length - tail - 1; index >= Math.max(head, until); index--) {
     delta.push({ op: "remove", path: `${path}/${index}` });
   }

@@ -229,7 +229,10 @@ const arrayTraps: ProxyHandler<Node[]> = {
   deleteProperty(target, key) {
     const node = target[0] as Node;
     const index = indexOf(key);
-    if (index >= 0 && index < node.length) delete elements(node)[index];
+    if (index < 0 || index >= node.length) return true;
+    // The last one is what `pop` deletes before it shortens the array: nothing moves, so nothing is copied.
+    if (!node.copy && index === node.length - 1) assign(node, String(index), gone);
+    else delete elements(node)[index];
     return true;
   },
   ownKeys(target) {
@@ -257,14 +260,18 @@ function indexOf(key: string | symbol): number {
 }
 
 function hasElement(node: Node, index: number): boolean {
-  return index < node.length && (!node.copy || index in node.copy);
+  if (index >= node.length) return false;
+  return node.copy ? index in node.copy : node.changes?.get(String(index)) !== gone;
 }
 
 function readElement(node: Node, index: number): unknown {
   if (index >= node.length) return undefined;
   if (node.copy) return drafted(node, index);
   const key = String(index);
-  if (node.changes?.has(key)) return node.changes.get(key);
+  if (node.changes?.has(key)) {
+    const value = node.changes.get(key);
+    return value === gone ? undefined : value;
+  }
   const value = (node.base as Json[])[index];
   return isContainer(value) ? childOf(node, key, value) : value;
 }
@@ -281,6 +288,7 @@ function setElement(node: Node, index: number, value: unknown): void {
 }
 
 function setLength(node: Node, length: number): void {
+  if (!Number.isInteger(length) || length < 0 || length >= 2 ** 32) throw new RangeError("Invalid array length");
   if (length === node.length) return;
   if (node.copy || length > node.length) {
     elements(node).length = length;
@@ -302,7 +310,8 @@ function elements(node: Node): unknown[] {
       if (Number(key) < node.length) node.copy[Number(key)] = child.proxy;
     }
     for (const [key, value] of node.changes ?? []) {
-      node.copy[Number(key)] = value;
+      if (value === gone) delete node.copy[Number(key)];
+      else node.copy[Number(key)] = value;
       if (isContainer(value)) node.fresh.add(value);
     }
     node.changes = undefined;

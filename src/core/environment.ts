@@ -24,7 +24,7 @@ export interface SeedContext<Task> extends Context {
 
 /** What a tool is given: a draft of the state, to be read and assigned to like any object. */
 export interface ToolContext<State, Task> extends Context {
-  state: State;
+  readonly state: State;
   /** Undefined if the session was never seeded. */
   task: Task | undefined;
   /** The id of the call, if it has one. */
@@ -33,20 +33,16 @@ export interface ToolContext<State, Task> extends Context {
 
 /** What a tool with `concurrent` or `effects` is given: the state as it was when the call began, and `update`. */
 export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state"> {
-  state: DeepReadonly<State>;
+  readonly state: DeepReadonly<State>;
   /** Queues a change. It is made, in order, to the state as it is when the call is committed; it may run again there. */
   update(change: (state: State) => void): void;
 }
 
-export type DeepReadonly<T> = T extends (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
-    : T;
+export type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;
 
 /** What a verify is given. */
 export interface VerifyContext<State, Task> extends Context {
-  state: DeepReadonly<State>;
+  readonly state: DeepReadonly<State>;
   task: Task;
   /** What the agent answered, where the caller passed it. */
   response: Json | undefined;

@@ -29,6 +29,7 @@ export const errorTable = {
   seed_failed: { status: 500, meaning: "the environment's seed threw, or returned a state that its schema refuses" },
   verify_failed: { status: 500, meaning: "the environment's verify threw, or returned no finite reward" },
   invalid_environment: { status: 500, meaning: "an environment's definition is wrong; the message says where" },
+  engine_stopped: { status: 503, meaning: "the engine was stopped; another one may go on with the same store" },
   store_closed: { status: 503, meaning: "the store was closed" },
   store_busy: { status: 503, meaning: "the store is held by another process for too long; try again" },
   store_full: { status: 507, meaning: "the store has no room left; nothing was written" },

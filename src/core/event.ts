@@ -26,6 +26,11 @@ interface EventBase {
   delta?: Delta;
 }
 
+interface Began {
+  /** What its handler took for the time, if that is not `at`. */
+  began?: number;
+}
+
 /** The first event of every log. A forked session starts with all that its parent was at that version. */
 interface Opened extends EventBase {
   type: "session.opened";
@@ -35,7 +40,7 @@ interface Opened extends EventBase {
 }
 
 /** A new episode: the delta replaces the whole state. */
-interface Seeded extends EventBase {
+interface Seeded extends EventBase, Began {
   type: "session.seeded";
   episode: number;
   task: Json;
@@ -43,8 +48,8 @@ interface Seeded extends EventBase {
   call?: string;
 }
 
-/** A call with its answer. `run` is there if it ran beside others: what it read, when it began, what it drew from. */
-interface Called extends EventBase {
+/** A call with its answer. `run` is there if it ran beside others: the version it read, and the seed it drew from. */
+interface Called extends EventBase, Began {
   type: "tool.called";
   episode: number;
   call?: string;
@@ -52,7 +57,7 @@ interface Called extends EventBase {
   input: Json;
   outcome: Outcome;
   log?: string[];
-  run?: { version: number; at: number; seed: number };
+  run?: { version: number; seed: number };
 }
 
 /** An external call is about to run. It is in doubt after `until` if it was not settled. */

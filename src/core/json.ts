@@ -14,9 +14,11 @@ type Undefined = "drop" | "refuse";
  * a JSON Pointer; `name` says what the value is part of, `at` where it stands in that.
  */
 export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
-  const copied = copy(value, undefinedProperty, 0);
+  // Depth counts from where the whole begins, or a value could grow too deep to be read step by step.
+  const depth = at.split("/").length - 1;
+  const copied = copy(value, undefinedProperty, depth);
   if (copied !== refused) return copied;
-  const { path, what } = findRefused(value, undefinedProperty, at, 0) ?? { path: at, what: "not JSON" };
+  const { path, what } = findRefused(value, undefinedProperty, at, depth) ?? { path: at, what: "not JSON" };
   throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, { detail: { path } });
 }
 
@@ -71,12 +73,12 @@ function findRefused(
   }
   if (depth === maxDepth) return { path: "", what: `nested deeper than ${maxDepth} levels, or contains itself` };
   if (!Array.isArray(value) && !isPlain(value)) return { path, what: describe(value) };
-  // An index loop, not `entries`: a hole in an array must be found too.
-  const keys = Array.isArray(value) ? Array.from(value.keys(), String) : Object.keys(value);
+  const isArray = Array.isArray(value);
+  const keys = isArray ? value.keys() : Object.keys(value);
   for (const key of keys) {
     const property: unknown = (value as Record<string, unknown>)[key];
-    if (property === undefined && undefinedProperty === "drop" && !Array.isArray(value)) continue;
-    const found = findRefused(property, undefinedProperty, `${path}/${escapeKey(key)}`, depth + 1);
+    if (property === undefined && undefinedProperty === "drop" && !isArray) continue;
+    const found = findRefused(property, undefinedProperty, `${path}/${escapeKey(String(key))}`, depth + 1);
     if (found) return found;
   }
   return undefined;

@@ -1,17 +1,30 @@
 // Schemas: any library that speaks Standard Schema. Checks a value and says in words what is wrong with it.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
+import { messageOf } from "./errors.ts";
+
 export type Schema = StandardSchemaV1;
 export type Input<S extends Schema> = StandardSchemaV1.InferInput<S>;
 export type Output<S extends Schema> = StandardSchemaV1.InferOutput<S>;
+
+/** Stands where no schema was given: any object. */
+export type AnyObject = Schema & { "~standard": { types?: { input: object; output: object } } };
 
 export type Checked = { ok: true; value: unknown } | { ok: false; message: string };
 
 /** Checks a value; gives a promise only where the schema does. */
 export function check(schema: Schema | undefined, value: unknown): Checked | Promise<Checked> {
   if (!schema) return { ok: true, value };
-  const result = schema["~standard"].validate(value);
-  return result instanceof Promise ? result.then(checked) : checked(result);
+  try {
+    const result = schema["~standard"].validate(value);
+    return result instanceof Promise ? result.then(checked).catch(broken) : checked(result);
+  } catch (thrown) {
+    return broken(thrown);
+  }
+}
+
+function broken(thrown: unknown): Checked {
+  return { ok: false, message: `the schema failed: ${messageOf(thrown)}` };
 }
 
 function checked(result: StandardSchemaV1.Result<unknown>): Checked {

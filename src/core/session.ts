@@ -18,6 +18,8 @@ export interface Session {
   /** The highest number an episode ever had: it is not given out twice, also after a rewind. */
   episodes: number;
   task: Json | null;
+  /** Every rewind: the version of its event, and the version it went back to. */
+  rewinds: { at: number; to: number }[];
   randomness: Randomness;
   ended?: EndReason;
   parent?: { session: string; version: number };
@@ -38,6 +40,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       episode: event.parent?.episode ?? 0,
       episodes: event.parent?.episode ?? 0,
       task: event.parent?.task ?? null,
+      rewinds: [],
       randomness: event.randomness,
       ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
       state: event.delta ? applyDelta(null, event.delta) : null,
@@ -52,6 +55,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       throw corrupt("was opened twice");
     case "session.seeded":
     case "session.rewound":
+      if (event.type === "session.rewound") session.rewinds.push({ at: session.version, to: event.to });
       session.episode = event.episode;
       session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
@@ -73,6 +77,18 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       throw corrupt("has an event of an unknown type");
   }
   return session;
+}
+
+/** Whether the event at a version is part of what the session is now, or was undone by a rewind. Wants the newest session. */
+export function isInForce(session: Session, version: number): boolean {
+  // Back from the newest version: everything since the last rewind counts, then everything up to where that one went.
+  let position = session.version;
+  for (const { at, to } of session.rewinds.toReversed()) {
+    if (at > position) continue;
+    if (version >= at) break;
+    position = to;
+  }
+  return version <= position;
 }
 
 function corrupt(what: string): HoldfastError {

@@ -32,6 +32,8 @@ export interface SeedOptions {
 export interface CallOptions {
   /** The id of the call. A repeat with the same arguments returns the recorded answer and changes nothing. */
   call?: string;
+  /** The episode the caller is in: a call that arrives after the next seed is refused as `episode_ended`. */
+  episode?: number;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
 }

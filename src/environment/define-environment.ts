@@ -1,7 +1,7 @@
 // defineEnvironment(): checks an author's definition and gives it its types.
 import type { Environment, SeedContext, Tool, ToolDefinition, VerifyContext } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { Input, Output, Schema } from "../core/schema.ts";
+import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 import { definitionOf } from "./tool.ts";
 
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
@@ -22,8 +22,6 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   /** What a call on a session that was never seeded gets: the schema's defaults (by default), or an error. */
   unseeded?: "defaults" | "reject";
 }
-
-type Empty = Schema & { "~standard": { types?: { input: object; output: object } } };
 
 // RESERVED: what a server and its clients call by these names is not for models.
 const reserved = new Set([
@@ -51,8 +49,8 @@ const reserved = new Set([
  * });
  */
 export function defineEnvironment<
-  S extends Schema = Empty,
-  T extends Schema = Empty,
+  S extends Schema = AnyObject,
+  T extends Schema = AnyObject,
   // eslint-disable-next-line typescript/no-explicit-any -- each tool has an input and an output of its own
   Tools extends Record<string, Tool<Output<S>, Output<T>, any, any>> = Record<string, never>,
 >(options: EnvironmentOptions<S, T, Tools>): Environment<Output<S>, Input<T>, Tools> {

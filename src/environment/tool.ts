@@ -1,7 +1,8 @@
 // tool(): one tool of an environment, typed by its input schema and by the environment around it.
 import type { DetachedToolContext, Tool, ToolContext, ToolDefinition } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { Input, Output, Schema } from "../core/schema.ts";
+import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 
 interface ToolOptions<S extends Schema> {
   /** What the model reads. */
@@ -33,8 +34,6 @@ interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOp
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
-type NoInput = Schema & { "~standard": { types?: { input: object; output: object } } };
-
 // A tool is typed as a bare function. TypeScript puts off typing a call that returns one until it knows the types
 // around it; with any other return type `state` would be unknown in `run`.
 
@@ -48,13 +47,13 @@ type NoInput = Schema & { "~standard": { types?: { input: object; output: object
  *   run: ({ state }, { by }) => { state.count += by; return { count: state.count }; },
  * })
  */
-export function tool<State, Task, S extends Schema = NoInput, Out = unknown>(
+export function tool<State, Task, S extends Schema = AnyObject, Out = unknown>(
   options: ExternalToolOptions<State, Task, S, Out>,
 ): Tool<State, Task, Input<S>, Out>;
-export function tool<State, Task, S extends Schema = NoInput, Out = unknown>(
+export function tool<State, Task, S extends Schema = AnyObject, Out = unknown>(
   options: ConcurrentToolOptions<State, Task, S, Out>,
 ): Tool<State, Task, Input<S>, Out>;
-export function tool<State, Task, S extends Schema = NoInput, Out = unknown>(
+export function tool<State, Task, S extends Schema = AnyObject, Out = unknown>(
   options: StateToolOptions<State, Task, S, Out>,
 ): Tool<State, Task, Input<S>, Out>;
 export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effects?: string; run: unknown }): unknown {
@@ -63,8 +62,8 @@ export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effe
   if (effects !== undefined && effects !== "external") {
     throw new HoldfastError("invalid_environment", `a tool's effects are "external" or left out, not "${effects}"`);
   }
-  if (timeout !== undefined && !(timeout > 0)) {
-    throw new HoldfastError("invalid_environment", "a tool's timeout is a number of milliseconds above 0");
+  if (timeout !== undefined && !isTimeout(timeout)) {
+    throw new HoldfastError("invalid_environment", `a tool's timeout is ${timeoutRange}`);
   }
   const definition: ToolDefinition = {
     description,

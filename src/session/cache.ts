@@ -3,8 +3,6 @@
 /** What the cache has to know of an item. */
 interface Cached {
   readonly id: string;
-  /** About how much memory it holds. */
-  bytes: number;
   /** How many are using it now. While anyone does it stays, so that all of them meet in one place. */
   uses: number;
 }
@@ -16,7 +14,8 @@ export interface CacheLimits {
   bytes?: number;
 }
 
-export function createCache<Item extends Cached>(limits: CacheLimits = {}) {
+/** `sizeOf` is about how much memory an item holds; it does not change while nobody uses it. */
+export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeOf: (item: Item) => number) {
   const { sessions = 10_000, bytes = 256 * 1024 * 1024 } = limits;
   const used = new Map<string, Item>();
   // In the order of last use: a Map iterates in the order of insertion.
@@ -24,7 +23,7 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}) {
   let held = 0;
 
   function forget(item: Item): void {
-    if (unused.delete(item.id)) held -= item.bytes;
+    if (unused.delete(item.id)) held -= sizeOf(item);
   }
 
   return {
@@ -53,16 +52,13 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}) {
       if (--item.uses > 0 || used.get(item.id) !== item) return;
       used.delete(item.id);
       unused.set(item.id, item);
-      held += item.bytes;
+      held += sizeOf(item);
       while (unused.size > 0 && (unused.size > sessions || held > bytes)) forget(unused.values().next().value as Item);
     },
     /** Forgets an item; who uses it still keeps it. */
     drop(item: Item): void {
       if (used.get(item.id) === item) used.delete(item.id);
       else if (unused.get(item.id) === item) forget(item);
-    },
-    get size(): { used: number; unused: number; bytes: number } {
-      return { used: used.size, unused: unused.size, bytes: held };
     },
   };
 }

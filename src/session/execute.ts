@@ -2,8 +2,8 @@
 import { createDraft } from "../core/draft.ts";
 import type { AnyEnvironment, ToolDefinition } from "../core/environment.ts";
 import type { Outcome } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
-import { check } from "../core/schema.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import { check, type Checked } from "../core/schema.ts";
 import type { Session } from "../core/session.ts";
 import { guarded, Run } from "./handler.ts";
 import type { Hot } from "./log.ts";
@@ -15,37 +15,58 @@ export interface Execution {
   tool: string;
   call: string | undefined;
   at: number;
+  /** Milliseconds, if the tool sets none. */
   timeout: number;
   signal?: AbortSignal | undefined;
   hot?: Hot;
 }
 
-export type Prepared = { ok: true; definition: ToolDefinition; args: unknown } | { ok: false; outcome: Outcome };
+export interface Prepared {
+  ok: true;
+  definition: ToolDefinition;
+  args: unknown;
+}
 
 /** Finds the tool and checks the arguments. What is wrong with them is the call's outcome. */
-export function prepare(environment: AnyEnvironment, tool: string, input: Json): Prepared | Promise<Prepared> {
+export function prepare(
+  environment: AnyEnvironment,
+  tool: string,
+  input: Json,
+): Prepared | { ok: false; outcome: Outcome } | Promise<Prepared | { ok: false; outcome: Outcome }> {
   const definition = environment.definitions.get(tool);
   if (!definition) {
     const known = [...environment.definitions.keys()].join(", ") || "none";
     return { ok: false, outcome: refusal("unknown_tool", `there is no tool "${tool}"; the tools are: ${known}`) };
   }
-  const checked = check(definition.input, input);
-  const prepared = (result: Awaited<typeof checked>): Prepared =>
+  // A copy: what the handler does to its arguments is neither recorded nor seen by its next run.
+  const checked = check(definition.input, copyJson(input, "input"));
+  const prepared = (result: Checked): Prepared | { ok: false; outcome: Outcome } =>
     result.ok
       ? { ok: true, definition, args: result.value }
       : { ok: false, outcome: refusal("invalid_input", `the arguments of ${tool} are wrong: ${result.message}`) };
   return checked instanceof Promise ? checked.then(prepared) : prepared(checked);
 }
 
-/** Runs a tool that changes only state, on a draft. */
-export function runOnDraft(
+/** Runs a tool that changes only state, from its arguments on. */
+export function runInTurn(
+  environment: AnyEnvironment,
   execution: Execution,
-  definition: ToolDefinition,
-  args: unknown,
+  input: Json,
+  session: Session,
+): Finished | Promise<Finished> {
+  const run = (prepared: Awaited<ReturnType<typeof prepare>>): Finished | Promise<Finished> =>
+    prepared.ok ? runOnDraft(execution, prepared, session) : { outcome: prepared.outcome };
+  const prepared = prepare(environment, execution.tool, input);
+  return prepared instanceof Promise ? prepared.then(run) : run(prepared);
+}
+
+function runOnDraft(
+  execution: Execution,
+  { definition, args }: Prepared,
   session: Session,
 ): Finished | Promise<Finished> {
   const draft = createDraft(session.state);
-  const run = runOf(execution, session.randomness.seed, session.randomness.turn);
+  const run = runOf(execution, definition, session.randomness.seed, session.randomness.turn);
   const context = contextOf(run, execution, session.task, draft.state, undefined);
   const outcome = outcomeOf(execution.tool, run, () => definition.run(context, args));
   const finish = (result: Outcome): Finished => withDelta(result, run, () => draft.delta());
@@ -55,14 +76,13 @@ export function runOnDraft(
 /** Runs a tool beside others. Gives what makes its changes to the session as it is then. */
 export async function runDetached(
   execution: Execution,
-  definition: ToolDefinition,
-  args: unknown,
+  { definition, args }: Prepared,
   session: Pick<Session, "state" | "task">,
   seed: number,
 ): Promise<(now: Session) => Finished> {
   const changes: ((state: unknown) => unknown)[] = [];
   let open = true;
-  const run = runOf(execution, seed, 0);
+  const run = runOf(execution, definition, seed, 0);
   const update = (change: (state: unknown) => unknown): void => {
     if (!open) throw new TypeError("update was called after the tool had returned");
     changes.push(change);
@@ -75,14 +95,16 @@ export async function runDetached(
   }
   const lines = run.lines?.slice();
   return (now) => {
-    // A change that is made again says again what it had to say.
+    // Changes that are made again say again what they had to say, and draw again what they drew.
     run.lines = lines?.slice();
+    run.restart(1);
     return withDelta(outcome, run, () => deltaOf(changes, now.state));
   };
 }
 
-function runOf({ session, tool, at, timeout, signal, hot }: Execution, seed: number, turn: number): Run {
-  return new Run({ session, at, timeout, signal, hot, seed, turn, what: tool });
+function runOf(execution: Execution, definition: ToolDefinition, seed: number, turn: number): Run {
+  const { session, tool, at, timeout, signal, hot } = execution;
+  return new Run({ session, at, timeout: definition.timeout ?? timeout, signal, hot, seed, turn, what: tool });
 }
 
 function contextOf(run: Run, { call }: Execution, task: Json | null, state: unknown, update: unknown): object {
@@ -92,8 +114,11 @@ function contextOf(run: Run, { call }: Execution, task: Json | null, state: unkn
     now: run.now,
     log: run.log,
     call,
-    state,
     update,
+    // Getters: to assign to one is an error instead of a change that nobody sees.
+    get state() {
+      return state;
+    },
     get signal() {
       return run.signal;
     },

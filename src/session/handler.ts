@@ -29,15 +29,17 @@ export class Run implements Context {
   lines: string[] | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
+  #turn: number;
 
   constructor(options: RunOptions) {
     this.options = options;
     this.session = options.session;
+    this.#turn = options.turn;
   }
 
   // Arrow functions: handlers take them out of their context.
   readonly random = (): number => {
-    this.#numbers ??= randomStream(this.options.seed, this.options.turn);
+    this.#numbers ??= randomStream(this.options.seed, this.#turn);
     return this.#numbers();
   };
   readonly now = (): number => this.options.at;
@@ -45,6 +47,12 @@ export class Run implements Context {
     this.lines ??= [];
     this.lines.push(String(line));
   };
+
+  /** Random numbers from the beginning of another turn. */
+  restart(turn: number): void {
+    this.#turn = turn;
+    this.#numbers = undefined;
+  }
 
   /** Made only for those who ask: most handlers are over before anything could stop them. */
   get signal(): AbortSignal {
@@ -107,12 +115,13 @@ export class Stopped {
   }
 }
 
-/** Gives why a run was stopped as what it is. */
+/** For a seed or a verify: out of time is a failure of theirs, to be cancelled or closed is not. */
 export async function withinTime<T>(run: Run, call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return await run.within(call);
   } catch (thrown) {
-    throw thrown instanceof Stopped ? thrown.reason : thrown;
+    if (!(thrown instanceof Stopped)) throw thrown;
+    throw thrown.reason.code === "tool_timeout" ? new Error(thrown.reason.message) : thrown.reason;
   }
 }
 

@@ -5,7 +5,7 @@ import type { Session } from "../core/session.ts";
 import type { Filter, Store } from "../core/store.ts";
 
 export interface Limits {
-  /** Milliseconds without a call after which a session ends. */
+  /** Milliseconds without a commit after which a session ends; more than its longest call takes. */
   idle?: number;
   /** Milliseconds after its opening at which a session ends. */
   age?: number;
@@ -20,8 +20,7 @@ export function createLimits(
   for (const [name, value] of Object.entries({ idle, age, sessions })) {
     if (!(value > 0)) throw new HoldfastError("invalid_option", `the limit \`${name}\` must be a number above 0`);
   }
-  /** Open sessions as far as this process knows; others may have opened and ended some since it was counted. */
-  let open: number | undefined;
+  let room: Promise<unknown> = Promise.resolve();
 
   async function endAll(filter: Filter, reason: EndReason, atMost = Infinity, spared?: string): Promise<number> {
     let ended = 0;
@@ -31,6 +30,16 @@ export function createLimits(
       if (ended >= atMost) break;
     }
     return ended;
+  }
+
+  /** One after the other: each counts what the one before has ended. */
+  function makeRoom(spared?: string): Promise<number> {
+    const making = room.then(async () => {
+      const surplus = (await store.count(environment)) - sessions;
+      return endAll({ idleBefore: Infinity }, "capacity", surplus, spared);
+    });
+    room = making.catch(() => 0);
+    return making;
   }
 
   return {
@@ -47,20 +56,13 @@ export function createLimits(
       const now = Date.now();
       if (idle < Infinity) ended += await endAll({ idleBefore: now - idle }, "idle");
       if (age < Infinity) ended += await endAll({ openedBefore: now - age }, "age");
-      if (sessions < Infinity) {
-        open = await store.count(environment);
-        ended += await endAll({ idleBefore: Infinity }, "capacity", open - sessions);
-      }
+      if (sessions < Infinity) ended += await makeRoom();
       return ended;
     },
-    /** Makes room after a session was opened. Where all others are being called there is one too many for a while. */
+    /** After a session was opened. Where all others are being called there is one too many until the next time. */
     async opened(session: string): Promise<void> {
-      if (sessions === Infinity) return;
-      open = open === undefined ? await store.count(environment) : open + 1;
-      await endAll({ idleBefore: Infinity }, "capacity", open - sessions, session);
-    },
-    ended(): void {
-      if (open !== undefined) open--;
+      // It is open, whatever becomes of the others.
+      if (sessions < Infinity) await makeRoom(session).catch(() => 0);
     },
   };
 }

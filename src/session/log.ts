@@ -9,7 +9,6 @@ import { createCache, type CacheLimits } from "./cache.ts";
 export interface Hot {
   readonly id: string;
   session: Session;
-  bytes: number;
   uses: number;
   /** Bytes in the log since the newest snapshot, and how many the whole state took when it was last written. */
   tail: number;
@@ -39,7 +38,7 @@ type Make = (session: Session) => Event | undefined | Promise<Event | undefined>
 export type Logs = ReturnType<typeof createLogs>;
 
 export function createLogs(store: Store, environment: string, limits?: CacheLimits) {
-  const cache = createCache<Hot>(limits);
+  const cache = createCache<Hot>(limits, ({ whole, tail }) => whole + tail);
   const loading = new Map<string, Promise<Hot>>();
 
   const notFound = (id: string): HoldfastError =>
@@ -58,13 +57,21 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       tail += body.length;
       if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
     }
-    if (version !== undefined && session?.version !== version) {
-      const newest = session?.version ?? 0;
+    // Not a word about a session of another environment, not even how long it is.
+    const whose = session?.environment ?? (await environmentOf(id));
+    if (whose !== environment) throw notFound(id);
+    if (!session || (version !== undefined && session.version !== version)) {
       const message = `session ${id} has no version ${version}`;
-      throw new HoldfastError("version_not_found", message, { detail: { version, newest } });
+      throw new HoldfastError("version_not_found", message, { detail: { version } });
     }
-    if (!session || session.environment !== environment) throw notFound(id);
     return hotOf(id, session, tail, whole);
+  }
+
+  /** Asked by version 0, of which there is nothing to fold. */
+  async function environmentOf(id: string): Promise<string | undefined> {
+    const [first] = (await store.read(id, 0, 1)) ?? [];
+    const event = first && decode<Event>(first.body, id);
+    return event?.type === "session.opened" ? event.environment : undefined;
   }
 
   async function acquire(id: string): Promise<Hot> {
@@ -99,8 +106,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   function advance(hot: Hot, event: Event, length: number): void {
     hot.session = fold(hot.session, event, hot.owned);
     hot.tail += length;
-    hot.bytes += length;
-    if (event.delta?.[0]?.path === "") hot.whole = hot.bytes = length;
+    if (event.delta?.[0]?.path === "") hot.whole = length;
   }
 
   /** One try to append. Folds the events if they were accepted. */
@@ -119,7 +125,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     if (result !== "ok") return result;
     if (snapshot !== undefined) {
       hot.tail = 0;
-      hot.whole = hot.bytes = snapshot.length;
+      hot.whole = snapshot.length;
     }
     events.forEach((event, index) => advance(hot, event, (bodies[index] as string).length));
     return result;
@@ -177,7 +183,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
         if (!page) throw notFound(id);
         if (page.length === 0) return;
         for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
-        from += page.length;
+        from = page.at(-1)?.version ?? from;
       }
     },
     /** The event that has a key. */
@@ -186,9 +192,6 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       return entry && { ...decode<Event>(entry.body, id), version: entry.version };
     },
     forget: (hot: Hot) => cache.drop(hot),
-    get cached() {
-      return cache.size;
-    },
   };
 }
 
@@ -199,7 +202,6 @@ function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
     session,
     tail,
     whole,
-    bytes: whole + tail,
     uses: 0,
     busy: false,
     holders: 0,
@@ -246,6 +248,7 @@ export async function turn<T>(hot: Hot, signal: AbortSignal | undefined, run: ()
 function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
   hot.waiting ??= [];
   const { waiting } = hot;
+  if (signal?.aborted) return Promise.reject(cancelled(signal));
   return new Promise((resolve, reject) => {
     const cancel = (): void => {
       waiting.splice(waiting.indexOf(next), 1);

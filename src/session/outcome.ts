@@ -37,7 +37,10 @@ function failure(thrown: unknown): Outcome {
     if (code === "tool_timeout") return refusal(code, message);
     throw thrown.reason;
   }
-  if (isHoldfastError(thrown)) return refusal(thrown.code, thrown.message, copyJson(thrown.detail, "detail", "drop"));
+  // Ours, about this very call. Any other of our errors is one that the tool ran into.
+  if (isHoldfastError(thrown) && thrown.code === "not_json") {
+    return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
+  }
   return refusal("tool_failed", messageOf(thrown));
 }
 

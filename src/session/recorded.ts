@@ -2,27 +2,29 @@
 import { HoldfastError } from "../core/errors.ts";
 import { callKey, settledKey, type EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
-import type { Logs } from "./log.ts";
+import { isInForce } from "../core/session.ts";
+import type { Hot, Logs } from "./log.ts";
 
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
 /** The event that answers the call, or the claim of one that has no answer yet. */
 export async function recordedEvent(
   logs: Logs,
-  session: string,
+  hot: Hot,
   call: { id: string; tool: string; input: Json; episode: number },
 ): Promise<Recorded | undefined> {
   const { id, tool, input, episode } = call;
-  const event = await logs.find(session, callKey(episode, id));
+  const event = await logs.find(hot.id, callKey(episode, id));
   if (event?.type !== "tool.called" && event?.type !== "tool.claimed") return undefined;
   if (event.tool !== tool || !equalJson(event.input, input)) {
     throw new HoldfastError("call_conflict", `the call id ${id} was used before, for another call of ${event.tool}`, {
       detail: { call: id, tool: event.tool },
     });
   }
-  const settled = event.type === "tool.claimed" && (await logs.find(session, settledKey(event.episode, id)));
+  const settled = event.type === "tool.claimed" && (await logs.find(hot.id, settledKey(event.episode, id)));
   const answering = settled && settled.type === "tool.settled" ? settled : event;
-  if (!(await inForce(logs, session, answering.version))) throw undone(id);
+  // A call of an earlier episode was not undone by what came after that.
+  if (episode === hot.session.episode && !isInForce(hot.session, answering.version)) throw undone(id);
   return answering;
 }
 
@@ -34,16 +36,4 @@ export function undone(id: string): HoldfastError {
 export function assertCallId(id: unknown): void {
   if (id === undefined || (typeof id === "string" && /^\P{Surrogate}{1,256}$/u.test(id))) return;
   throw new HoldfastError("invalid_option", "a call id is a string of 1 to 256 characters");
-}
-
-/** Whether an event is part of what the session is now, or was undone by a rewind. */
-export async function inForce(logs: Logs, id: string, version: number): Promise<boolean> {
-  const rewinds: { at: number; to: number }[] = [];
-  for await (const event of logs.events(id, version)) {
-    if (event.type === "session.rewound") rewinds.push({ at: event.version, to: event.to });
-  }
-  // Back from the newest version: everything since the last rewind counts, then everything up to where that one went.
-  let position = Number.POSITIVE_INFINITY;
-  for (const { at, to } of rewinds.reverse()) if (at <= position) position = to;
-  return version <= position;
 }

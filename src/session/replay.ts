@@ -5,7 +5,7 @@ import type { EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, type Session } from "../core/session.ts";
 import type { Replayed } from "../core/sessions.ts";
-import { prepare, runDetached, runOnDraft } from "./execute.ts";
+import { prepare, runDetached, runInTurn } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
 
@@ -24,14 +24,16 @@ export interface ReplayOptions {
  * time-outs cut short.
  */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  // A call that ran beside others is given what it read, which may be some versions back.
-  const readLater = new Set<number>();
+  // A call that ran beside others is given what it read, which may be some versions back: how many will ask for which.
+  const readers = new Map<number, number>();
   let newest = 0;
   for await (const event of options.events()) {
     newest = event.version;
-    if (event.type === "tool.called" && event.run) readLater.add(event.run.version);
+    if (event.type === "tool.called" && event.run) {
+      readers.set(event.run.version, (readers.get(event.run.version) ?? 0) + 1);
+    }
   }
-  const read = new Map<number, Pick<Session, "state" | "task">>();
+  const read = new Map<number, Seen>();
   let session: Session | undefined;
   for await (const event of options.events()) {
     // The session may be live: what was added meanwhile is for the next replay.
@@ -42,32 +44,34 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
       if (difference) return { same: false, version: event.version, ...difference };
     }
     session = fold(session, event);
-    if (readLater.has(event.version)) {
-      read.set(event.version, { state: copyJson(session.state, "state"), task: session.task });
-    }
+    const left = readers.get(event.version);
+    if (left) read.set(event.version, { state: copyJson(session.state, "state"), task: session.task, left });
   }
   return { same: true, events: session?.version ?? 0 };
 }
+
+/** What a version was, and how many calls are still to read it. */
+type Seen = Pick<Session, "state" | "task"> & { left: number };
 
 async function rerun(
   { environment, session: id, timeout }: ReplayOptions,
   session: Session,
   event: NumberedEvent,
-  read: Map<number, Pick<Session, "state" | "task">>,
+  read: Map<number, Seen>,
 ): Promise<Partial<Finished> | undefined> {
   if (event.type === "session.seeded") {
-    const { task, at, randomness } = event;
-    return seedEvent(environment, { session: id, task, at, timeout, random: randomness.seed });
+    const { task, at, began = at, randomness } = event;
+    return seedEvent(environment, { session: id, task, at: began, timeout, random: randomness.seed });
   }
   if (event.type !== "tool.called" || isFromOutside(event)) return undefined;
-  const { tool, input, call, at, run } = event;
+  const { tool, input, call, at, began = at, run } = event;
+  const execution = { session: id, tool, call, at: began, timeout };
+  if (!run) return runInTurn(environment, execution, input, session);
   const prepared = await prepare(environment, tool, input);
   if (!prepared.ok) return { outcome: prepared.outcome };
-  const { definition, args } = prepared;
-  const execution = { session: id, tool, call, at: run?.at ?? at, timeout: definition.timeout ?? timeout };
-  if (!run) return runOnDraft(execution, definition, args, session);
-  const seen = read.get(run.version) as Pick<Session, "state" | "task">;
-  return (await runDetached(execution, definition, args, seen, run.seed))(session);
+  const seen = read.get(run.version) as Seen;
+  if (--seen.left === 0) read.delete(run.version);
+  return (await runDetached(execution, prepared, seen, run.seed))(session);
 }
 
 function isFromOutside({ outcome }: EventOf<"tool.called">): boolean {

@@ -1,12 +1,13 @@
 // Seeding: from a task to the event that starts an episode.
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { boundary, HoldfastError } from "../core/errors.ts";
+import { boundary, HoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { check } from "../core/schema.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
+import type { Hot } from "./log.ts";
 
 /** A task as the environment's schema makes it. */
 export async function checkTask(environment: AnyEnvironment, given: unknown): Promise<Json> {
@@ -29,11 +30,12 @@ export type Seeding = Omit<EventOf<"session.seeded">, "episode">;
 /** Runs the environment's seed. */
 export async function seedEvent(
   environment: AnyEnvironment,
-  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined },
+  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined; hot?: Hot },
 ): Promise<Seeding> {
-  const { session, task, at, timeout, random: seed = newSeed() } = options;
+  const { session, task, at, timeout, random: seed = newSeed(), hot } = options;
+  if (!Number.isFinite(seed)) throw new HoldfastError("invalid_option", "`random` must be a number");
   const what = `seed of ${environment.name}`;
-  const run = new Run({ session, at, timeout, seed, turn: 0, what });
+  const run = new Run({ session, at, timeout, seed, turn: 0, what, hot });
   const { seed: author } = environment;
   const state = await boundary("seed_failed", what, async () => {
     if (!author) return defaultState(environment);
@@ -42,18 +44,24 @@ export async function seedEvent(
       author({ session, random, now, log, signal: run.signal, task: guarded(task) }),
     );
     const checked = await check(environment.state, made);
-    if (checked.ok) return asState(environment, checked.value);
-    throw new Error(`it returned a state that does not fit its schema: ${checked.message}`);
+    if (!checked.ok) throw new Error(`it returned a state that does not fit its schema: ${checked.message}`);
+    return asState(environment, checked.value);
   });
   if (state === null) throw new HoldfastError("seed_failed", `${what} is missing, and its state has no defaults`);
   return { type: "session.seeded", at, task, randomness: { seed, turn: 1 }, delta: replaceState(state) };
 }
 
 function asState(environment: AnyEnvironment, value: unknown): Json {
-  // Plain data, so that a draft can stand in for it.
-  const state = copyJson(value, "state");
-  if (typeof state !== "object" || state === null) {
-    throw new HoldfastError("seed_failed", `the state of ${environment.name} is not an object`);
+  // Optional keys of a schema may come out of it as undefined; to leave them out is what is meant.
+  const state = boundarySync(() => copyJson(value, `the state of ${environment.name}`, "drop"));
+  if (typeof state === "object" && state !== null) return state;
+  throw new HoldfastError("seed_failed", `the state of ${environment.name} is not an object`);
+}
+
+function boundarySync<T>(run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    throw new HoldfastError("seed_failed", messageOf(cause), { cause });
   }
-  return state;
 }

@@ -6,14 +6,15 @@ import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { seedKey, type EndReason, type Event, type EventOf } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
-import type { Session } from "../core/session.ts";
+import { isInForce, type Session } from "../core/session.ts";
 import type { Seeded, SeedOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
+import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { CacheLimits } from "./cache.ts";
 import { createCalls } from "./call.ts";
 import { createLimits, type Limits } from "./limits.ts";
 import { createLogs, headingOf, timeNow, turn, type Hot } from "./log.ts";
-import { assertCallId, inForce, undone } from "./recorded.ts";
+import { assertCallId, undone } from "./recorded.ts";
 import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
 import { createVerify } from "./verify.ts";
@@ -43,13 +44,13 @@ export interface SessionsOptions<E extends AnyEnvironment> {
  */
 export function createSessions<E extends AnyEnvironment>(options: SessionsOptions<E>): Sessions<E> {
   const { environment, store, timeout = 60_000, keepEnded = store.persistent } = options;
-  if (!(timeout > 0)) throw new HoldfastError("invalid_option", "the timeout must be a number of milliseconds above 0");
+  if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
   const logs = createLogs(store, environment.name, options.cache);
   const limits = createLimits({ ...options.limits, store, environment: environment.name, end });
-  const call = createCalls({ environment, logs, timeout, newId, assertOpen });
+  const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits });
   const verify = createVerify({ environment, logs, timeout });
   let underWay = 0;
-  let stopped = false;
+  let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
 
   // Unreferenced: the clock of an engine that nobody stopped keeps no process alive.
@@ -57,13 +58,17 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   /** Counts what is under way, so that `stop` can wait for it. */
   async function track<T>(run: () => Promise<T>): Promise<T> {
-    if (stopped) throw new HoldfastError("store_closed", "the engine was stopped");
+    assertRunning();
     underWay++;
     try {
       return await run();
     } finally {
       if (--underWay === 0) allDone?.();
     }
+  }
+
+  function assertRunning(): void {
+    if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
   }
 
   function use<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
@@ -88,6 +93,9 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     const { ended } = hot.session;
     if (ended) throw closedError(hot.id, ended);
     if (hot.ending) throw hot.ending;
+  }
+
+  function assertWithinLimits(hot: Hot): void {
     const over = limits.over(hot.session);
     if (over) throw closedError(hot.id, over);
   }
@@ -120,7 +128,6 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
     }
-    if (ended) limits.ended();
     return ended;
   }
 
@@ -154,23 +161,31 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       if (!equalJson(event.task, task)) {
         throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
       }
-      if (!(await inForce(logs, hot.id, version))) throw undone(call as string);
+      if (!isInForce(hot.session, version)) throw undone(call as string);
       return { session: hot.id, version, episode, repeated: true };
     };
     return turn(hot, undefined, async () => {
+      if (call !== undefined) await logs.refresh(hot);
       const before = await repeated();
       if (before) return before;
-      const open = (): void => assertOpen(hot);
+      const open = (): void => {
+        assertOpen(hot);
+        assertWithinLimits(hot);
+      };
       const result = await logs.commit(hot, open, async (session) => {
-        const at = timeNow(session);
-        const seeding = await seedEvent(environment, { session: hot.id, task, at, timeout, random });
+        const began = timeNow(session);
+        const seeding = await seedEvent(environment, { session: hot.id, task, at: began, timeout, random, hot });
         const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
+        event.at = timeNow(session);
+        if (event.at !== began) event.began = began;
         if (call !== undefined) event.call = call;
         return event;
       });
       const { version, episode } = hot.session;
-      const fresh = { session: hot.id, version, episode, repeated: false };
-      return result === "duplicate" ? ((await repeated()) ?? fresh) : fresh;
+      if (result === "ok") return { session: hot.id, version, episode, repeated: false };
+      const recorded = await repeated();
+      if (recorded) return recorded;
+      throw new HoldfastError("session_not_found", `session ${hot.id} was deleted while it was seeded`);
     });
   }
 
@@ -194,13 +209,15 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
     call: (id, tool, ...rest) => useOpen(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
     verify: (id, verifyOptions = {}) => use(id, (hot) => verify(hot, verifyOptions)),
-    state: async (id, version) => {
-      const state =
-        version === undefined ? await read(id, copyState) : copyState((await logs.load(id, version)).session);
-      return state as never;
-    },
+    state: (id, version) =>
+      version === undefined
+        ? read(id, copyState as (session: Session) => never)
+        : track(async () => copyState((await logs.load(id, version)).session) as never),
     info: (id) => read(id, (session) => infoOf(id, session)),
     async *events(id, { after = 0 } = {}) {
+      if (!Number.isInteger(after) || after < 0) {
+        throw new HoldfastError("invalid_option", "`after` must be a version, or 0");
+      }
       await read(id, () => undefined);
       yield* logs.events(id, after);
     },
@@ -219,7 +236,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     rewind: (id, to) =>
       useOpen(id, async (hot) => {
         const { session: then } = await logs.load(id, to);
-        const open = (): void => assertOpen(hot);
+        const open = (): void => {
+          assertOpen(hot);
+          assertWithinLimits(hot);
+        };
         await turn(hot, undefined, () =>
           logs.commit(hot, open, (session) => {
             const { episode, task, randomness, state } = then;
@@ -230,13 +250,19 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         return infoOf(id, hot.session);
       }),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
-    list: (filter = {}) => store.list({ ...filter, environment: environment.name }),
+    async *list(filter = {}) {
+      assertRunning();
+      yield* store.list({ ...filter, environment: environment.name });
+    },
     close: (id) => track(() => end(id, "closed")),
     expire: () => track(limits.expire),
-    async stop() {
-      stopped = true;
-      clearInterval(clock);
-      if (underWay > 0) await new Promise<void>((resolve) => (allDone = resolve));
+    stop() {
+      stopping ??= new Promise((resolve) => {
+        clearInterval(clock);
+        allDone = resolve;
+        if (underWay === 0) resolve();
+      });
+      return stopping;
     },
   };
   return sessions;

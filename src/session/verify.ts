@@ -18,8 +18,8 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     await turn(hot, signal, () => logs.refresh(hot));
     return hold(hot, async (newest) => {
       // Verdicts are no change: what is judged is the session since the last event that was one.
-      const judged = version ?? newest.changed;
-      const session = judged === newest.changed ? newest : (await logs.load(hot.id, judged)).session;
+      const session = version === undefined ? newest : (await logs.load(hot.id, version)).session;
+      const judged = session.changed;
       const about = { session: hot.id, version: judged, episode: session.episode };
       const digest = response === undefined ? "" : digestOf(response);
       const recorded = async (): Promise<Verdict | undefined> => {
@@ -58,7 +58,8 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const run = new Run({ session: hot.id, at: timeNow(session), timeout, seed, turn: -count, what, signal, hot });
     const { random, now, log } = run;
     const context: VerifyContext<unknown, unknown> = {
-      ...{ session: hot.id, random, now, log, signal: run.signal, response },
+      ...{ session: hot.id, random, now, log, signal: run.signal },
+      response: response === undefined ? undefined : copyJson(response, "response"),
       ...{ state: guarded(session.state) as never, task: guarded(session.task) },
       events: () => eventsUpTo(hot.id, judged),
     };
@@ -85,5 +86,11 @@ function verdictOf(value: unknown): Verdict {
 }
 
 function digestOf(value: Json): string {
-  return createHash("sha256").update(JSON.stringify(value)).digest("base64url");
+  // The same whatever the order of keys.
+  const sorted = JSON.stringify(value, (_, item: Json) =>
+    typeof item === "object" && item !== null && !Array.isArray(item)
+      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : item,
+  );
+  return createHash("sha256").update(sorted).digest("base64url");
 }

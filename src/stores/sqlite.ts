@@ -170,10 +170,17 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
         const results = await patiently(() => transaction(beginWriting, () => group.map(({ work }) => work())));
         for (const [index, job] of group.entries()) job.resolve(results[index] as never);
       } catch (error) {
-        for (const job of group) job.reject(error as HoldfastError);
+        // One that cannot be written must not take the others with it: each on its own then.
+        const alone = group.length > 1 && (error as HoldfastError).code === "store_failed";
+        if (alone) await Promise.all(group.map(writeAlone));
+        else for (const job of group) job.reject(error as HoldfastError);
       }
     }
     groups = undefined;
+  }
+
+  async function writeAlone({ work, resolve, reject }: Job): Promise<void> {
+    await patiently(() => transaction(beginWriting, work)).then(resolve as (result: unknown) => void, reject);
   }
 
   function numberOf(session: string): number | undefined {

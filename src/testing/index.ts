@@ -2,3 +2,4 @@
 export type { Case } from "./case.ts";
 export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";
+export type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Snapshot, Store } from "../core/store.ts";

@@ -57,6 +57,12 @@ function follow(root: Any, path: number[]): Any {
   return at;
 }
 
+function holds(outer: Any, inner: Any): boolean {
+  if (outer === inner) return true;
+  if (typeof outer !== "object" || outer === null) return false;
+  return keysOf(outer).some((name) => holds(outer[name], inner));
+}
+
 function execute(root: Any, { path, action, key, value, number, from }: Any): unknown {
   const at = follow(root, path);
   const index = Array.isArray(at) ? (at.length === 0 ? 0 : number % at.length) : 0;
@@ -71,7 +77,11 @@ function execute(root: Any, { path, action, key, value, number, from }: Any): un
     if (action < 5) return define(key, clone(value));
     if (action < 8) return define(existing, clone(value));
     if (action < 11) return delete at[existing];
-    if (action < 13) return define(key, clone(follow(root, from)));
+    if (action < 13) {
+      // The object itself, which then stands in two places; not one that contains this one, for that is no JSON.
+      const other = follow(root, from);
+      return holds(other, at) ? undefined : define(key, other);
+    }
     if (action === 13) return Object.entries(at).sort(([a], [b]) => (a < b ? -1 : 1));
     if (action === 14) return { ...at };
     return JSON.parse(JSON.stringify(at));
@@ -98,9 +108,11 @@ function execute(root: Any, { path, action, key, value, number, from }: Any): un
     case 9:
       at.length = Math.min(at.length, number);
       return undefined;
-    case 10:
-      at[at.length] = number;
+    case 10: {
+      const other = follow(root, from);
+      at[at.length] = holds(other, at) ? number : other;
       return undefined;
+    }
     case 11:
       return at.map((item) => item);
     case 12:
@@ -284,4 +296,64 @@ test("emptying a long array is one operation", () => {
   const shifted = createDraft<Any>(long);
   shifted.state.list.shift();
   expect(shifted.delta()).toEqual([{ op: "remove", path: "/list/0" }]);
+});
+
+test("an object that is put back where it was is there as it is, not as something else was there meanwhile", () => {
+  const base: Json = { a: { v: 1 }, list: [{ v: 1 }] };
+  const saved = readOnly<Any>(base).a;
+  const draft = createDraft<Any>(base);
+  draft.state.a.v = 5;
+  draft.state.a = saved;
+  expect(applyDelta(clone(base), draft.delta())).toEqual(base);
+});
+
+test("an index far beyond the end of an array is refused at once", () => {
+  const draft = createDraft<Any>({ a: [] });
+  draft.state.a[4_000_000_000] = 1;
+  expect(() => draft.delta()).toThrow("state/a/0 is undefined");
+  const fresh = createDraft<Any>({});
+  fresh.state.a = [];
+  fresh.state.a[4_000_000_000] = 1;
+  expect(() => fresh.delta()).toThrow("state/a/0 is undefined");
+});
+
+test("a state does not grow deeper than what can be read, step by step either", () => {
+  let state: Json = { next: {} };
+  const deepen = (): void => {
+    const draft = createDraft<Any>(state);
+    let last = draft.state;
+    while (Object.keys(last).length > 0) last = last.next;
+    last.next = {};
+    state = applyDelta(state, draft.delta());
+    copyJson(state, "state");
+  };
+  expect(() => {
+    for (let n = 0; n < 600; n++) deepen();
+  }).toThrow("nested deeper than 500 levels");
+  expect(copyJson(state, "state")).toEqual(state);
+});
+
+test("an array's length is a length", () => {
+  const draft = createDraft<Any>({ a: [1, 2] });
+  for (const length of [-1, 1.5, Number.NaN, 2 ** 32]) {
+    expect(() => (draft.state.a.length = length)).toThrow(RangeError);
+  }
+  expect(draft.delta()).toEqual([]);
+});
+
+test("taking off the last element touches no other", () => {
+  const long = { list: Array.from({ length: 1000 }, (_, n) => ({ n })) };
+  const touched = new Set<unknown>();
+  const watched = new Proxy(long.list, {
+    get: (target, key) => {
+      touched.add(key);
+      return Reflect.get(target, key) as unknown;
+    },
+  });
+  const draft = createDraft<Any>({ list: watched });
+  expect(draft.state.list.pop().n).toBe(999);
+  expect(draft.state.list.length).toBe(999);
+  draft.state.list.push(1);
+  expect(draft.delta()).toEqual([{ op: "replace", path: "/list/999", value: 1 }]);
+  expect([...touched].filter((key) => key !== "length" && key !== "999")).toEqual([]);
 });

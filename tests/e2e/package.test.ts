@@ -16,7 +16,7 @@ import { sqliteStore } from "holdfast/stores/sqlite";
 import { storeCases } from "holdfast/testing";
 import { z } from "zod";
 
-const counter = defineEnvironment({
+export const counter = defineEnvironment({
   name: "counter",
   state: z.object({ count: z.number().int().default(0) }),
   task: z.object({ start: z.number().int() }),
@@ -57,7 +57,7 @@ test("the packed package works and has its types", { timeout: 120_000 }, async (
   }
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await writeFile(join(folder, "program.ts"), program);
-  const options = ["--strict", "--module", "nodenext", "--target", "es2023", "--types", "node", "program.ts"];
+  const options = ["--strict", "--declaration", "--module", "nodenext", "--target", "es2023", "--types", "node", "program.ts"];
   await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), ...options], { cwd: folder }).catch(
     (error: { stdout: string }) => expect(error.stdout).toBe(""),
   );

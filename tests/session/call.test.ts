@@ -1,6 +1,6 @@
 // Calls of tools that change only state: what a call changes, what a failed one leaves alone, how it is stopped.
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineEnvironment, isHoldfastError, tool, type Answer, type NumberedEvent } from "holdfast";
+import { defineEnvironment, HoldfastError, isHoldfastError, tool, type Answer, type NumberedEvent } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { everyStore } from "../every-store.ts";
@@ -92,6 +92,8 @@ onEveryStore("ISOLATION: a session cannot be reached through another environment
   await expect(others.state(session, 1)).rejects.toMatchObject(missing);
   await expect(others.verify(session)).rejects.toMatchObject(missing);
   await expect(all(others.events(session))).rejects.toMatchObject(missing);
+  await expect(others.state(session, 99)).rejects.toMatchObject(missing);
+  await expect(others.state(session, 0)).rejects.toMatchObject(missing);
   expect(await others.close(session)).toBe(false);
   for (const id of ["", "nothing", session.slice(1), `${session} `, "__proto__"]) {
     await expect(sessions.call(id, "read")).rejects.toMatchObject(missing);
@@ -229,11 +231,140 @@ test("a stopped engine waits for its calls and takes no more", async () => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const call = sessions.call(session, "note", { text: "last" });
-  await sessions.stop();
+  await Promise.all([sessions.stop(), sessions.stop()]);
   expect(await call).toMatchObject({ ok: true });
-  await expect(sessions.call(session, "read")).rejects.toMatchObject({ code: "store_closed" });
-  await expect(sessions.open()).rejects.toMatchObject({ code: "store_closed" });
+  const stopped = { code: "engine_stopped" };
+  await expect(sessions.call(session, "read")).rejects.toMatchObject(stopped);
+  await expect(sessions.open()).rejects.toMatchObject(stopped);
+  await expect(sessions.state(session)).rejects.toMatchObject(stopped);
+  await expect(sessions.state(session, 1)).rejects.toMatchObject(stopped);
+  await expect(all(sessions.list())).rejects.toMatchObject(stopped);
   await sessions.stop();
+});
+
+/** Tools that misbehave in ways that no schema can see. */
+const odd = defineEnvironment({
+  name: "odd",
+  state: z.object({ list: z.array(z.number()).default([]) }),
+  tools: {
+    drain: tool({
+      description: "Uses up its arguments, with an await first.",
+      input: z.object({ items: z.array(z.number()) }),
+      run: async ({ state }, { items }) => {
+        await sleep(1);
+        while (items.length > 0) state.list.push(items.shift() as number);
+      },
+    }),
+    shift: tool({
+      description: "Changes its arguments, which no schema has copied.",
+      concurrent: true,
+      run: ({ update }, input) => {
+        const item = (input as { items: number[] }).items.shift() as number;
+        update((state) => void state.list.push(item));
+      },
+    }),
+    replace: tool({
+      description: "Assigns to the context instead of to the state.",
+      run: (context) => {
+        (context as { state: unknown }).state = { list: [7] };
+      },
+    }),
+    fail: tool({
+      description: "Throws an error of the engine, with something in it that is not JSON.",
+      run: () => {
+        throw new HoldfastError("session_closed", "another one", { detail: { when: new Date() } });
+      },
+    }),
+  },
+});
+
+onEveryStore("SERIAL: a handler that uses up its arguments finds them whole when it is run again", async (place) => {
+  const engines = [place.engine(odd), await place.replica(odd)];
+  const { session } = await engines[0]!.open();
+  await Promise.all(
+    Array.from({ length: 10 }, (_, n) => engines[n % 2]!.call(session, "drain", { items: [n * 2, n * 2 + 1] })),
+  );
+  const { list } = await engines[0]!.state(session);
+  expect(list.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, n) => n));
+});
+
+onEveryStore(
+  "ONCE, REPLAY: what is recorded as input is what was sent, whatever the handler did to it",
+  async (place) => {
+    const sessions = place.engine(odd);
+    const { session } = await sessions.open();
+    const input = { items: [1, 2] } as object;
+    expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ ok: true });
+    expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ repeated: true });
+    await sessions.call(session, "drain", { items: [3] });
+    const events = await all(sessions.events(session));
+    expect(events[1]).toMatchObject({ input: { items: [1, 2] } });
+    expect(await sessions.replay(session)).toMatchObject({ same: true });
+  },
+);
+
+test("a tool that assigns to its context, or throws an error of ours, has failed like any other", async () => {
+  const place = await open(everyStore[0]!);
+  const sessions = place.engine(odd);
+  const { session } = await sessions.open();
+  expect(failed(await sessions.call(session, "replace"))).toBe("tool_failed");
+  expect(failed(await sessions.call(session, "fail"))).toBe("tool_failed");
+  expect(await sessions.call(session, "drain", { items: [] })).toMatchObject({ ok: true });
+});
+
+test("calls are made in the order of arrival also where a schema takes its time", async () => {
+  const place = await open(everyStore[0]!);
+  const slowly = z.object({ n: z.number() }).refine(async ({ n }) => {
+    await sleep(10 - 3 * n);
+    return true;
+  });
+  const environment = defineEnvironment({
+    name: "orderly",
+    state: z.object({ list: z.array(z.number()).default([]) }),
+    tools: { add: tool({ description: "", input: slowly, run: ({ state }, { n }) => state.list.push(n) }) },
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open();
+  await Promise.all([0, 1, 2, 3].map((n) => sessions.call(session, "add", { n })));
+  expect(await sessions.state(session)).toEqual({ list: [0, 1, 2, 3] });
+});
+
+test("a schema that throws refuses the arguments", async () => {
+  const place = await open(everyStore[0]!);
+  const broken = z.object({}).transform(() => {
+    throw new Error("boom");
+  });
+  const environment = defineEnvironment({
+    name: "broken",
+    tools: { take: tool({ description: "", input: broken, run: () => 1 }) },
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open();
+  expect(await sessions.call(session, "take", {})).toMatchObject({
+    error: { code: "invalid_input", message: "the arguments of take are wrong: the schema failed: boom" },
+  });
+});
+
+test("a time-out that no timer can wait for is refused", async () => {
+  const place = await open(everyStore[0]!);
+  for (const timeout of [0, -1, Infinity, 2 ** 31, Number.NaN]) {
+    expect(() => place.engine(counter, { timeout })).toThrow("at most 2,147,483,647");
+    expect(() => tool({ description: "", timeout, run: () => 1 })).toThrow("at most 2,147,483,647");
+  }
+});
+
+onEveryStore("a call of an episode that is over is refused, or answered as it was then", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  const first = await sessions.call(session, "add", { by: 1 }, { call: "a", episode: 1 });
+  await (await place.replica(counter)).seed(session, task);
+  const ended = { code: "episode_ended" };
+  await expect(sessions.call(session, "add", { by: 1 }, { episode: 1 })).rejects.toMatchObject(ended);
+  await expect(sessions.call(session, "gather", { by: 1 }, { episode: 1, call: "b" })).rejects.toMatchObject(ended);
+  const repeat = await sessions.call(session, "add", { by: 1 }, { call: "a", episode: 1 });
+  expect(repeat).toEqual({ ...first, repeated: true });
+  expect(await sessions.call(session, "add", { by: 1 }, { call: "a", episode: 2 })).toMatchObject({ repeated: false });
+  expect((await sessions.state(session)).count).toBe(4);
 });
 
 onEveryStore("a closed store gives a coded error to every verb", async (place) => {

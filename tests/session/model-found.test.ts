@@ -3,6 +3,7 @@ import { createSessions, defineEnvironment, memoryStore, tool, type Store } from
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { clock } from "./clock.ts";
 import { counter } from "./counter.ts";
 
 const task = { start: 0, goal: 5 };
@@ -49,21 +50,19 @@ test("SERIAL: a session that another engine has seeded is not refused as unseede
 
 test("SERIAL: a session that another engine has used lately is not refused as idle", async () => {
   const store = memoryStore();
-  const limits = { idle: 200 };
+  const limits = { idle: 200_000 };
+  const time = clock();
   const [one, two] = [
     createSessions({ environment: counter, store, limits }),
     createSessions({ environment: counter, store, limits }),
   ];
   const { session } = await one.open({ task });
-  await sleep(150);
+  time.pass(150_000);
   await two.call(session, "add", { by: 1 });
-  await sleep(100);
-  try {
-    expect(await one.call(session, "add", { by: 1 })).toMatchObject({ ok: true });
-  } finally {
-    await one.stop();
-    await two.stop();
-  }
+  time.pass(100_000);
+  expect(await one.call(session, "add", { by: 1 })).toMatchObject({ ok: true });
+  await one.stop();
+  await two.stop();
 });
 
 test("an event is never dated before the one ahead of it, also if a slow seed is overtaken", async () => {
@@ -190,7 +189,8 @@ test("MISSING, FORK: a session that was opened with a task had the defaults befo
 
 test("CLEANUP: a call that arrives while an idle session is found to be in use after all is not refused", async () => {
   const inner = memoryStore();
-  const limits = { idle: 100 };
+  const limits = { idle: 100_000 };
+  const time = clock();
   const two = createSessions({ environment: counter, store: inner, limits });
   const { session } = await two.open({ task });
   let hook: (() => Promise<void>) | undefined;
@@ -200,9 +200,9 @@ test("CLEANUP: a call that arrives while an idle session is found to be in use a
     hook = undefined;
     await now();
   });
-  const one = createSessions({ environment: counter, store, limits: { idle: 100 } });
+  const one = createSessions({ environment: counter, store, limits });
   let calling: Promise<unknown> | undefined;
-  await sleep(120);
+  time.pass(120_000);
   // Used through the other engine just before it would have ended.
   hook = async () => {
     await inner.append({

@@ -13,6 +13,8 @@ export interface Moment {
   state: State;
   episode: number;
   start: number | undefined;
+  /** The newest version that is not a verdict or the end: what a verdict is about. */
+  changed: number;
   known: ReadonlySet<string>;
 }
 
@@ -25,7 +27,7 @@ export interface Call {
 /** A code, or what came of it. */
 export type Result = { code: string } | { output: unknown };
 
-type Recorded = Call & { version: number; unseeded: boolean; result: Result | undefined };
+type Recorded = Call & { version: number; unseeded: boolean; result: Result | undefined; settled?: boolean };
 
 /** The tools, on plain objects. `seen` is the count that a concurrent tool read. */
 function perform({ tool, input }: Call, before: State, seen: number): [Result, State] {
@@ -62,7 +64,7 @@ export class Line {
 
   constructor(from: Moment | undefined, strict: boolean) {
     const empty = { state: { count: 0, notes: [], items: {} }, episode: 0, start: undefined };
-    const first = { ...(from ?? empty), known: new Set<string>() };
+    const first = { ...(from ?? empty), changed: 1, known: new Set<string>() };
     this.moments = [first, first];
     this.episodes = first.episode;
     this.strict = strict;
@@ -87,7 +89,8 @@ export class Line {
     const before = call === undefined ? undefined : this.calls.get(key);
     if (before) {
       if (before.tool !== tool || before.input.by !== input.by) return "call_conflict";
-      if (!this.now.known.has(key)) return "call_undone";
+      const answered = before.settled ? `${key} settled` : key;
+      if (!this.now.known.has(answered)) return "call_undone";
       // An external call that the end of the session cut short has no answer, and gets none.
       return before.result ? "repeated" : "session_closed";
     }
@@ -97,7 +100,8 @@ export class Line {
 
   foreseeSeed(start: number, call: string | undefined): string {
     const before = call === undefined ? undefined : this.seeds.get(call);
-    if (before) return before.start === start ? "repeated" : "call_conflict";
+    if (before && before.start !== start) return "call_conflict";
+    if (before) return this.now.known.has(`seed ${call}`) ? "repeated" : "call_undone";
     return this.ended ? "session_closed" : "fresh";
   }
 
@@ -106,14 +110,17 @@ export class Line {
     const { now, version } = this;
     const next = { ...now };
     this.moments.push(next);
+    if (event.type !== "session.verified" && event.type !== "session.closed") next.changed = version + 1;
     // A verdict changes nothing, and may follow the end.
     if (this.ended && event.type !== "session.verified") return "nothing: the session has ended";
     switch (event.type) {
       case "session.seeded": {
         const { start } = event.task as { start: number };
         Object.assign(next, { state: { count: start, notes: [], items: {} }, episode: ++this.episodes, start });
-        if (event.call !== undefined)
+        if (event.call !== undefined) {
           this.seeds.set(event.call, { start, version: version + 1, episode: next.episode });
+          next.known = new Set([...now.known, `seed ${event.call}`]);
+        }
         return { episode: next.episode };
       }
       case "tool.called":
@@ -132,6 +139,8 @@ export class Line {
       case "tool.settled": {
         const recorded = this.calls.get(`${event.episode} ${event.call}`) as Recorded;
         recorded.version = version + 1;
+        recorded.settled = true;
+        next.known = new Set([...now.known, `${event.episode} ${event.call} settled`]);
         if (event.episode === now.episode) [recorded.result, next.state] = perform(recorded, now.state, 0);
         else recorded.result = { code: "episode_ended" };
         return { result: recorded.result };
@@ -139,7 +148,7 @@ export class Line {
       case "session.verified":
         return { reward: this.reward(event.judged) };
       case "session.rewound":
-        Object.assign(next, this.moments[event.to]);
+        Object.assign(next, this.moments[event.to], { changed: version + 1 });
         return { episode: next.episode };
       case "session.closed":
         this.ended = true;

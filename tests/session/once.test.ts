@@ -152,6 +152,10 @@ test("a call id is a string of 1 to 256 characters", async () => {
 
 function mailer(behave: (n: number) => Promise<unknown> | unknown) {
   const sent: string[] = [];
+  /** Waits until so many have been sent, or are about to be. */
+  const until = async (count: number): Promise<void> => {
+    while (sent.length < count) await sleep(1);
+  };
   const environment = defineEnvironment({
     name: "mailer",
     state: z.object({ sent: z.array(z.string()).default([]) }),
@@ -160,7 +164,7 @@ function mailer(behave: (n: number) => Promise<unknown> | unknown) {
         description: "Sends mail.",
         input: z.object({ to: z.string() }),
         effects: "external",
-        timeout: 60,
+        timeout: 500,
         run: async ({ update, call }, { to }) => {
           sent.push(`${to} ${call ?? ""}`.trim());
           await behave(sent.length);
@@ -172,7 +176,7 @@ function mailer(behave: (n: number) => Promise<unknown> | unknown) {
       }),
     },
   });
-  return { sent, environment };
+  return { sent, environment, until };
 }
 
 onEveryStore("ONCE: an external tool runs once for its id, and its result is recorded", async (place) => {
@@ -197,17 +201,17 @@ onEveryStore("ONCE: an external tool runs once for its id, and its result is rec
 onEveryStore(
   "ONCE: an external call whose result was never recorded is in doubt, and is never run again",
   async (place) => {
-    const { sent, environment } = mailer((n) => (n === 1 ? new Promise(() => undefined) : undefined));
+    const { sent, environment, until } = mailer((n) => (n === 1 ? new Promise(() => undefined) : undefined));
     const { session } = await place.engine(environment).open();
     // A process that dies in the middle leaves a claim and nothing else: here its engine is just left behind.
     const dead = place.engine(environment, { timeout: 1e6 });
     void dead.call(session, "send", { to: "ann" }, { call: "m1" }).catch(() => undefined);
-    await sleep(20);
+    await until(1);
     const other = await place.replica(environment);
     await expect(other.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject({
       code: "call_in_progress",
     });
-    await sleep(1200);
+    await sleep(1700);
     const answer = await other.call(session, "send", { to: "ann" }, { call: "m1" });
     expect(answer).toMatchObject({ ok: false, error: { code: "outcome_unknown" } });
     expect(await other.call(session, "send", { to: "ann" }, { call: "m1" })).toMatchObject({
@@ -235,17 +239,20 @@ test("a repeat that waits for a running call can be cancelled, and the call goes
 });
 
 onEveryStore("an external call that is cancelled or that the session outlives is still recorded", async (place) => {
-  const { environment } = mailer(() => sleep(10));
-  const sessions = place.engine(environment);
+  const gate = { open: (): void => undefined };
+  const { environment, until } = mailer(() => new Promise<void>((resolve) => (gate.open = resolve)));
+  const sessions = place.engine(environment, { timeout: 50_000 });
   const { session } = await sessions.open();
   const controller = new AbortController();
   const call = sessions.call(session, "send", { to: "ann" }, { call: "m1", signal: controller.signal });
-  await sleep(3);
+  await until(1);
   controller.abort();
+  gate.open();
   expect(await call).toMatchObject({ ok: true });
   const late = sessions.call(session, "send", { to: "bob" }, { call: "m2" });
-  await sleep(3);
+  await until(2);
   await sessions.seed(session, {});
+  gate.open();
   expect(await late).toMatchObject({ ok: false, error: { code: "episode_ended" } });
   expect(await sessions.state(session)).toEqual({ sent: [] });
 });

@@ -96,3 +96,29 @@ onEveryStore("REPLAY: external tools are not run again", async (place) => {
   expect(await sessions.replay(session)).toEqual({ same: true, events: 6 });
   expect(sent).toBe(2);
 });
+
+onEveryStore(
+  "REPLAY: random numbers that are drawn in `update` are drawn again, however often it was run",
+  async (place) => {
+    const environment = defineEnvironment({
+      name: "dice",
+      state: z.object({ rolls: z.array(z.number()).default([]) }),
+      tools: {
+        roll: tool({
+          description: "Rolls.",
+          concurrent: true,
+          run: async ({ update, random }) => {
+            const first = random();
+            await sleep(1);
+            update((state) => void state.rolls.push(first, random()));
+          },
+        }),
+      },
+    });
+    const engines = [place.engine(environment), await place.replica(environment)];
+    const { session } = await engines[0]!.open();
+    await Promise.all(Array.from({ length: 12 }, (_, n) => engines[n % 2]!.call(session, "roll")));
+    expect(await engines[0]!.replay(session)).toEqual({ same: true, events: 13 });
+    expect(new Set((await engines[0]!.state(session)).rolls).size).toBe(24);
+  },
+);

@@ -55,6 +55,31 @@ onEveryStore(
   },
 );
 
+test("a seed may leave optional keys undefined, is stopped by a close, and has a time-out of its own", async () => {
+  const place = await open(everyStore[0]!);
+  const environment = defineEnvironment({
+    name: "slow",
+    state: z.object({ n: z.number().default(1), note: z.string().optional() }),
+    task: z.object({ hang: z.boolean().default(false) }),
+    seed: ({ task }) => (task.hang ? new Promise<never>(() => undefined) : { note: undefined }),
+    tools: {},
+  });
+  const sessions = place.engine(environment, { keepEnded: true });
+  const { session } = await sessions.open({ task: {} });
+  expect(await sessions.state(session)).toEqual({ n: 1 });
+  const hanging = sessions.seed(session, { hang: true });
+  const closing = hanging.then(
+    () => "seeded",
+    (error: { code: string }) => error.code,
+  );
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(await sessions.close(session)).toBe(true);
+  expect(await closing).toBe("session_closed");
+  const hasty = place.engine(environment, { timeout: 10 });
+  await expect(hasty.open({ task: { hang: true } })).rejects.toMatchObject({ code: "seed_failed" });
+  await expect(hasty.open({ task: {}, random: "x" as never })).rejects.toMatchObject({ code: "invalid_option" });
+});
+
 onEveryStore("SEED: the same seed of random numbers gives the same world", async (place) => {
   const environment = defineEnvironment({
     name: "dice",

@@ -48,8 +48,8 @@ onEveryStore(
 onEveryStore("SERIAL: a concurrent tool holds nobody up, reads a snapshot, and loses no update", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
-  const slow = Array.from({ length: 5 }, () => sessions.call(session, "gather", { by: 10, ms: 60 }));
-  await sleep(20);
+  const slow = Array.from({ length: 5 }, () => sessions.call(session, "gather", { by: 10, ms: 500 }));
+  await sleep(50);
   expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 1 } });
   expect((await sessions.state(session)).count).toBe(1);
   const answers = await Promise.all(slow);
@@ -109,8 +109,8 @@ onEveryStore(
 onEveryStore("a concurrent call that began in an episode does not reach into the next", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
-  const call = sessions.call(session, "gather", { by: 10, ms: 30 }, { call: "a" });
-  await sleep(10);
+  const call = sessions.call(session, "gather", { by: 10, ms: 500 }, { call: "a" });
+  await sleep(50);
   await sessions.seed(session, { start: 5, goal: 5 });
   await expect(call).rejects.toMatchObject({ code: "episode_ended" });
   expect((await sessions.state(session)).count).toBe(5);

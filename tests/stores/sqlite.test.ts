@@ -390,3 +390,17 @@ describe("the order of idleness", () => {
     await store.close();
   });
 });
+
+test("ISOLATION: a commit that cannot be written does not take the others of its moment with it", async () => {
+  const store = sqliteStore({ file: newFile() });
+  const heading = { environment: "e", opened: 1 };
+  const results = await Promise.allSettled(
+    [1, Number.NaN, 3].map((at, n) =>
+      store.append({ session: `s${n}`, version: 0, heading, entries: [{ at, body: "{}" }] }),
+    ),
+  );
+  expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(await store.read("s2", 0)).toHaveLength(1);
+  expect(await store.read("s1", 0)).toBeUndefined();
+  await store.close();
+});
