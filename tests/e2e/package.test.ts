@@ -57,7 +57,17 @@ test("the packed package works and has its types", { timeout: 120_000 }, async (
   }
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await writeFile(join(folder, "program.ts"), program);
-  const options = ["--strict", "--declaration", "--module", "nodenext", "--target", "es2023", "--types", "node", "program.ts"];
+  const options = [
+    "--strict",
+    "--declaration",
+    "--module",
+    "nodenext",
+    "--target",
+    "es2023",
+    "--types",
+    "node",
+    "program.ts",
+  ];
   await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), ...options], { cwd: folder }).catch(
     (error: { stdout: string }) => expect(error.stdout).toBe(""),
   );
