@@ -73,6 +73,8 @@ export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly task: Schema | undefined;
   /** What a call on a session that was never seeded gets: the schema's defaults, or an error. */
   readonly unseeded: "defaults" | "reject";
+  /** What a seed gets while an episode is under way that was not verified: its way, or an error. */
+  readonly reseed: "replace" | "reject";
   readonly tools: Tools;
   readonly definitions: ReadonlyMap<string, ToolDefinition>;
   readonly seed: ((context: SeedContext<unknown>) => unknown) | undefined;

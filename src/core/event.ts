@@ -19,6 +19,8 @@ export interface Randomness {
   turn: number;
 }
 
+export type Labels = { [name: string]: Json };
+
 interface EventBase {
   /** When it was committed, in milliseconds since 1970; never before the event ahead of it. */
   at: number;
@@ -46,6 +48,8 @@ interface Seeded extends EventBase, Began {
   task: Json;
   randomness: Randomness;
   call?: string;
+  /** What the caller wants to find this episode by: the id of a rollout, of an attempt. */
+  labels?: Labels;
 }
 
 /** A call with its answer. `run` is there if it ran beside others: the version it read, and the seed it drew from. */
@@ -85,7 +89,9 @@ interface Verified extends EventBase {
   type: "session.verified";
   judged: number;
   response?: Json;
-  /** Stands for the response in the event's key. */
+  /** The task it was judged by, if that is not the episode's. */
+  task?: Json;
+  /** Stands for the response and the task in the event's key. */
   digest: string;
   verdict: Verdict;
 }

@@ -2,6 +2,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 import { messageOf } from "./errors.ts";
+import { copyJson, type Json } from "./json.ts";
 
 export type Schema = StandardSchemaV1;
 export type Input<S extends Schema> = StandardSchemaV1.InferInput<S>;
@@ -31,6 +32,20 @@ function checked(result: StandardSchemaV1.Result<unknown>): Checked {
   return result.issues
     ? { ok: false, message: result.issues.map(inWords).join("; ") }
     : { ok: true, value: result.value };
+}
+
+/** What a schema takes, as JSON Schema, where its library can say; otherwise anything. */
+export function jsonSchemaOf(schema: Schema | undefined): { [key: string]: Json } {
+  const standard = schema?.["~standard"] as { jsonSchema?: { input(options: object): unknown } } | undefined;
+  try {
+    const made = standard?.jsonSchema?.input({ target: "draft-2020-12" });
+    if (typeof made !== "object" || made === null) return {};
+    const { $schema: _, ...rest } = copyJson(made, "schema", "drop") as { [key: string]: Json };
+    return rest;
+  } catch {
+    // Some schemas say nothing (a transform, a function): then callers learn what is wrong from the refusal.
+    return {};
+  }
 }
 
 function inWords({ message, path }: StandardSchemaV1.Issue): string {

@@ -1,7 +1,7 @@
 // A session as the fold of its log.
 import { applyDelta } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
-import type { EndReason, Event, Randomness } from "./event.ts";
+import type { EndReason, Event, Labels, Randomness } from "./event.ts";
 import type { Json } from "./json.ts";
 
 /** All that a log amounts to. A snapshot is this, as JSON. */
@@ -18,6 +18,9 @@ export interface Session {
   /** The highest number an episode ever had: it is not given out twice, also after a rewind. */
   episodes: number;
   task: Json | null;
+  labels?: Labels;
+  /** The newest episode that was verified. */
+  verified: number;
   /** Every rewind: the version of its event, and the version it went back to. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
@@ -40,6 +43,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       episode: event.parent?.episode ?? 0,
       episodes: event.parent?.episode ?? 0,
       task: event.parent?.task ?? null,
+      verified: 0,
       rewinds: [],
       randomness: event.randomness,
       ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
@@ -60,6 +64,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
       session.randomness = event.randomness;
+      if (event.type === "session.seeded") session.labels = event.labels ?? {};
       break;
     case "tool.called":
       // Calls that ran beside others drew from a seed of their own.
@@ -70,7 +75,9 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       break;
     case "tool.claimed":
     case "tool.settled":
+      break;
     case "session.verified":
+      session.verified = session.episode;
       break;
     default:
       event satisfies never;

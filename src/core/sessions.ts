@@ -1,6 +1,6 @@
 // The contract of the engine: what can be done with sessions. Protocols, agents and commands are given one of these.
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
-import type { NumberedEvent, Outcome, Verdict } from "./event.ts";
+import type { Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
 import type { Filter, Listed } from "./store.ts";
 
@@ -9,13 +9,18 @@ export interface SessionInfo extends Listed {
   /** The number of the episode; 0 if it was never seeded. */
   episode: number;
   task: Json | null;
+  /** Those of the episode. */
+  labels: Labels;
 }
 
 export interface OpenOptions<Task> {
+  /** An id that `newSession` gave: for a server that hands it out before it is used. By default a new one. */
+  session?: string;
   /** Seeds the session in the same commit. */
   task?: Task;
   /** The seed of the episode's random numbers. */
   random?: number;
+  labels?: Labels;
 }
 
 /** The input may be left out where nothing is required of it. */
@@ -27,6 +32,8 @@ export interface SeedOptions {
   random?: number;
   /** Makes a repeat return the recorded answer. */
   call?: string;
+  /** What to find this episode by. */
+  labels?: Labels;
 }
 
 export interface CallOptions {
@@ -61,11 +68,19 @@ export interface VerifyOptions {
   version?: number;
   /** What the agent answered, for environments that look at it. */
   response?: unknown;
+  /** The task to judge by; by default that of the episode. */
+  task?: unknown;
   signal?: AbortSignal;
 }
 
 /** The verdict, and what it is about. */
-export type Verification = Verdict & { session: string; version: number; episode: number };
+export type Verification = Verdict & {
+  session: string;
+  version: number;
+  episode: number;
+  /** How often the session was seeded again: more than the caller did means that somebody else has. */
+  reseeds: number;
+};
 
 export interface ForkOptions {
   /** The version to start from; by default the newest. */
@@ -80,6 +95,8 @@ export type Replayed =
 /** The engine: every change to a session of one environment goes through it. */
 export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
   readonly environment: E;
+  /** A new id, which nobody can guess. Nothing is stored. */
+  newSession(): string;
   open(options?: OpenOptions<TaskOf<E>>): Promise<SessionInfo>;
   /** Starts a new episode: the state is replaced outright, the old one stays readable at its version. */
   seed(session: string, task: TaskOf<E>, options?: SeedOptions): Promise<Seeded>;

@@ -21,6 +21,11 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   ) => number | { reward: number } | Promise<number | { reward: number }>;
   /** What a call on a session that was never seeded gets: the schema's defaults (by default), or an error. */
   unseeded?: "defaults" | "reject";
+  /**
+   * What a seed gets while an episode is under way that was not verified yet: it replaces the episode (by default), or
+   * is refused. Over protocols where a model names its tools freely, "reject" keeps it from seeding itself.
+   */
+  reseed?: "replace" | "reject";
 }
 
 // RESERVED: what a server and its clients call by these names is not for models.
@@ -54,12 +59,25 @@ export function defineEnvironment<
   // eslint-disable-next-line typescript/no-explicit-any -- each tool has an input and an output of its own
   Tools extends Record<string, Tool<Output<S>, Output<T>, any, any>> = Record<string, never>,
 >(options: EnvironmentOptions<S, T, Tools>): Environment<Output<S>, Input<T>, Tools> {
-  const { name, description = "", state, task, seed, tools, verify, unseeded = "defaults" } = options;
+  const {
+    name,
+    description = "",
+    state,
+    task,
+    seed,
+    tools,
+    verify,
+    unseeded = "defaults",
+    reseed = "replace",
+  } = options;
   if (typeof name !== "string" || !/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name)) {
     throw wrong(`the name "${name}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
   if (unseeded !== "defaults" && unseeded !== "reject") {
     throw wrong(`\`unseeded\` of ${name} is "defaults" or "reject", not "${String(unseeded)}"`);
+  }
+  if (reseed !== "replace" && reseed !== "reject") {
+    throw wrong(`\`reseed\` of ${name} is "replace" or "reject", not "${String(reseed)}"`);
   }
   const definitions = new Map<string, ToolDefinition>();
   for (const [toolName, made] of Object.entries(tools)) {
@@ -77,6 +95,7 @@ export function defineEnvironment<
     state,
     task,
     unseeded,
+    reseed,
     tools,
     definitions,
     seed: seed as Environment["seed"],

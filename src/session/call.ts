@@ -42,7 +42,9 @@ export function createCalls(options: CallsOptions) {
       // What was answered before the session or the episode ended can still be asked for.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
-      const event = await recordedEvent(logs, hot, { id, tool, input: pending.input, episode: episodeOf(pending) });
+      // Of the episode as it is now known to be, not as it was taken to be.
+      const episode = expected ?? hot.session.episode;
+      const event = await recordedEvent(logs, hot, { id, tool, input: pending.input, episode });
       if (!event) throw thrown;
       if (event.type !== "tool.claimed") return answer(hot, event, event.version, true);
       if (Date.now() < event.until) throw thrown;

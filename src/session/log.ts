@@ -168,7 +168,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     for (const event of events) session = fold(session, event);
     const heading = headingOf(session as Session);
     const result = await store.append({ session: id, version: 0, entries: entriesOf(events, bodies), heading });
-    if (result !== "ok") throw new HoldfastError("store_failed", `the store refused a new session (${result})`);
+    if (result !== "ok") throw new HoldfastError("session_exists", `there is a session ${id} already`);
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
     cache.release(cache.put(hotOf(id, session as Session, length, length)));
     return session as Session;

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { seedKey, type EndReason, type Event, type EventOf } from "../core/event.ts";
+import { seedKey, type EndReason, type Event, type EventOf, type Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
@@ -143,15 +143,14 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     });
   }
 
-  async function create(events: (session: string, at: number) => Promise<Event[]>): Promise<SessionInfo> {
-    const id = newId();
+  async function create(events: (session: string, at: number) => Promise<Event[]>, id = newId()): Promise<SessionInfo> {
     const session = await logs.create(id, await events(id, Date.now()));
     const info = infoOf(id, session);
     await limits.opened(id);
     return info;
   }
 
-  async function seed(hot: Hot, given: unknown, { random, call }: SeedOptions): Promise<Seeded> {
+  async function seed(hot: Hot, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
     assertCallId(call);
     const task = await checkTask(environment, given);
     const repeated = async (): Promise<Seeded | undefined> => {
@@ -171,6 +170,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       const open = (): void => {
         assertOpen(hot);
         assertWithinLimits(hot);
+        const { episode, verified } = hot.session;
+        if (environment.reseed === "reject" && episode > verified) {
+          throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${hot.id} was not verified yet`);
+        }
       };
       const result = await logs.commit(hot, open, async (session) => {
         const began = timeNow(session);
@@ -179,6 +182,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         event.at = timeNow(session);
         if (event.at !== began) event.began = began;
         if (call !== undefined) event.call = call;
+        if (labels) event.labels = copyJson(labels, "labels", "drop") as Labels;
         return event;
       });
       const { version, episode } = hot.session;
@@ -191,7 +195,8 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   const sessions: Sessions<E> = {
     environment,
-    open: ({ task, random } = {}) =>
+    newSession: newId,
+    open: ({ session: id, task, random, labels } = {}) =>
       track(() =>
         create(async (session, at) => {
           const opened: Event = {
@@ -203,8 +208,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
           if (task === undefined) return [first];
           const checked = await checkTask(environment, task);
           const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
-          return [first, { ...seeding, episode: 1 }];
-        }),
+          const seeded: Event = { ...seeding, episode: 1 };
+          if (labels) seeded.labels = copyJson(labels, "labels", "drop") as Labels;
+          return [first, seeded];
+        }, id),
       ),
     seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
     call: (id, tool, ...rest) => useOpen(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
@@ -277,8 +284,9 @@ function copyState({ state }: Session): Json {
 }
 
 function infoOf(id: string, session: Session): SessionInfo {
-  const { version, touched, episode, task } = session;
-  return { session: id, version, touched, episode, task: copyJson(task, "task"), ...headingOf(session) };
+  const { version, touched, episode, task, labels = {} } = session;
+  const about = copyJson({ task, labels }, "session") as { task: Json; labels: Labels };
+  return { session: id, version, touched, episode, ...about, ...headingOf(session) };
 }
 
 function closedError(id: string, reason: EndReason): HoldfastError {

@@ -3,38 +3,46 @@ import { createHash } from "node:crypto";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
 import type { Verification, VerifyOptions } from "../core/sessions.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
 import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
+import { checkTask } from "./seed.ts";
 
 export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
   const { environment, logs, timeout } = options;
 
-  return async function verify(hot: Hot, { version, response: given, signal }: VerifyOptions): Promise<Verification> {
+  return async function verify(hot: Hot, options: VerifyOptions): Promise<Verification> {
+    const { version, response: given, task: givenTask, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
+    const task = givenTask === undefined ? undefined : await checkTask(environment, givenTask);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
     await turn(hot, signal, () => logs.refresh(hot));
     return hold(hot, async (newest) => {
       // Verdicts are no change: what is judged is the session since the last event that was one.
       const session = version === undefined ? newest : (await logs.load(hot.id, version)).session;
       const judged = session.changed;
-      const about = { session: hot.id, version: judged, episode: session.episode };
-      const digest = response === undefined ? "" : digestOf(response);
+      const about = {
+        ...{ session: hot.id, version: judged, episode: session.episode },
+        reseeds: Math.max(0, session.episodes - 1),
+      };
+      const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
+      const asked = { ...(response !== undefined && { response }), ...other };
+      const digest = Object.keys(asked).length === 0 ? "" : digestOf(asked as Json);
       const recorded = async (): Promise<Verdict | undefined> => {
         const event = await logs.find(hot.id, verifiedKey(judged, digest));
         return event?.type === "session.verified" ? event.verdict : undefined;
       };
       const before = await recorded();
       if (before) return { ...before, ...about };
-      const verdict = await judge(hot, session, judged, response, signal);
+      const verdict = await judge(hot, { ...session, ...other }, judged, response, signal);
       // A verdict changes nothing, and so may follow the end of the session.
       const anytime = (): void => undefined;
       const result = await turn(hot, undefined, () =>
         logs.commit(hot, anytime, (now) => ({
           ...{ type: "session.verified", at: timeNow(now), judged, digest, verdict },
-          ...(response !== undefined && { response }),
+          ...asked,
         })),
       );
       // Asked twice at once: the first verdict to be recorded is the one that both get.

@@ -229,3 +229,16 @@ test("CLEANUP: a call that arrives while an idle session is found to be in use a
   await one.stop();
   await two.stop();
 });
+
+test("ONCE: after the end of a later episode, an engine that missed it gives no answer of an earlier one", async () => {
+  const store = memoryStore();
+  const [one, two] = [
+    createSessions({ environment: counter, store, keepEnded: true }),
+    createSessions({ environment: counter, store, keepEnded: true }),
+  ];
+  const { session } = await one.open({ task });
+  await one.call(session, "add", { by: 1 }, { call: "1" });
+  await two.seed(session, task);
+  await two.close(session);
+  await expect(one.call(session, "add", { by: 1 }, { call: "1" })).rejects.toMatchObject({ code: "session_closed" });
+});

@@ -18,7 +18,7 @@ onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also of a verify
   const sessions = place.engine(environment);
   const { session } = await sessions.open({ task: {} });
   const first = await sessions.verify(session);
-  expect(first).toEqual({ session, version: 2, episode: 1, reward: 1, said: null });
+  expect(first).toEqual({ session, version: 2, episode: 1, reseeds: 0, reward: 1, said: null });
   expect(await sessions.verify(session)).toEqual(first);
   expect(await (await place.replica(environment)).verify(session)).toEqual(first);
   const both = await Promise.all([1, 2].map(() => sessions.verify(session, { response: { text: "done" } })));

@@ -1,0 +1,43 @@
+// The contract of a protocol: a wire format that sessions are served over. It translates, and decides nothing.
+
+/** A request, free of any HTTP library. */
+export interface Request {
+  /** In capitals. */
+  method: string;
+  /** Without the query and without the prefix it is mounted under; starts with "/". Still percent-encoded. */
+  path: string;
+  query: URLSearchParams;
+  /** By names in small letters. */
+  headers: { readonly [name: string]: string | undefined };
+  /** The body as JSON; undefined if there was none. */
+  body: unknown;
+  /** Aborted when the client has gone. Made when it is first read. */
+  readonly signal: AbortSignal;
+}
+
+export interface Reply {
+  status: number;
+  headers?: { [name: string]: string };
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Sent as it is; `headers` says what it is, by default plain text. */
+  text?: string;
+  /** Server-sent events, each whole. Ends when the client goes. */
+  stream?: AsyncIterable<string>;
+  /** Called if the client went before it was delivered. */
+  lost?(): void;
+}
+
+export interface Protocol {
+  readonly name: string;
+  /** Undefined if the path is not one of its own. Its refusals are replies, or HoldfastErrors that it throws. */
+  handle(request: Request): Promise<Reply | undefined>;
+}
+
+/** Signs what a client is to bring back, so that nobody can make one up. */
+export interface Tokens {
+  /** Letters, digits, "-", "_" and "." only. */
+  issue(value: string): string;
+  /** The value, if the token is one of ours. */
+  check(token: string): string | undefined;
+}
