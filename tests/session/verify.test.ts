@@ -134,3 +134,14 @@ onEveryStore("a session that has ended can still be judged", async (place) => {
   await sessions.close(session);
   expect(await sessions.verify(session)).toMatchObject({ reward: 1 });
 });
+
+onEveryStore("a verdict can be asked for by another task, which must fit, and is kept with it", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  expect(await sessions.verify(session)).toMatchObject({ reward: 0 });
+  expect(await sessions.verify(session, { task: { start: 3, goal: 3 } })).toMatchObject({ reward: 1 });
+  // The episode's own, said again, is no other question.
+  expect(await sessions.verify(session, { task })).toMatchObject({ reward: 0 });
+  expect((await sessions.info(session)).version).toBe(4);
+  await expect(sessions.verify(session, { task: { goal: "x" } })).rejects.toMatchObject({ code: "invalid_task" });
+});
