@@ -31,6 +31,7 @@ export const errorTable = {
   seed_failed: { status: 500, meaning: "the environment's seed threw, or returned a state that its schema refuses" },
   verify_failed: { status: 500, meaning: "the environment's verify threw, or returned no finite reward" },
   invalid_environment: { status: 500, meaning: "an environment's definition is wrong; the message says where" },
+  cannot_load: { status: 400, meaning: "no environment could be loaded from there; the message says why" },
   engine_stopped: { status: 503, meaning: "the engine was stopped; another one may go on with the same store" },
   store_closed: { status: 503, meaning: "the store was closed" },
   store_busy: { status: 503, meaning: "the store is held by another process for too long; try again" },
@@ -39,6 +40,27 @@ export const errorTable = {
   store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
   store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
   missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
+  not_found: { status: 404, meaning: "nothing is served at that path" },
+  method_not_allowed: {
+    status: 405,
+    meaning: "the path is not served by that method; the `Allow` header says which it is",
+  },
+  invalid_request: {
+    status: 400,
+    meaning: "the request is not well-formed HTTP, or its path or query is not percent-encoded as it should be",
+  },
+  invalid_json: { status: 400, meaning: "the body is not JSON in UTF-8, or is nested too deeply" },
+  unauthorized: { status: 401, meaning: "the path wants a bearer token, and the request has none or another" },
+  request_timeout: { status: 408, meaning: "the request did not arrive in time; nothing was changed" },
+  body_too_large: { status: 413, meaning: "the body is larger than the server takes; nothing was changed" },
+  unsupported_media_type: { status: 415, meaning: "the body is something other than plain JSON; nothing was changed" },
+  headers_too_large: { status: 431, meaning: "the headers are larger than the server takes; nothing was changed" },
+  internal: { status: 500, meaning: "a failure that has no code of its own: a bug; the log of the server has more" },
+  too_busy: {
+    status: 503,
+    meaning: "the server has as many requests in hand as it takes; nothing was changed, try again",
+  },
+  server_stopping: { status: 503, meaning: "the server is shutting down; another one may go on with the same store" },
 } as const satisfies Record<string, { status: number; meaning: string }>;
 
 export type ErrorCode = keyof typeof errorTable;

@@ -38,6 +38,7 @@ interface Opened extends EventBase {
   type: "session.opened";
   environment: string;
   randomness: Randomness;
+  labels?: Labels;
   parent?: { session: string; version: number; episode: number; task: Json | null };
 }
 
@@ -103,6 +104,7 @@ interface Rewound extends EventBase {
   episode: number;
   task: Json | null;
   randomness: Randomness;
+  labels?: Labels;
 }
 
 interface Closed extends EventBase {

@@ -26,12 +26,16 @@ export interface Reply {
   stream?: AsyncIterable<string>;
   /** Called if the client went before it was delivered. */
   lost?(): void;
+  /** Whose it is, for the server's log. */
+  about?: { session?: string; call?: string; rollout?: string };
 }
 
 export interface Protocol {
   readonly name: string;
   /** Undefined if the path is not one of its own. Its refusals are replies, or HoldfastErrors that it throws. */
   handle(request: Request): Promise<Reply | undefined>;
+  /** Adds what every reply of its own carries to one that the server makes for it: to a refusal, before `handle` or by it. */
+  decorate?(request: Request, reply: Reply): Reply;
 }
 
 /** Signs what a client is to bring back, so that nobody can make one up. */

@@ -18,7 +18,7 @@ export interface Session {
   /** The highest number an episode ever had: it is not given out twice, also after a rewind. */
   episodes: number;
   task: Json | null;
-  labels?: Labels;
+  labels: Labels;
   /** The newest episode that was verified. */
   verified: number;
   /** Every rewind: the version of its event, and the version it went back to. */
@@ -43,6 +43,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       episode: event.parent?.episode ?? 0,
       episodes: event.parent?.episode ?? 0,
       task: event.parent?.task ?? null,
+      labels: event.labels ?? {},
       verified: 0,
       rewinds: [],
       randomness: event.randomness,
@@ -64,7 +65,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
       session.randomness = event.randomness;
-      if (event.type === "session.seeded") session.labels = event.labels ?? {};
+      session.labels = event.labels ?? {};
       break;
     case "tool.called":
       // Calls that ran beside others drew from a seed of their own.

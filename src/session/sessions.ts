@@ -152,6 +152,21 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   async function seed(hot: Hot, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
     assertCallId(call);
+    const open = (): void => {
+      assertOpen(hot);
+      assertWithinLimits(hot);
+      const { episode, verified } = hot.session;
+      if (environment.reseed === "reject" && episode > verified) {
+        throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${hot.id} was not verified yet`);
+      }
+    };
+    if (environment.reseed === "reject" && call === undefined) {
+      // Before the task is looked at: what is wrong with it is nothing for a model that tries to seed itself.
+      await turn(hot, undefined, async () => {
+        await logs.refresh(hot);
+        open();
+      });
+    }
     const task = await checkTask(environment, given);
     const repeated = async (): Promise<Seeded | undefined> => {
       const event = call === undefined ? undefined : await logs.find(hot.id, seedKey(call));
@@ -167,14 +182,6 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       if (call !== undefined) await logs.refresh(hot);
       const before = await repeated();
       if (before) return before;
-      const open = (): void => {
-        assertOpen(hot);
-        assertWithinLimits(hot);
-        const { episode, verified } = hot.session;
-        if (environment.reseed === "reject" && episode > verified) {
-          throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${hot.id} was not verified yet`);
-        }
-      };
       const result = await logs.commit(hot, open, async (session) => {
         const began = timeNow(session);
         const seeding = await seedEvent(environment, { session: hot.id, task, at: began, timeout, random, hot });
@@ -196,21 +203,21 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   const sessions: Sessions<E> = {
     environment,
     newSession: newId,
-    open: ({ session: id, task, random, labels } = {}) =>
+    open: ({ session: id, task, random = newSeed(), labels: given = {} } = {}) =>
       track(() =>
         create(async (session, at) => {
+          const labels = copyJson(given, "labels", "drop") as Labels;
+          if (!Number.isFinite(random)) throw new HoldfastError("invalid_option", "`random` must be a number");
           const opened: Event = {
-            ...{ type: "session.opened", at, environment: environment.name },
-            randomness: { seed: random ?? newSeed(), turn: 0 },
+            ...{ type: "session.opened", at, environment: environment.name, labels },
+            randomness: { seed: random, turn: 0 },
           };
           const state = await defaultState(environment);
           const first = state === null ? opened : { ...opened, delta: replaceState(state) };
           if (task === undefined) return [first];
           const checked = await checkTask(environment, task);
           const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
-          const seeded: Event = { ...seeding, episode: 1 };
-          if (labels) seeded.labels = copyJson(labels, "labels", "drop") as Labels;
-          return [first, seeded];
+          return [first, { ...seeding, episode: 1, labels }];
         }, id),
       ),
     seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
@@ -232,9 +239,9 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       track(() =>
         create(async (_, at) => {
           const { session } = version === undefined ? await logs.load(id) : await logs.load(id, version);
-          const { task, episode, randomness, state } = session;
+          const { task, episode, randomness, labels, state } = session;
           const opened: Event = {
-            ...{ type: "session.opened", at, environment: environment.name, randomness },
+            ...{ type: "session.opened", at, environment: environment.name, randomness, labels },
             parent: { session: id, version: session.version, episode, task },
           };
           return [state === null ? opened : { ...opened, delta: replaceState(state) }];
@@ -249,9 +256,9 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         };
         await turn(hot, undefined, () =>
           logs.commit(hot, open, (session) => {
-            const { episode, task, randomness, state } = then;
+            const { episode, task, randomness, labels, state } = then;
             const delta = replaceState(copyJson(state, "state"));
-            return { type: "session.rewound", at: timeNow(session), to, episode, task, randomness, delta };
+            return { type: "session.rewound", at: timeNow(session), to, episode, task, randomness, labels, delta };
           }),
         );
         return infoOf(id, hot.session);
@@ -284,7 +291,7 @@ function copyState({ state }: Session): Json {
 }
 
 function infoOf(id: string, session: Session): SessionInfo {
-  const { version, touched, episode, task, labels = {} } = session;
+  const { version, touched, episode, task, labels } = session;
   const about = copyJson({ task, labels }, "session") as { task: Json; labels: Labels };
   return { session: id, version, touched, episode, ...about, ...headingOf(session) };
 }
