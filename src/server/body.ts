@@ -1,0 +1,98 @@
+// Reading a body: within the limits, JSON in UTF-8, or refused with the reason.
+import { isUtf8 } from "node:buffer";
+import type { IncomingMessage } from "node:http";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Limits } from "./limits.ts";
+
+/** Whether a body follows the headers. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers["content-length"];
+  return length === undefined ? headers["transfer-encoding"] !== undefined : length !== "0";
+}
+
+/** Why a body is not even read. */
+export function bodyFault({ headers }: IncomingMessage, limits: Limits): HoldfastError | undefined {
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    return new HoldfastError("unsupported_media_type", "send the body without a content-encoding");
+  }
+  const type = headers["content-type"];
+  if (type !== undefined && type !== "application/json" && !isJson(type)) {
+    return new HoldfastError("unsupported_media_type", "send the body as JSON, with content-type: application/json");
+  }
+  return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
+}
+
+const isJson = (type: string): boolean =>
+  /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i.test(type);
+
+const tooLarge = ({ body }: Limits): HoldfastError =>
+  new HoldfastError("body_too_large", `the body may have ${body} bytes`, { detail: { limit: body } });
+
+/**
+ * Reads a body and calls back once, unless the client goes first. What comes after a refusal is read and thrown away,
+ * so that the connection can go on with the next request.
+ */
+export function readBody(
+  incoming: IncomingMessage,
+  limits: Limits,
+  done: (fault: HoldfastError | undefined, body?: unknown) => void,
+): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  incoming.on("data", (chunk: Buffer) => {
+    if (size > limits.body) return;
+    size += chunk.length;
+    if (size <= limits.body) chunks.push(chunk);
+    else {
+      chunks.length = 0;
+      done(tooLarge(limits));
+    }
+  });
+  incoming.on("end", () => {
+    if (size > limits.body) return;
+    const [first] = chunks;
+    if (!first) return done(undefined);
+    let body: unknown;
+    try {
+      body = parsed(chunks.length === 1 ? first : Buffer.concat(chunks, size), limits.depth);
+    } catch (thrown) {
+      const error = new HoldfastError("invalid_json", `the body cannot be read: ${messageOf(thrown).slice(0, 300)}`);
+      return done(error);
+    }
+    done(undefined, body);
+  });
+}
+
+function parsed(bytes: Buffer, depth: number): unknown {
+  if (!isUtf8(bytes)) throw new TypeError("it is not UTF-8");
+  const text = bytes.toString();
+  // What is nested deeper has at least two brackets for each level.
+  if (text.length > depth * 2 && isDeeper(text, depth)) throw new TypeError(`it is nested deeper than ${depth} levels`);
+  return JSON.parse(text);
+}
+
+const quote = 34;
+const backslash = 92;
+
+/** Found in the text, because what is nested too deep may be too deep for every function that would look at it. */
+function isDeeper(text: string, depth: number): boolean {
+  let level = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) {
+      do at = text.indexOf('"', at + 1);
+      while (at >= 0 && isEscaped(text, at));
+      if (at < 0) return false;
+    } else if (code === 123 || code === 91) {
+      if (++level > depth) return true;
+    } else if (code === 125 || code === 93) level--;
+  }
+  return false;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let slashes = 0;
+  while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++;
+  return slashes % 2 === 1;
+}

@@ -1,0 +1,274 @@
+// listen(): the HTTP/1.1 host. Turns bytes into requests, replies into bytes, and keeps to the limits.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { Server as NetServer, type AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { HoldfastError } from "../core/errors.ts";
+import type { Reply } from "../core/protocol.ts";
+import type { App } from "./app.ts";
+import { bodyFault, hasBody, readBody } from "./body.ts";
+import { limitsWith, type Limits } from "./limits.ts";
+import { HostRequest } from "./request.ts";
+import { sendStream, sendWhole } from "./send.ts";
+
+export interface ListenOptions {
+  /** Default 127.0.0.1. */
+  host?: string;
+  /** 0 picks a free one. */
+  port: number;
+  limits?: Partial<Limits>;
+}
+
+export interface Host {
+  /** Such as http://127.0.0.1:8080, without a slash at the end. */
+  readonly url: string;
+  /** Takes no new calls, finishes those in flight, and resolves when all is closed. A second close ends at once. */
+  close(): Promise<void>;
+}
+
+/** A request and its reply, from the headers until the connection has taken the last byte. */
+interface Exchange {
+  request: HostRequest;
+  incoming: IncomingMessage;
+  response: ServerResponse;
+  /** The tick at which it came. */
+  since: number;
+  /** Whether its body is still to come. */
+  reading: boolean;
+  /** Whether the connection ends with it. */
+  last: boolean;
+  reply?: Reply;
+  endStream?: () => void;
+}
+
+/**
+ * Serves an app on a port.
+ *
+ * @example
+ * const host = await listen(app, { port: 8080 });
+ * process.once("SIGTERM", () => void host.close());
+ */
+export async function listen(app: App, { host = "127.0.0.1", port, limits: given }: ListenOptions): Promise<Host> {
+  const limits = limitsWith(given);
+  const exchanges = serveExchanges(app, limits);
+  const server = createServer(
+    {
+      keepAliveTimeout: limits.keepAlive,
+      headersTimeout: limits.requestTimeout,
+      // Bodies have the same time and are refused by us, in our words; this is for those that are thrown away.
+      requestTimeout: limits.requestTimeout + 5_000,
+      connectionsCheckingInterval: Math.min(1_000, Math.ceil(limits.requestTimeout / 4)),
+      maxHeaderSize: limits.headers,
+      // Checked by us, in our words.
+      requireHostHeader: false,
+    },
+    exchanges.begin,
+  );
+  server.on("clientError", exchanges.malformed);
+  await started(server, host, port);
+  server.on("error", (error) => app.log.error("the server failed", error));
+
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  let closing = false;
+  return {
+    url: urlOf(server.address() as AddressInfo),
+    close() {
+      if (closing) {
+        server.closeAllConnections();
+        exchanges.abandon();
+        return closed;
+      }
+      closing = true;
+      app.stop();
+      // Not the HTTP server's own close, which would cut idle connections in whose requests are on their way.
+      NetServer.prototype.close.call(server);
+      exchanges.stop(() => {
+        server.close(() => undefined);
+        // What is left has sent a part of a request, or nothing.
+        server.closeAllConnections();
+      });
+      return closed;
+    },
+  };
+}
+
+function started(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, backlog: 1_024 }, () => {
+      server.removeListener("error", reject);
+      resolve();
+    });
+  });
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+const hostFault = ({ headers, httpVersionMinor }: IncomingMessage): string | undefined =>
+  headers.host === undefined && httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
+
+const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
+
+/** What is under way on the connections of one server. */
+function serveExchanges(app: App, limits: Limits) {
+  const { metrics } = app;
+  const active = new Set<Exchange>();
+  let ticks = 0;
+  let streams = 0;
+  let allDone: (() => void) | undefined;
+  const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
+  const patience = Math.ceil(limits.requestTimeout / tick);
+
+  // One clock for all bodies: a timer for each would cost more than most bodies do.
+  const clock = setInterval(() => {
+    ticks++;
+    for (const exchange of active) {
+      // A reply that waited for another one on its connection is not told that the connection has gone.
+      if (exchange.incoming.socket.destroyed) ended(exchange);
+      else if (exchange.reading && ticks - exchange.since > patience) {
+        const message = `the body did not arrive within ${limits.requestTimeout} ms`;
+        exchange.last = true;
+        refuse(exchange, new HoldfastError("request_timeout", message));
+      }
+    }
+  }, tick).unref();
+
+  function begin(incoming: IncomingMessage, response: ServerResponse): void {
+    const request = new HostRequest(incoming);
+    const last = allDone !== undefined;
+    const exchange: Exchange = { request, incoming, response, since: ticks, reading: false, last };
+    const full = metrics.inflight >= limits.maxInflight;
+    active.add(exchange);
+    metrics.inflight++;
+    // Node lets go of a connection that has taken the last byte, and of one that broke: then it is destroyed.
+    const { socket } = incoming;
+    response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
+
+    const fault = hostFault(incoming) ?? request.fault();
+    if (fault !== undefined) return refuse(exchange, new HoldfastError("invalid_request", fault));
+    if ((last || full) && !isProbe(request.path)) {
+      if (last) return refuse(exchange, new HoldfastError("server_stopping", "the server is shutting down"));
+      const message = `the server has ${limits.maxInflight} requests in hand; try again`;
+      return refuse(exchange, new HoldfastError("too_busy", message));
+    }
+    if (!hasBody(incoming)) return handle(exchange);
+    const unread = bodyFault(incoming, limits);
+    if (unread) return refuse(exchange, unread);
+    exchange.reading = true;
+    readBody(incoming, limits, (fault, body) => {
+      if (!exchange.reading) return;
+      if (fault) return refuse(exchange, fault);
+      exchange.reading = false;
+      request.body = body;
+      handle(exchange);
+    });
+  }
+
+  function handle(exchange: Exchange): void {
+    void app.handle(exchange.request).then((reply) => send(exchange, reply));
+  }
+
+  function refuse(exchange: Exchange, error: HoldfastError): void {
+    exchange.reading = false;
+    send(exchange, app.refuse(exchange.request, error));
+  }
+
+  function send(exchange: Exchange, reply: Reply): void {
+    const { request, incoming, response } = exchange;
+    if (!active.has(exchange) || incoming.socket.destroyed) {
+      ended(exchange);
+      reply.lost?.();
+      return;
+    }
+    exchange.reply = reply;
+    const last = exchange.last || allDone !== undefined;
+    try {
+      if (!isStream(reply)) sendWhole(response, reply, last);
+      else if (last || streams >= limits.maxInflight) {
+        delete exchange.reply;
+        refuse(exchange, new HoldfastError("too_busy", `the server has ${streams} streams open; try again`));
+      } else startStream(exchange, reply);
+    } catch (cause) {
+      if (response.headersSent) response.destroy();
+      else sendWhole(response, app.refuse(request, new HoldfastError("internal", "no reply", { cause })), true);
+    }
+  }
+
+  function startStream(exchange: Exchange, reply: Reply & { stream: AsyncIterable<string> }): void {
+    exchange.endStream = sendStream(exchange.response, reply, {
+      last: true,
+      heartbeat: limits.heartbeat,
+      failed: (thrown) => app.log.error("a stream failed", thrown),
+    });
+    // A stream is open for as long as its client likes: it takes no place among the requests.
+    metrics.inflight--;
+    metrics.streams++;
+    streams++;
+  }
+
+  /** Once for each exchange: its reply was delivered, or cannot be. */
+  function ended(exchange: Exchange, delivered = false): void {
+    if (!active.delete(exchange)) return;
+    exchange.reading = false;
+    if (exchange.endStream) {
+      metrics.streams--;
+      streams--;
+    } else metrics.inflight--;
+    if (!delivered) {
+      exchange.request.leave();
+      exchange.reply?.lost?.();
+    }
+    if (active.size === 0) allDone?.();
+  }
+
+  /** What Node could not read as HTTP. */
+  function malformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+    // The second: it ended in the middle of a request.
+    if (error.code === "ECONNRESET" || error.code === "HPE_INVALID_EOF_STATE" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const fault = faultOf(error);
+    const open = [...active].filter(({ incoming }) => incoming.socket === socket);
+    for (const exchange of open) {
+      exchange.last = true;
+      if (exchange.reading) refuse(exchange, fault);
+    }
+    // Behind a reply that is on its way nothing more can be said.
+    if (open.length > 0) return;
+    metrics.request(fault.status);
+    const text = JSON.stringify(fault);
+    const head = `HTTP/1.1 ${fault.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+    socket.end(`${head}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+  }
+
+  return {
+    begin,
+    malformed,
+    /** Refuses what comes from now on, and calls back when nothing is under way. */
+    stop(done: () => void): void {
+      allDone = () => {
+        clearInterval(clock);
+        done();
+      };
+      for (const { request, endStream } of active) {
+        if (!endStream) continue;
+        request.leave();
+        endStream();
+      }
+      if (active.size === 0) allDone();
+    },
+    abandon(): void {
+      for (const exchange of active) ended(exchange);
+    },
+  };
+}
+
+const isStream = (reply: Reply): reply is Reply & { stream: AsyncIterable<string> } => reply.stream !== undefined;
+
+function faultOf({ code }: NodeJS.ErrnoException): HoldfastError {
+  if (code === "HPE_HEADER_OVERFLOW") return new HoldfastError("headers_too_large", "the headers are too large");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HoldfastError("request_timeout", "the request took too long");
+  return new HoldfastError("invalid_request", "what was sent is not HTTP/1.1");
+}

@@ -1,0 +1,42 @@
+// What the server takes at most: sizes, times, and how much at once.
+import { HoldfastError } from "../core/errors.ts";
+
+export interface Limits {
+  /** Bytes of a body. Default 4,194,304. */
+  body: number;
+  /** Bytes of a request's headers, all of them. Default 32,768. */
+  headers: number;
+  /** How deeply a body's JSON may be nested. Default 500. */
+  depth: number;
+  /** Milliseconds within which a request must have arrived. Default 60,000. */
+  requestTimeout: number;
+  /** Milliseconds that an idle connection is kept; longer than clients keep theirs. Default 72,000. */
+  keepAlive: number;
+  /** Requests in hand at once, and as many streams beside them; more are answered 503. Default 1,000. */
+  maxInflight: number;
+  /** Milliseconds between the comments that keep a silent stream open. Default 15,000. */
+  heartbeat: number;
+}
+
+const defaultLimits: Limits = {
+  body: 4_194_304,
+  headers: 32_768,
+  depth: 500,
+  requestTimeout: 60_000,
+  keepAlive: 72_000,
+  maxInflight: 1_000,
+  heartbeat: 15_000,
+};
+
+/** The limits with defaults for what was left out. */
+export function limitsWith(given: Partial<Limits> = {}): Limits {
+  const limits = { ...defaultLimits };
+  for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
+    const value = given[name] ?? limits[name];
+    if (!Number.isInteger(value) || value < 1 || value > 2_147_483_647) {
+      throw new HoldfastError("invalid_option", `the limit ${name} must be a whole number above 0, and is ${value}`);
+    }
+    limits[name] = value;
+  }
+  return limits;
+}

@@ -1,0 +1,285 @@
+// createMetrics(): counts in plain numbers while serving, and hands them to prom-client when /metrics is asked.
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { isHoldfastError } from "../core/errors.ts";
+import type { Sessions } from "../core/sessions.ts";
+import type { Commit, Store } from "../core/store.ts";
+
+/** How many samples fell into each range of seconds. */
+export interface Spread {
+  counts: number[];
+  sum: number;
+}
+
+/** What is counted of a tool. */
+export interface ToolCounts {
+  /** By outcome: "ok", or the code of the error. */
+  outcomes: Map<string, number>;
+  seconds: Spread;
+}
+
+export interface Metrics {
+  /** Requests in hand. */
+  inflight: number;
+  /** Streams being sent. */
+  streams: number;
+  readonly requests: Map<number, number>;
+  request(status: number): void;
+  tool(environment: string, tool: string): ToolCounts;
+  /** By environment. */
+  readonly opened: Map<string, number>;
+  /** By environment and reason. */
+  readonly closed: Map<string, Map<string, number>>;
+  /** What was seen of the store. */
+  readonly store: StoreCounts;
+  /** In the text format of Prometheus. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+export interface StoreCounts {
+  commitSeconds: Spread;
+  conflicts: number;
+  duplicates: number;
+  /** Of the entries and snapshots that were written. */
+  bytes: number;
+  /** Sessions that were folded from the store because the process did not have them. */
+  loads: number;
+  /** By code. */
+  errors: Map<string, number>;
+  /** How many sessions of an environment are open. */
+  count?: (environment: string) => Promise<number>;
+}
+
+const bounds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+const newSpread = (): Spread => ({ counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 });
+
+function spread(into: Spread, seconds: number): void {
+  let at = 0;
+  while (at < bounds.length && seconds > (bounds[at] ?? 0)) at++;
+  into.counts[at] = (into.counts[at] ?? 0) + 1;
+  into.sum += seconds;
+}
+
+const add = <Key>(counts: Map<Key, number>, key: Key): unknown => counts.set(key, (counts.get(key) ?? 0) + 1);
+
+function within<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}
+
+export function createMetrics(): Metrics {
+  const tools = new Map<string, Map<string, ToolCounts>>();
+  const metrics: Metrics = {
+    inflight: 0,
+    streams: 0,
+    requests: new Map(),
+    request: (status) => void add(metrics.requests, status),
+    tool: (environment, tool) =>
+      within(
+        within(tools, environment, () => new Map<string, ToolCounts>()),
+        tool,
+        () => ({ outcomes: new Map(), seconds: newSpread() }),
+      ),
+    opened: new Map(),
+    closed: new Map(),
+    store: { commitSeconds: newSpread(), conflicts: 0, duplicates: 0, bytes: 0, loads: 0, errors: new Map() },
+    text: () => asText(metrics, tools),
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+  };
+  return metrics;
+}
+
+type Labelled = [labels: Record<string, string>, value: number][];
+
+async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCounts>>): Promise<string> {
+  const registers = [new Registry()];
+  const described = (name: string, help: string, values: Labelled) => ({
+    name: `holdfast_${name}`,
+    help,
+    registers,
+    labelNames: Object.keys(values[0]?.[0] ?? {}),
+  });
+  const counter = (name: string, help: string, values: Labelled): void => {
+    const made = new Counter(described(name, help, values));
+    for (const [labels, value] of values) made.inc(labels, value);
+  };
+  const gauge = (name: string, help: string, values: Labelled): void => {
+    const made = new Gauge(described(name, help, values));
+    for (const [labels, value] of values) made.set(labels, value);
+  };
+  const { store } = metrics;
+  const everyTool = [...tools].flatMap(([environment, byTool]) =>
+    [...byTool].map(([tool, counts]) => ({ environment, tool, counts })),
+  );
+  const environments = new Set([...tools.keys(), ...metrics.opened.keys(), ...metrics.closed.keys()]);
+  const open = await Promise.all(
+    [...environments].map(async (environment): Promise<Labelled[number][]> => {
+      const count = await store.count?.(environment).catch(() => undefined);
+      return count === undefined ? [] : [[{ environment }, count]];
+    }),
+  );
+
+  gauge("sessions_open", "Sessions in the store that have not ended.", open.flat());
+  counter(
+    "sessions_opened_total",
+    "Sessions that this process opened.",
+    [...metrics.opened].map(([environment, count]) => [{ environment }, count]),
+  );
+  counter(
+    "sessions_closed_total",
+    "Sessions that this process ended, by reason.",
+    [...metrics.closed].flatMap(([environment, reasons]) =>
+      [...reasons].map(([reason, count]): Labelled[number] => [{ environment, reason }, count]),
+    ),
+  );
+  counter(
+    "calls_total",
+    "Calls by tool and outcome: ok, or the code of the error.",
+    everyTool.flatMap(({ environment, tool, counts }) =>
+      [...counts.outcomes].map(([outcome, count]): Labelled[number] => [{ environment, tool, outcome }, count]),
+    ),
+  );
+  registers[0]?.registerMetric(
+    new Spreads(
+      "call_seconds",
+      "Time from a call to its answer.",
+      everyTool.map(({ environment, tool, counts }) => ({ labels: { environment, tool }, seconds: counts.seconds })),
+    ),
+  );
+  registers[0]?.registerMetric(
+    new Spreads("commit_seconds", "Time of a commit in the store.", [{ labels: {}, seconds: store.commitSeconds }]),
+  );
+  counter("commit_conflicts_total", "Commits refused because another writer was faster.", [[{}, store.conflicts]]);
+  counter("commit_duplicates_total", "Commits refused because their call id was there already.", [
+    [{}, store.duplicates],
+  ]);
+  counter("cache_misses_total", "Sessions read from the store because the process did not have them.", [
+    [{}, store.loads],
+  ]);
+  counter("store_bytes_total", "Bytes of events and snapshots written.", [[{}, store.bytes]]);
+  counter(
+    "store_errors_total",
+    "Failures of the store, by code.",
+    [...store.errors].map(([code, count]) => [{ code }, count]),
+  );
+  counter(
+    "requests_total",
+    "HTTP requests, by the status of their reply.",
+    [...metrics.requests].map(([status, count]) => [{ status: String(status) }, count]),
+  );
+  gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
+  gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
+  gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
+  return registers[0]?.metrics() ?? "";
+}
+
+/** A histogram that was counted elsewhere; prom-client's own can only be filled one sample at a time. */
+class Spreads extends Histogram {
+  readonly #spreads: { labels: Record<string, string>; seconds: Spread }[];
+  readonly #name: string;
+  readonly #help: string;
+
+  constructor(name: string, help: string, spreads: { labels: Record<string, string>; seconds: Spread }[]) {
+    super({ name: `holdfast_${name}`, help, buckets: bounds, registers: [] });
+    this.#spreads = spreads;
+    this.#name = `holdfast_${name}`;
+    this.#help = help;
+  }
+
+  // What a registry asks for its text.
+  getForPromString(): Promise<unknown> {
+    const values = this.#spreads.flatMap(({ labels, seconds }) => {
+      let total = 0;
+      const buckets = seconds.counts.map((count, at) => {
+        total += count;
+        const le = at < bounds.length ? String(bounds[at]) : "+Inf";
+        return { metricName: `${this.#name}_bucket`, labels: { le, ...labels }, value: total };
+      });
+      return [
+        ...buckets,
+        { metricName: `${this.#name}_sum`, labels, value: seconds.sum },
+        { metricName: `${this.#name}_count`, labels, value: total },
+      ];
+    });
+    return Promise.resolve({ name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" });
+  }
+}
+
+const codeOf = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
+
+/** The store, with its commits timed and counted. Sessions that open and end are seen here, whoever ends them. */
+export function observedStore(store: Store, metrics: Metrics): Store {
+  const counts = metrics.store;
+  counts.count = (environment) => store.count(environment);
+  const failed = (thrown: unknown): never => {
+    add(counts.errors, codeOf(thrown));
+    throw thrown;
+  };
+  const committed = ({ version, entries, heading, snapshot }: Commit): void => {
+    for (const { body } of entries) counts.bytes += Buffer.byteLength(body);
+    if (snapshot) counts.bytes += Buffer.byteLength(snapshot.body);
+    // Logs of the server itself are no sessions.
+    if (!heading || heading.environment.startsWith("holdfast:")) return;
+    const { environment, ended } = heading;
+    if (version === 0) add(metrics.opened, environment);
+    if (ended)
+      add(
+        within(metrics.closed, environment, () => new Map<string, number>()),
+        ended,
+      );
+  };
+  return {
+    persistent: store.persistent,
+    append(commit) {
+      const start = performance.now();
+      return store.append(commit).then((appended) => {
+        spread(counts.commitSeconds, (performance.now() - start) / 1000);
+        if (appended === "ok") committed(commit);
+        else if (appended === "conflict") counts.conflicts++;
+        else counts.duplicates++;
+        return appended;
+      }, failed);
+    },
+    read: (session, after, limit) => store.read(session, after, limit).catch(failed),
+    load(session, version) {
+      if (version === undefined) counts.loads++;
+      return store.load(session, version).catch(failed);
+    },
+    find: (session, key) => store.find(session, key).catch(failed),
+    list: (filter) => store.list(filter),
+    count: (environment) => store.count(environment).catch(failed),
+    delete: (session) => store.delete(session).catch(failed),
+    close: () => store.close(),
+  };
+}
+
+/** The engine, with its calls timed and counted. */
+export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, metrics: Metrics): Sessions<E> {
+  const { environment } = sessions;
+  const known = new Map(Object.keys(environment.tools).map((tool) => [tool, metrics.tool(environment.name, tool)]));
+  // Names that a model made up are counted as one, or it could fill the memory with them.
+  const countsOf = (tool: string): ToolCounts => known.get(tool) ?? metrics.tool(environment.name, "unknown tool");
+  const call: Sessions<E>["call"] = (session, tool, ...rest) => {
+    const start = performance.now();
+    const counts = countsOf(tool);
+    const ended = (outcome: string): void => {
+      add(counts.outcomes, outcome);
+      spread(counts.seconds, (performance.now() - start) / 1000);
+    };
+    return sessions.call(session, tool, ...rest).then(
+      (answer) => {
+        ended(answer.ok ? "ok" : answer.error.code);
+        return answer;
+      },
+      (thrown: unknown) => {
+        ended(codeOf(thrown));
+        throw thrown;
+      },
+    );
+  };
+  return { ...sessions, call };
+}

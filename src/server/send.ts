@@ -1,0 +1,81 @@
+// Writing a reply: JSON, text, or a stream of events that waits for slow clients and keeps silent connections open.
+import type { ServerResponse } from "node:http";
+import type { Reply } from "../core/protocol.ts";
+
+/** Writes a reply that is not a stream. Throws before anything is written if it cannot be put into bytes. */
+export function sendWhole(response: ServerResponse, reply: Reply, last: boolean): void {
+  const { status, text = reply.body === undefined ? undefined : JSON.stringify(reply.body) } = reply;
+  const type = reply.text === undefined ? "application/json" : "text/plain; charset=utf-8";
+  const headers = headersOf(reply, text === undefined ? undefined : type, last);
+  if (text !== undefined) headers.push("content-length", String(Buffer.byteLength(text)));
+  else if (status !== 204 && status !== 304) headers.push("content-length", "0");
+  response.writeHead(status, headers);
+  response.end(text);
+}
+
+function headersOf({ headers }: Reply, type: string | undefined, last: boolean): string[] {
+  const list: string[] = [];
+  let typed = type === undefined;
+  for (const name in headers) {
+    if (name.length === 12 && name.toLowerCase() === "content-type") typed = true;
+    list.push(name, headers[name] ?? "");
+  }
+  if (!typed && type !== undefined) list.push("content-type", type);
+  if (last) list.push("connection", "close");
+  return list;
+}
+
+export interface StreamOptions {
+  last: boolean;
+  /** Milliseconds between comments. */
+  heartbeat: number;
+  failed(thrown: unknown): void;
+}
+
+/** Writes a stream, and gives a function that ends it early. */
+export function sendStream(
+  response: ServerResponse,
+  reply: Reply & { stream: AsyncIterable<string> },
+  { last, heartbeat, failed }: StreamOptions,
+): () => void {
+  const headers = headersOf(reply, "text/event-stream", last);
+  response.writeHead(reply.status, [...headers, "cache-control", "no-store", "x-accel-buffering", "no"]);
+  response.flushHeaders();
+  let ended = false;
+  let wake: (() => void) | undefined;
+  const end = (): void => {
+    ended = true;
+    wake?.();
+  };
+  const comments = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(": still here\n\n");
+  }, heartbeat);
+  response.once("close", end);
+  response.on("drain", () => wake?.());
+
+  const iterator = reply.stream[Symbol.asyncIterator]();
+  /** The next event; undefined if there is none, or if the stream was ended meanwhile. */
+  const next = (): Promise<IteratorResult<string> | undefined> =>
+    new Promise((resolve, reject) => {
+      wake = () => ended && resolve(undefined);
+      iterator.next().then(resolve, reject);
+    });
+  const drained = (): Promise<void> => new Promise((resolve) => (wake = resolve));
+
+  const pump = async (): Promise<void> => {
+    for (;;) {
+      const result = await next();
+      if (ended || !result || result.done) return;
+      if (!response.write(result.value)) await drained();
+    }
+  };
+  void pump()
+    .catch(failed)
+    .finally(() => {
+      clearInterval(comments);
+      response.end();
+      // Not waited for: a stream that is waiting for an event returns only after it.
+      if (ended) void Promise.resolve(iterator.return?.()).catch(failed);
+    });
+  return end;
+}

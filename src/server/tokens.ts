@@ -1,0 +1,119 @@
+// createTokens(): signed session tokens, and where the keys to sign them come from.
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { HoldfastError } from "../core/errors.ts";
+import type { Tokens } from "../core/protocol.ts";
+import type { Store } from "../core/store.ts";
+
+/** The log that the keys are kept in. */
+const keysLog = "holdfast:keys";
+const shortestSecret = 16;
+/** Of one generation: at most twice as many tokens are remembered, each way. */
+const remembered = 50_000;
+/** What every token is signed with besides its value, so that nothing else signed with the key is taken for one. */
+const purpose = "holdfast session token\n";
+const signatureLength = 43;
+
+/**
+ * Signs with the first key, accepts what any of them has signed. A token is the value and its HMAC-SHA256, both in
+ * base64url. What was signed or checked is remembered, so that a request of a known session costs no HMAC.
+ */
+export function createTokens(keys: string[]): Tokens {
+  const [first] = keys;
+  if (first === undefined) throw new HoldfastError("invalid_option", "tokens need a key to sign with");
+  const issued = recent();
+  const checked = recent();
+  return {
+    issue(value) {
+      const known = issued.get(value);
+      if (known !== undefined) return known;
+      const text = Buffer.from(value).toString("base64url");
+      const token = `${text}.${signature(first, text)}`;
+      issued.set(value, token);
+      checked.set(token, value);
+      return token;
+    },
+    check(token) {
+      const known = checked.get(token);
+      if (known !== undefined) return known;
+      const dot = token.length - signatureLength - 1;
+      if (dot < 0 || token[dot] !== ".") return undefined;
+      const text = token.slice(0, dot);
+      const given = Buffer.from(token.slice(dot + 1));
+      // Every key is tried, also after one has fitted.
+      const fits = keys.filter((key) => {
+        const wanted = Buffer.from(signature(key, text));
+        return wanted.length === given.length && timingSafeEqual(wanted, given);
+      });
+      if (fits.length === 0) return undefined;
+      const value = Buffer.from(text, "base64url").toString();
+      checked.set(token, value);
+      return value;
+    },
+  };
+}
+
+const signature = (key: string, text: string): string =>
+  createHmac("sha256", key).update(purpose).update(text).digest("base64url");
+
+/** A Map that forgets what was not asked for in a long time: two generations, of which the older is dropped. */
+function recent(): { get(key: string): string | undefined; set(key: string, value: string): void } {
+  let young = new Map<string, string>();
+  let old = new Map<string, string>();
+  const set = (key: string, value: string): void => {
+    if (young.size >= remembered) [young, old] = [new Map(), young];
+    young.set(key, value);
+  };
+  return {
+    set,
+    get(key) {
+      const known = young.get(key);
+      if (known !== undefined) return known;
+      const older = old.get(key);
+      if (older !== undefined) set(key, older);
+      return older;
+    },
+  };
+}
+
+/** The keys of `HOLDFAST_SECRET=new,old`. */
+export function keysFromSecret(secret: string): string[] {
+  const keys = secret.split(",").map((key) => key.trim());
+  if (keys.some((key) => key.length < shortestSecret)) {
+    const message = `each secret of HOLDFAST_SECRET must have at least ${shortestSecret} characters`;
+    throw new HoldfastError("invalid_option", message);
+  }
+  return keys;
+}
+
+/** The keys kept in the store; made there by whoever comes first, so that restarts and replicas agree. */
+export async function keysFromStore(store: Store): Promise<string[]> {
+  const found = await storedKey(store);
+  if (found !== undefined) return [found];
+  const now = Date.now();
+  await store.append({
+    session: keysLog,
+    version: 0,
+    entries: [{ body: JSON.stringify({ key: randomBytes(32).toString("base64url") }), at: now }],
+    heading: { environment: keysLog, opened: now },
+  });
+  // Ours, or that of who was faster.
+  const stored = await storedKey(store);
+  if (stored === undefined) throw new HoldfastError("store_failed", "the store took the key of the tokens and lost it");
+  return [stored];
+}
+
+async function storedKey(store: Store): Promise<string | undefined> {
+  const entry = (await store.read(keysLog, 0, 1))?.[0];
+  if (!entry) return undefined;
+  const { key } = parsed(entry.body);
+  if (typeof key === "string" && key.length >= shortestSecret) return key;
+  throw new HoldfastError("store_corrupt", "the key of the tokens cannot be read from the store");
+}
+
+function parsed(body: string): { key?: unknown } {
+  try {
+    return Object(JSON.parse(body)) as { key?: unknown };
+  } catch {
+    return {};
+  }
+}

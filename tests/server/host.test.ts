@@ -1,0 +1,413 @@
+// The host on a port, with connections that do what no good client does.
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { Protocol, Reply } from "../../src/core/protocol.ts";
+import { listen } from "../../src/server/host.ts";
+import { appOf, echo, post, raw, served, until } from "./serving.ts";
+
+const codeOf = (body: string): string => (JSON.parse(body) as { error: { code: string } }).error.code;
+
+describe("bodies", () => {
+  const sent = async (text: string | Buffer): Promise<{ status: number; head: string; body: string }> => {
+    const { port } = await served(appOf([echo()]), { body: 1_000, depth: 20 });
+    const connection = raw(port);
+    connection.send(text);
+    const [reply] = await connection.replies(1);
+    if (!reply) throw new Error("no reply");
+    return reply;
+  };
+
+  test.each([
+    ["", "content-type: application/json\r\n", undefined],
+    ["{}", "", {}],
+    ['{"a":[1,"é"]}', "content-type: application/json; charset=utf-8\r\n", { a: [1, "é"] }],
+    ["[1]", 'content-type: Application/JSON ; charset="UTF-8"\r\n', [1]],
+    ["null", "content-type: application/vnd.api+json\r\n", null],
+    [
+      '{"a":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\"[["}',
+      "content-encoding: identity\r\n",
+      { a: '[[[[[[[[[[[[[[[[[[[[[[[[[[[[["[[' },
+    ],
+  ])("%s with %j is taken", async (body, headers, expected) => {
+    const reply = await sent(post("/echo", body, headers));
+    expect(reply.status).toBe(200);
+    expect((JSON.parse(Buffer.from(reply.body, "latin1").toString()) as { body: unknown }).body).toEqual(expected);
+  });
+
+  test.each([
+    ["{", "", 400, "invalid_json"],
+    ["nonsense", "", 400, "invalid_json"],
+    [" ", "", 400, "invalid_json"],
+    [`${"[".repeat(25)}${"]".repeat(25)}`, "", 400, "invalid_json"],
+    ["a=b", "content-type: application/x-www-form-urlencoded\r\n", 415, "unsupported_media_type"],
+    ["{}", "content-type: text/plain\r\n", 415, "unsupported_media_type"],
+    ["{}", "content-type: application/json; charset=latin1\r\n", 415, "unsupported_media_type"],
+    ["{}", "content-type: application/jsonp\r\n", 415, "unsupported_media_type"],
+    ["{}", "content-encoding: gzip\r\n", 415, "unsupported_media_type"],
+    [`"${"x".repeat(999)}"`, "", 413, "body_too_large"],
+  ])("%s with %j is refused, with the session's cookie", async (body, headers, status, code) => {
+    const reply = await sent(post("/echo", body, `${headers}cookie: c\r\n`));
+    expect(reply).toMatchObject({ status, head: expect.stringContaining("set-cookie: kept=c") });
+    expect(codeOf(reply.body)).toBe(code);
+  });
+
+  test("what is not UTF-8 is refused", async () => {
+    const body = Buffer.from([0x22, 0xc3, 0x28, 0x22]);
+    const head = Buffer.from(`POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`);
+    const reply = await sent(Buffer.concat([head, body]));
+    expect(reply.status).toBe(400);
+    expect(codeOf(reply.body)).toBe("invalid_json");
+  });
+
+  test("chunks are taken, and counted", async () => {
+    const head = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    expect((await sent(`${head}2\r\n{"\r\n5\r\na":1}\r\n0\r\n\r\n`)).body).toContain('"body":{"a":1}');
+    expect((await sent(`${head}${`100\r\n${"x".repeat(256)}\r\n`.repeat(5)}0\r\n\r\n`)).status).toBe(413);
+  });
+
+  test("chunks that are none are refused with the cookie, and the connection ends", async () => {
+    const { port } = await served(appOf([echo()]));
+    const connection = raw(port);
+    connection.send("POST /echo HTTP/1.1\r\nhost: x\r\ncookie: c\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n");
+    await sleep(20);
+    connection.send("zzz\r\n");
+    const [reply] = await connection.replies(1);
+    expect(reply).toMatchObject({ status: 400, head: expect.stringContaining("set-cookie: kept=c") });
+    await until(() => connection.closed);
+  });
+
+  test("after a body that was too large the connection takes the next request", async () => {
+    const { port } = await served(appOf([echo()]), { body: 1_000 });
+    const connection = raw(port);
+    const chunked = `POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
+    connection.send(post("/echo", "x".repeat(3_000_000)));
+    expect(await connection.replies(1)).toMatchObject([{ status: 413 }]);
+    connection.send(post("/echo", '"next"'));
+    connection.send(`${chunked}${`10000\r\n${"x".repeat(65_536)}\r\n`.repeat(20)}0\r\n\r\n`);
+    connection.send(post("/echo", '"last"'));
+    const replies = await connection.replies(4);
+    expect(replies.map(({ status }) => status)).toEqual([413, 200, 413, 200]);
+    expect(replies[3]?.body).toContain('"body":"last"');
+  });
+
+  test("a body that does not come is refused as late, with the cookie", async () => {
+    const app = appOf([echo()]);
+    const { port } = await served(app, { requestTimeout: 100 });
+    const connection = raw(port);
+    connection.send("POST /echo HTTP/1.1\r\nhost: x\r\ncookie: c\r\ncontent-length: 10\r\n\r\n{");
+    const [reply] = await connection.replies(1);
+    expect(reply).toMatchObject({ status: 408, head: expect.stringContaining("set-cookie: kept=c") });
+    await until(() => connection.closed && app.metrics.inflight === 0);
+  });
+
+  test("headers that do not come are refused as late", async () => {
+    const { port } = await served(appOf([echo()]), { requestTimeout: 100 });
+    const connection = raw(port);
+    connection.send("POST /echo HTTP/1.1\r\nhost");
+    expect(await connection.replies(1)).toMatchObject([{ status: 408 }]);
+    await until(() => connection.closed);
+  });
+});
+
+describe("requests", () => {
+  test("pipelined requests are answered in their order", async () => {
+    const protocol = echo();
+    const { port } = await served(appOf([protocol]));
+    const connection = raw(port);
+    connection.send(post("/wait", "{}") + post("/echo", "1") + post("/nowhere", "2") + post("/echo", "3"));
+    await until(() => protocol.waiting.length === 1);
+    await sleep(20);
+    expect(connection.text).toBe("");
+    protocol.waiting[0]?.();
+    const replies = await connection.replies(4);
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 404, 200]);
+    expect(replies[3]?.body).toContain('"body":3');
+  });
+
+  test("10,000 bytes of headers are taken, more than the limit refused", async () => {
+    const { port } = await served(appOf([echo()]));
+    const long = raw(port);
+    long.send(`GET /echo HTTP/1.1\r\nhost: x\r\nx-long: ${"y".repeat(10_000)}\r\n\r\n`);
+    expect(await long.replies(1)).toMatchObject([{ status: 200 }]);
+    const longer = raw(port);
+    longer.send(`GET /echo HTTP/1.1\r\nhost: x\r\nx-long: ${"y".repeat(40_000)}\r\n\r\n`);
+    const [reply] = await longer.replies(1);
+    expect(reply?.status).toBe(431);
+    expect(codeOf(reply?.body ?? "")).toBe("headers_too_large");
+  });
+
+  test.each([
+    ["GET /echo?a=%C3%A9&b=%20 HTTP/1.1\r\nhost: x\r\n\r\n", 200],
+    ["GET http://elsewhere/echo HTTP/1.1\r\nhost: x\r\n\r\n", 200],
+    ["GET /echo HTTP/1.1\r\nhost: x\r\ncookie: a\r\ncookie: b\r\nset-cookie: c\r\n__proto__: d\r\n\r\n", 200],
+    ["GET /echo HTTP/1.0\r\n\r\n", 200],
+    ["GET /%zz HTTP/1.1\r\nhost: x\r\n\r\n", 400],
+    ["GET /%ff HTTP/1.1\r\nhost: x\r\n\r\n", 400],
+    ["GET /echo?a=% HTTP/1.1\r\nhost: x\r\n\r\n", 400],
+    ["OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n", 400],
+    ["OPTIONS /echo HTTP/1.1\r\nhost: x\r\n\r\n", 405],
+    ["BREW /echo HTTP/1.1\r\nhost: x\r\n\r\n", 400],
+    ["GET /echo HTTP/1.1\r\n\r\n", 400],
+    ["POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}", 400],
+    ["POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}", 400],
+    ["POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n", 400],
+    ["\u0016\u0003\u0001 not HTTP at all\r\n\r\n", 400],
+    ["POST /echo HTTP/1.1\r\nhost: x\r\n\r\n", 200],
+    ["POST /circle HTTP/1.1\r\nhost: x\r\n\r\n", 500],
+    ["POST /split HTTP/1.1\r\nhost: x\r\n\r\n", 500],
+  ])("%j is %i, and the server goes on", async (text, status) => {
+    const { port, url } = await served(appOf([echo()]));
+    const connection = raw(port);
+    connection.send(text);
+    expect(await connection.replies(1)).toMatchObject([{ status }]);
+    expect((await fetch(`${url}/echo`)).status).toBe(200);
+  });
+
+  test("HEAD is 405 and has no body", async () => {
+    const { url } = await served(appOf([echo()]));
+    const response = await fetch(`${url}/echo`, { method: "HEAD" });
+    expect([response.status, response.headers.get("allow"), await response.text()]).toEqual([
+      405,
+      "GET, POST, PUT, PATCH, DELETE",
+      "",
+    ]);
+  });
+
+  test("connections are kept for longer than clients keep them", async () => {
+    const { url } = await served(appOf([echo()]));
+    expect((await fetch(`${url}/echo`)).headers.get("keep-alive")).toBe("timeout=72");
+  });
+});
+
+describe("clients that go", () => {
+  test("abort the signal, and the reply is told that it was lost", async () => {
+    const protocol = echo();
+    const app = appOf([protocol]);
+    const { port } = await served(app);
+    const connection = raw(port);
+    connection.send(post("/wait", "{}"));
+    await until(() => protocol.signals.length === 1);
+    expect(app.metrics.inflight).toBe(1);
+    connection.socket.destroy();
+    await until(() => protocol.signals[0]?.aborted === true);
+    expect(protocol.lost).toBe(0);
+    protocol.waiting[0]?.();
+    await until(() => protocol.lost === 1 && app.metrics.inflight === 0);
+  });
+
+  test("half-closed connections count as gone, and take nothing with them", async () => {
+    const protocol = echo();
+    const app = appOf([protocol]);
+    const { port, url } = await served(app);
+    const connection = raw(port);
+    connection.send(post("/wait", "{}"));
+    await until(() => protocol.signals.length === 1);
+    connection.socket.end();
+    await until(() => protocol.signals[0]?.aborted === true);
+    protocol.waiting[0]?.();
+    await until(() => protocol.lost === 1 && app.metrics.inflight === 0);
+    expect((await fetch(`${url}/echo`)).status).toBe(200);
+  });
+
+  test("in the middle of a body, or of a reply, leave nothing behind", async () => {
+    const protocol = echo();
+    const app = appOf([protocol]);
+    const { port } = await served(app);
+    const writing = raw(port);
+    writing.send("POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{");
+    await until(() => app.metrics.inflight === 1);
+    writing.socket.destroy();
+    await until(() => app.metrics.inflight === 0);
+
+    const reading = raw(port);
+    reading.socket.pause();
+    reading.send(post("/large", "{}"));
+    await until(() => app.metrics.inflight === 1);
+    await sleep(50);
+    reading.socket.destroy();
+    await until(() => protocol.lost === 1 && app.metrics.inflight === 0);
+  });
+
+  test("with pipelined requests leave nothing behind", async () => {
+    const protocol = echo();
+    const app = appOf([protocol]);
+    const { port } = await served(app);
+    const connection = raw(port);
+    connection.send(
+      post("/wait", "{}") + post("/wait", "{}") + post("/echo", "{}") + post("/echo", "{} ").slice(0, -1),
+    );
+    await until(() => app.metrics.inflight === 4 && protocol.waiting.length === 2);
+    connection.socket.destroy();
+    await until(() => protocol.signals.every(({ aborted }) => aborted));
+    for (const go of protocol.waiting) go();
+    await until(() => app.metrics.inflight === 0 && protocol.lost === 2);
+  });
+
+  test("a reply that was delivered is not lost", async () => {
+    const protocol = echo();
+    const { port } = await served(appOf([protocol]));
+    const connection = raw(port);
+    connection.send(post("/wait", "{}"));
+    await until(() => protocol.waiting.length === 1);
+    protocol.waiting[0]?.();
+    await connection.replies(1);
+    connection.socket.destroy();
+    await sleep(20);
+    expect([protocol.lost, protocol.signals[0]?.aborted]).toEqual([0, false]);
+  });
+});
+
+test("more requests at once than max_inflight are told to try again, with their cookie; probes are not", async () => {
+  const protocol = echo();
+  const { url } = await served(appOf([protocol]), { maxInflight: 2 });
+  const waiting = [1, 2].map(() => fetch(`${url}/wait`, { method: "POST" }));
+  await until(() => protocol.waiting.length === 2);
+  const refused = await fetch(`${url}/echo`, { method: "POST", body: "{}", headers: { cookie: "c" } });
+  expect(refused.status).toBe(503);
+  expect([refused.headers.get("retry-after"), refused.headers.get("set-cookie")]).toEqual(["1", "kept=c"]);
+  expect(await refused.json()).toMatchObject({ error: { code: "too_busy" } });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  for (const go of protocol.waiting) go();
+  expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200]);
+  expect((await fetch(`${url}/echo`)).status).toBe(200);
+});
+
+describe("streams", () => {
+  /** Streams until it is told to stop, and counts what was asked of it. */
+  const streaming = (event: string): Protocol & { given: number; ended: boolean } => {
+    const protocol = {
+      name: "stream",
+      given: 0,
+      ended: false,
+      handle: async ({ signal }: { signal: AbortSignal }): Promise<Reply> => ({
+        status: 200,
+        stream: (async function* () {
+          try {
+            for (; protocol.given < 100_000 && !signal.aborted; protocol.given++) {
+              yield event;
+              if (event.length < 100) await sleep(5, undefined, { signal }).catch(() => undefined);
+            }
+          } finally {
+            protocol.ended = true;
+          }
+        })(),
+      }),
+    };
+    return protocol;
+  };
+
+  test("send events as they come, with comments between, and end when the client goes", async () => {
+    const protocol = streaming("data: 1\n\n");
+    const app = appOf([protocol]);
+    const { port } = await served(app, { heartbeat: 20 });
+    const connection = raw(port);
+    connection.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+    await until(() => connection.text.includes(": still here") && connection.text.includes("data: 1"));
+    expect(connection.text).toMatch(/content-type: text\/event-stream/i);
+    expect([app.metrics.inflight, app.metrics.streams]).toEqual([0, 1]);
+    connection.socket.destroy();
+    await until(() => protocol.ended && app.metrics.streams === 0);
+    expect(app.metrics.inflight).toBe(0);
+  });
+
+  test("wait for a client that does not read", async () => {
+    const protocol = streaming(`data: ${"x".repeat(100_000)}\n\n`);
+    const { port } = await served(appOf([protocol]));
+    const connection = raw(port);
+    connection.socket.pause();
+    connection.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+    await sleep(300);
+    const { given } = protocol;
+    await sleep(100);
+    expect(protocol.given).toBe(given);
+    expect(given).toBeLessThan(1_000);
+    connection.socket.destroy();
+    await until(() => protocol.ended);
+  });
+
+  test("end when the server closes", async () => {
+    const protocol = streaming("data: 1\n\n");
+    const host = await listen(appOf([protocol]), { port: 0 });
+    const connection = raw(Number(new URL(host.url).port));
+    connection.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+    await until(() => connection.text.includes("data: 1"));
+    await host.close();
+    await until(() => protocol.ended && connection.closed);
+    expect(connection.text).toMatch(/0\r\n\r\n$/);
+  });
+});
+
+describe("closing", () => {
+  test("finishes what is in flight, refuses what is new, and then ends", async () => {
+    const protocol = echo();
+    const app = appOf([protocol]);
+    const { port, url, close } = await served(app);
+    const busy = raw(port);
+    const kept = raw(port);
+    kept.send(post("/echo", "1"));
+    await kept.replies(1);
+    busy.send(post("/wait", "{}"));
+    await until(() => protocol.waiting.length === 1);
+
+    let closed = false;
+    const closing = close().then(() => (closed = true));
+    await expect(fetch(`${url}/echo`)).rejects.toThrow();
+    kept.send(post("/echo", "2", "cookie: c\r\n"));
+    const [, refused] = await kept.replies(2);
+    expect(refused).toMatchObject({ status: 503, head: expect.stringMatching(/connection: close/i) });
+    expect(refused?.head).toContain("set-cookie: kept=c");
+    expect(codeOf(refused?.body ?? "")).toBe("server_stopping");
+    await until(() => kept.closed);
+    kept.socket.destroy();
+    expect(closed).toBe(false);
+
+    protocol.waiting[0]?.();
+    expect(await busy.replies(1)).toMatchObject([{ status: 200, body: '{"waited":true}' }]);
+    await until(() => busy.closed);
+    await closing;
+    expect([protocol.lost, app.metrics.inflight]).toEqual([0, 0]);
+  });
+
+  test("a reply that a slow client has not read yet is still delivered", async () => {
+    const { port, close } = await served(appOf([echo()]));
+    const connection = raw(port);
+    connection.socket.pause();
+    connection.send(post("/large", "{}"));
+    await sleep(100);
+    const closing = close();
+    await sleep(20);
+    connection.socket.resume();
+    expect((await connection.replies(1))[0]?.body).toHaveLength(20_000_000);
+    await closing;
+  });
+
+  test("a second close ends at once, and what was in flight is told", async () => {
+    const protocol = echo();
+    const { port, close } = await served(appOf([protocol]));
+    const connection = raw(port);
+    connection.send(post("/wait", "{}"));
+    await until(() => protocol.waiting.length === 1);
+    const first = close();
+    await Promise.all([close(), first]);
+    await until(() => connection.closed);
+    expect(protocol.signals[0]?.aborted).toBe(true);
+  });
+
+  test("idle connections do not hold it up", async () => {
+    const { port, close } = await served(appOf([echo()]));
+    const [idle, silent, half] = [raw(port), raw(port), raw(port)];
+    idle.send(post("/echo", "1"));
+    half.send("POST /echo HTT");
+    await idle.replies(1);
+    await until(() => !silent.socket.connecting);
+    await close();
+  });
+});
+
+test("a port that is taken is an error, and so are limits out of their range", async () => {
+  const { port } = await served(appOf([]));
+  await expect(listen(appOf([]), { port })).rejects.toThrow("EADDRINUSE");
+  for (const body of [0, -1, 1.5, Number.NaN]) {
+    await expect(listen(appOf([]), { port: 0, limits: { body } })).rejects.toMatchObject({ code: "invalid_option" });
+  }
+});

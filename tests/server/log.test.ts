@@ -1,0 +1,75 @@
+// What is logged: failures and slow requests, or all; and what never is.
+import { expect, test } from "vitest";
+import { HoldfastError } from "../../src/core/errors.ts";
+import { createLog, type Log, type LogOptions } from "../../src/server/log.ts";
+import { appOf, asked, echo } from "./serving.ts";
+
+function logged(options: LogOptions = {}): { log: Log; lines: () => Record<string, unknown>[] } {
+  const lines: string[] = [];
+  const log = createLog({ ...options, destination: { write: (line) => void lines.push(line) } });
+  return { log, lines: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
+}
+
+const entry = { method: "POST", path: "/add", status: 200, ms: 5 };
+
+test("by default failures and slow requests are logged", () => {
+  const { log, lines } = logged();
+  log.request(entry);
+  log.request({ ...entry, status: 422 });
+  log.request({ ...entry, status: 503, session: "s", call: "c", rollout: "r" });
+  log.request({ ...entry, ms: 1_500 });
+  expect(lines()).toMatchObject([
+    { msg: "request failed", level: 50, status: 503, session: "s", call: "c", rollout: "r" },
+    { msg: "slow request", level: 40, status: 200, ms: 1_500 },
+  ]);
+});
+
+test("all or nothing is logged if asked for", () => {
+  const all = logged({ what: "all" });
+  all.log.request(entry);
+  expect(all.lines()).toMatchObject([{ msg: "request", path: "/add", status: 200 }]);
+  const none = logged({ what: "none" });
+  none.log.request({ ...entry, status: 500 });
+  none.log.error("something");
+  expect(none.lines()).toEqual([]);
+});
+
+test("an error is logged with its code, and with the stack of what caused it", () => {
+  const { log, lines } = logged();
+  const thrown = new HoldfastError("store_failed", "no", { cause: new Error("disk") });
+  log.request({ ...entry, status: 503, thrown });
+  log.error("elsewhere", new Error("boom"));
+  const stack = expect.stringContaining("log.test.ts");
+  expect(lines()).toMatchObject([
+    { error: { code: "store_failed", message: "no", cause: { message: "disk", stack } } },
+    { msg: "elsewhere", error: { message: "boom", stack } },
+  ]);
+});
+
+test("a request is logged with its ids, and never with its cookies, tokens or query", async () => {
+  const { log, lines } = logged({ what: "all" });
+  const app = appOf([echo()], { log, token: "secret-token" });
+  const headers = {
+    cookie: "secret-cookie",
+    authorization: "Bearer secret-token",
+    "idempotency-key": "call_1",
+  };
+  const query = new URLSearchParams("secret-query=1");
+  for (const path of ["/echo", "/ng-rollout/r.7/x", "/v1/secret", "/closed", "/bug"]) {
+    await app.handle(asked(path, { headers, query, body: { secret: "secret-body" } }));
+  }
+  expect(lines().map(({ path, call, rollout, session }) => [path, call, rollout, session])).toEqual([
+    ["/echo", "call_1", undefined, undefined],
+    ["/ng-rollout/r.7/x", "call_1", "r.7", undefined],
+    ["/v1/secret", "call_1", undefined, undefined],
+    ["/closed", "call_1", undefined, "abc"],
+    ["/bug", "call_1", undefined, undefined],
+  ]);
+  expect(JSON.stringify(lines())).not.toMatch(/secret-/);
+});
+
+test("what is too long is cut", () => {
+  const { log, lines } = logged({ what: "all" });
+  log.request({ ...entry, path: `/${"x".repeat(10_000)}` });
+  expect(String(lines()[0]?.["path"]).length).toBeLessThan(600);
+});

@@ -1,0 +1,82 @@
+// What /metrics says of the engine, the store and the requests.
+import { createSessions, memoryStore } from "holdfast";
+import { describe, expect, test } from "vitest";
+import type { Commit } from "../../src/core/store.ts";
+import { createMetrics, observedSessions, observedStore } from "../../src/server/metrics.ts";
+import { keysFromStore } from "../../src/server/tokens.ts";
+import { counter } from "../session/counter.ts";
+import { onEveryStore } from "../session/engine.ts";
+import { appOf, asked, echo } from "./serving.ts";
+
+/** The value of a line of the text. */
+async function valueOf(metrics: { text(): Promise<string> }, name: string): Promise<number | undefined> {
+  const line = (await metrics.text()).split("\n").find((line) => line.startsWith(`${name} `));
+  return line === undefined ? undefined : Number(line.slice(name.length + 1));
+}
+
+onEveryStore("sessions, calls and commits are counted, by whatever ends them", async ({ storage }) => {
+  const metrics = createMetrics();
+  const store = observedStore(storage.store, metrics);
+  await keysFromStore(store);
+  const sessions = observedSessions(createSessions({ environment: counter, store, limits: { sessions: 3 } }), metrics);
+  const opened = [];
+  for (let at = 0; at < 4; at++) opened.push(await sessions.open({ task: { start: 0, goal: 1 } }));
+  const session = opened[3]?.session ?? "";
+  await sessions.call(session, "add", { by: 1 });
+  await sessions.call(session, "add", { by: 1 });
+  await sessions.call(session, "spoil");
+  await sessions.call(session, "made up" as "read");
+  await expect(sessions.call("no-such-session", "read")).rejects.toMatchObject({ code: "session_not_found" });
+  await sessions.close(session);
+  await sessions.expire();
+  await sessions.stop();
+
+  const value = (name: string): Promise<number | undefined> => valueOf(metrics, `holdfast_${name}`);
+  expect(await value('sessions_open{environment="counter"}')).toBe(2);
+  expect(await value('sessions_opened_total{environment="counter"}')).toBe(4);
+  expect(await value('sessions_closed_total{environment="counter",reason="closed"}')).toBe(1);
+  expect(await value('sessions_closed_total{environment="counter",reason="capacity"}')).toBe(1);
+  expect(await value('calls_total{environment="counter",tool="add",outcome="ok"}')).toBe(2);
+  expect(await value('calls_total{environment="counter",tool="spoil",outcome="tool_failed"}')).toBe(1);
+  expect(await value('calls_total{environment="counter",tool="unknown tool",outcome="unknown_tool"}')).toBe(1);
+  expect(await value('calls_total{environment="counter",tool="read",outcome="session_not_found"}')).toBe(1);
+  expect(await value('call_seconds_count{environment="counter",tool="add"}')).toBe(2);
+  expect(await value('call_seconds_bucket{le="+Inf",environment="counter",tool="add"}')).toBe(2);
+  expect(await value("commit_seconds_count")).toBeGreaterThanOrEqual(10);
+  expect(await value("store_bytes_total")).toBeGreaterThan(500);
+  expect(await metrics.text()).not.toContain("holdfast:keys");
+});
+
+test("conflicts, misses and failures of the store are counted", async () => {
+  const metrics = createMetrics();
+  const plain = memoryStore();
+  const store = observedStore(plain, metrics);
+  const heading = { environment: "e", opened: 1 };
+  const commit: Commit = { session: "s", version: 0, entries: [{ body: "1", at: 1, key: "k" }], heading };
+  expect(await store.append(commit)).toBe("ok");
+  expect(await store.append({ ...commit, entries: [{ body: "2", at: 1 }] })).toBe("conflict");
+  expect(await store.append({ ...commit, version: 1 })).toBe("duplicate");
+  await store.load("s");
+  await plain.close();
+  await expect(store.read("s", 0)).rejects.toMatchObject({ code: "store_closed" });
+  await expect(store.append(commit)).rejects.toMatchObject({ code: "store_closed" });
+  expect(await valueOf(metrics, "holdfast_commit_conflicts_total")).toBe(1);
+  expect(await valueOf(metrics, "holdfast_commit_duplicates_total")).toBe(1);
+  expect(await valueOf(metrics, "holdfast_cache_misses_total")).toBe(1);
+  expect(await valueOf(metrics, 'holdfast_store_errors_total{code="store_closed"}')).toBe(2);
+});
+
+describe("/metrics", () => {
+  test("gives the text that Prometheus reads, with the requests by status", async () => {
+    const app = appOf([echo()]);
+    for (const path of ["/echo", "/echo", "/nowhere", "/bug"]) await app.handle(asked(path));
+    const reply = await app.handle(asked("/metrics"));
+    expect(reply.headers).toEqual({ "content-type": "text/plain; version=0.0.4; charset=utf-8" });
+    expect(reply.text).toContain('holdfast_requests_total{status="200"} 2\n');
+    expect(reply.text).toContain('holdfast_requests_total{status="404"} 1\n');
+    expect(reply.text).toContain('holdfast_requests_total{status="500"} 1\n');
+    expect(reply.text).toContain("# TYPE holdfast_call_seconds histogram");
+    const lines = (reply.text ?? "").split("\n").filter((line) => line && !line.startsWith("#"));
+    for (const line of lines) expect(line).toMatch(/^holdfast_[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [\d.e+-]+$/);
+  });
+});
