@@ -1,0 +1,295 @@
+// The gym protocol: what agents and trainers of NeMo Gym speak to a resources server. The session travels in a cookie.
+import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
+import type { Labels } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import type { Protocol, Reply, Request, Tokens } from "../core/protocol.ts";
+import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
+import { createRepeats, type Sent } from "./gym/repeats.ts";
+
+export interface GymProtocolOptions {
+  sessions: Sessions;
+  tokens: Tokens;
+  /** From the rows of a collection to its metrics. */
+  aggregate(rows: unknown): unknown;
+}
+
+/** Who asks. */
+interface Caller {
+  session: string;
+  /** Its id was handed out, and nothing is stored under it yet. */
+  isNew: boolean;
+}
+
+interface Exchange {
+  request: Request;
+  caller: Caller;
+  /** The id in the path, if it has one. */
+  rollout: string | undefined;
+  /** The id of the call, once it has one. */
+  call?: string;
+}
+
+type Row = { [field: string]: Json };
+
+/** What a seed's body may carry to find the episode by. */
+const labelNames = [
+  ...["_ng_session_id", "_ng_rollout_id", "_ng_attempt_index", "_ng_task_index", "_ng_rollout_index"],
+  "_ng_session_close_token",
+];
+
+// Ids of sessions have no dot, so that this can stand before one.
+const newMark = "new.";
+
+/**
+ * The sessions of one environment as a resources server.
+ *
+ * @example
+ * const protocol = gymProtocol({ sessions, tokens, aggregate });
+ * const reply = await protocol.handle(request);
+ */
+export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions): Required<Protocol> {
+  const { environment } = sessions;
+  const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
+  const repeats = createRepeats(sessions.newSession().slice(0, 12));
+
+  const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
+    ["GET /", () => ok({ status: "ok" })],
+    ["GET /reverify_mode", () => ok(environment.state === undefined ? "stateless" : "unsupported")],
+    ["POST /seed_session", seed],
+    ["POST /verify", verify],
+    ["POST /close_session", close],
+    ["POST /aggregate_metrics", ({ request: { body } }) => ok(aggregate(isObject(body) && body["verify_responses"]))],
+  ]);
+
+  /** Whoever brings no token of ours is somebody new. */
+  function callerOf({ headers }: Request): Caller {
+    for (const token of cookiesOf(headers["cookie"], cookie)) {
+      const value = tokens.check(token);
+      if (value === undefined) continue;
+      const isNew = value.startsWith(newMark);
+      return { session: isNew ? value.slice(newMark.length) : value, isNew };
+    }
+    return { session: sessions.newSession(), isNew: true };
+  }
+
+  // On every reply, refusals included: clients keep the cookies of the last reply and no others.
+  function withCookie(reply: Reply, { session, isNew }: Caller): Reply {
+    const token = tokens.issue(isNew ? newMark + session : session);
+    reply.headers ??= {};
+    reply.headers["set-cookie"] = `${cookie}=${token}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
+    return reply;
+  }
+
+  /** Opens the session of a new caller. Undefined if it was there: the caller's first request was sent twice. */
+  async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
+    let opened: SessionInfo | undefined;
+    try {
+      opened = await sessions.open({ ...options, session: caller.session });
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
+    }
+    caller.isNew = false;
+    return opened;
+  }
+
+  async function seed(exchange: Exchange): Promise<Reply> {
+    const { request, caller, rollout } = exchange;
+    const { session } = caller;
+    const task = rowOf(request.body);
+    const labels = labelsOf(task, rollout);
+    const seeded = (episode: number): Reply => ok({ session_id: session, episode });
+    return sending(exchange, "/seed_session", task, async (sent) => {
+      // With a key the seed is a commit of its own, for only so can it be found again by that.
+      if (caller.isNew && sent.isKeyed) await open(caller);
+      if (caller.isNew) {
+        const before = sent.opened;
+        sent.opened = true;
+        const opened = await open(caller, { task, labels });
+        if (opened) return seeded(opened.episode);
+        sent.opened = before;
+      }
+      const { episode } = sent.opened
+        ? await sessions.info(session)
+        : await sessions.seed(session, task, { call: sent.call, labels });
+      return seeded(episode);
+    });
+  }
+
+  function call(exchange: Exchange, tool: string): Promise<Reply> {
+    const { request, caller } = exchange;
+    const episode = episodeOf(request.headers["holdfast-episode"]);
+    const send = (): Promise<Reply> =>
+      sending(exchange, tool, request.body ?? {}, ({ call, input }) =>
+        sessions.call(caller.session, tool, input, episode === undefined ? { call } : { call, episode }).then(answered),
+      );
+    if (!caller.isNew) return send();
+    // Not worth a session: whoever looks for pages that are not there should not fill the store.
+    if (!environment.definitions.has(tool)) throw unknownTool(tool);
+    return open(caller).then(send);
+  }
+
+  /** Sends under an id, and should the answer not arrive, takes the next request like this one for a repeat. */
+  async function sending(
+    exchange: Exchange,
+    what: string,
+    input: unknown,
+    send: (sent: Sent) => Promise<Reply>,
+  ): Promise<Reply> {
+    const { request, caller } = exchange;
+    const sent = repeats.begin(caller.session, what, input, request);
+    exchange.call = sent.call;
+    try {
+      const reply = await send(sent);
+      if (!sent.isKeyed) reply.lost = () => repeats.lost(sent);
+      return reply;
+    } catch (thrown) {
+      // Nobody knows what became of it, and a repeat under the same id finds out.
+      if (isHoldfastError(thrown) && isUndecided(thrown)) repeats.lost(sent);
+      throw thrown;
+    } finally {
+      repeats.end(sent);
+    }
+  }
+
+  async function verify({ request, caller, rollout }: Exchange): Promise<Reply> {
+    const row = rowOf(request.body);
+    const { response, ...asked } = row;
+    if (caller.isNew) {
+      // Without state, a session has nothing that the row has not: so are rollouts verified again, long after.
+      const isStateless = environment.state === undefined;
+      await open(caller, isStateless ? { task: asked, labels: labelsOf(asked, rollout) } : {});
+    }
+    const task = await taskFor(caller.session, asked);
+    const { session, version: _, ...verdict } = await sessions.verify(caller.session, { response, task });
+    return ok({ ...row, ...verdict, session_id: session });
+  }
+
+  /** The seeded task with what the row says now; undefined where the row says nothing, or there is nothing to add to. */
+  async function taskFor(session: string, asked: Row): Promise<Row | undefined> {
+    const { responses_create_params: _, ...fields } = asked;
+    if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
+    const { episode, task } = await sessions.info(session);
+    if (episode === 0) return undefined;
+    return isObject(task) ? ({ ...task, ...fields } as Row) : fields;
+  }
+
+  async function close({ caller }: Exchange): Promise<Reply> {
+    return ok({ closed: !caller.isNew && (await sessions.close(caller.session)) });
+  }
+
+  function unknownTool(tool: string): HoldfastError {
+    const known = [...environment.definitions.keys()].join(", ") || "none";
+    return new HoldfastError("unknown_tool", `there is no tool "${tool}"; the tools are: ${known}`);
+  }
+
+  return {
+    name: "gym",
+    async handle(request) {
+      const { rollout, path } = withoutRollout(request.path);
+      // Lifecycle calls go by the path as it was sent; the name of a tool is decoded later, and can reach none of them.
+      const verb = lifecycle.get(`${request.method} ${path}`);
+      const tool = verb || request.method !== "POST" ? undefined : toolOf(path);
+      if (!verb && tool === undefined) return undefined;
+      const caller = callerOf(request);
+      const exchange: Exchange = { request, caller, rollout };
+      let reply: Reply;
+      try {
+        if (verb && verb !== seed) repeats.forget(caller.session);
+        reply = await (verb ? verb(exchange) : call(exchange, tool as string));
+      } catch (thrown) {
+        if (!isHoldfastError(thrown)) throw thrown;
+        reply = { status: thrown.status, body: thrown.toJSON() };
+      }
+      reply.about = { session: caller.session, call: exchange.call, rollout };
+      return withCookie(reply, caller);
+    },
+    decorate(request, reply) {
+      return reply.headers?.["set-cookie"]
+        ? reply
+        : withCookie({ ...reply, headers: { ...reply.headers } }, callerOf(request));
+    },
+  };
+}
+
+/** A failure that leaves open whether the call was applied. */
+function isUndecided({ code, status }: HoldfastError): boolean {
+  return status >= 500 || code === "call_in_progress";
+}
+
+function ok(body: unknown): Reply {
+  return { status: 200, body };
+}
+
+/** What a model reads: what the tool gave, or what was wrong. */
+function answered(answer: Answer): Reply {
+  const headers: { [name: string]: string } = {};
+  if (answer.unseeded) headers["holdfast-session"] = "new";
+  if (answer.repeated) headers["holdfast-repeated"] = "true";
+  if (!answer.ok) {
+    const { code, message, detail = {} } = answer.error;
+    return { status: errorTable[code].status, headers, body: { error: { code, message, detail } } };
+  }
+  if (typeof answer.output !== "string") return { status: 200, headers, body: answer.output };
+  headers["content-type"] = "text/plain; charset=utf-8";
+  return { status: 200, headers, text: answer.output };
+}
+
+function withoutRollout(path: string): { rollout?: string; path: string } {
+  const found = path.startsWith("/ng-rollout/") && /^\/ng-rollout\/([A-Za-z0-9][A-Za-z0-9._-]*)(\/.*)$/s.exec(path);
+  return found ? { rollout: found[1] as string, path: found[2] as string } : { path };
+}
+
+/** The tool that a path of one step names. */
+function toolOf(path: string): string | undefined {
+  if (path.length < 2 || path.lastIndexOf("/") !== 0) return undefined;
+  const name = path.slice(1);
+  if (!name.includes("%")) return name;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function episodeOf(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d{1,15}$/.test(header)) return Number(header);
+  throw new HoldfastError("invalid_option", "the header holdfast-episode must be the number of an episode");
+}
+
+/** The values of the cookies of a name, without the quotes and escapes that some clients send them in. */
+function cookiesOf(header: string | undefined, name: string): string[] {
+  if (!header?.includes(name)) return [];
+  return header.split(";").flatMap((pair) => {
+    const at = pair.indexOf("=");
+    if (pair.slice(0, Math.max(at, 0)).trim() !== name) return [];
+    const value = pair.slice(at + 1).trim();
+    const isQuoted = value.length > 1 && value.startsWith('"') && value.endsWith('"');
+    return isQuoted ? value.slice(1, -1).replaceAll(/\\([0-3][0-7]{2}|.)/gs, unescaped) : value;
+  });
+}
+
+function unescaped(_: string, escaped: string): string {
+  return escaped.length === 3 ? String.fromCharCode(Number.parseInt(escaped, 8)) : escaped;
+}
+
+/** The fields of a body, as a copy: what is echoed must be JSON that can be written again. */
+function rowOf(body: unknown): Row {
+  const row = copyJson(body ?? {}, "body", "drop");
+  if (isObject(row)) return row as Row;
+  const what = Array.isArray(row) ? "list" : typeof row;
+  throw new HoldfastError("invalid_task", `the body must be a JSON object with the fields of the task, not a ${what}`);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function labelsOf(row: Row, rollout: string | undefined): Labels {
+  const labels: Labels = rollout === undefined ? {} : { _ng_rollout_id: rollout };
+  for (const name of labelNames) {
+    const value = row[name];
+    if (value !== undefined && value !== null) labels[name] = value;
+  }
+  return labels;
+}

@@ -1,0 +1,134 @@
+// A client of the gym protocol that needs no port, and what it talks to: tokens, and environments.
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineEnvironment, tool, type Sessions } from "holdfast";
+import { z } from "zod";
+import type { AnyEnvironment } from "../../src/core/environment.ts";
+import type { Protocol, Reply, Request, Tokens } from "../../src/core/protocol.ts";
+import { gymProtocol } from "../../src/protocols/gym.ts";
+import { aggregate } from "../../src/rollout/metrics.ts";
+import { createTokens } from "../../src/server/tokens.ts";
+
+export const gymCounter = defineEnvironment({
+  name: "gym-counter",
+  state: z.object({ count: z.number().int().default(0) }),
+  task: z.object({ initial_count: z.number().int(), expected_count: z.number().int().optional() }),
+  seed: ({ task }) => ({ count: task.initial_count }),
+  tools: {
+    increment_counter: tool({
+      description: "Add to the counter.",
+      input: z.object({ count: z.number().int() }),
+      run: ({ state }, { count }) => {
+        state.count += count;
+        return { success: true };
+      },
+    }),
+    increment_slowly: tool({
+      description: "Add one, with an await between reading and writing.",
+      run: async ({ state }) => {
+        const before = state.count;
+        await sleep(1);
+        state.count = before + 1;
+      },
+    }),
+    get_counter_value: tool({ description: "Read the counter.", run: ({ state }) => ({ count: state.count }) }),
+    say: tool({ description: "Say something.", run: ({ state }) => `it is "${state.count}"` }),
+    crash: tool({
+      description: "Change the state, then fail.",
+      run: ({ state }) => {
+        state.count = -1;
+        throw new Error("boom");
+      },
+    }),
+    picky: tool({
+      description: "Has a validator that throws.",
+      input: z.object({ x: z.number() }).refine(() => {
+        throw new Error("the validator broke");
+      }),
+      run: () => null,
+    }),
+  },
+  verify: ({ state, task, response }) => ({
+    reward: Number(state.count === task.expected_count),
+    count: state.count,
+    answered: response !== undefined,
+  }),
+});
+
+export const tokensOf = (key = "a key for tests"): Tokens => createTokens([key]);
+
+export function gymOf<E extends AnyEnvironment>(sessions: Sessions<E>, tokens = tokensOf()): Required<Protocol> {
+  return gymProtocol({ sessions, tokens, aggregate });
+}
+
+export interface Wanted {
+  method?: string;
+  path: string;
+  body?: unknown;
+  headers?: { [name: string]: string | undefined };
+  signal?: AbortSignal;
+}
+
+export function requestOf({ method = "POST", path, body, headers = {}, signal }: Wanted): Request {
+  const query = new URLSearchParams();
+  return { method, path, query, headers, body, signal: signal ?? new AbortController().signal };
+}
+
+/** A reply as it arrives. */
+export interface Arrived {
+  status: number;
+  headers: { [name: string]: string };
+  // eslint-disable-next-line typescript/no-explicit-any -- tests look into it as it comes
+  json: any;
+  text: string | undefined;
+  reply: Reply;
+}
+
+export function arrivedOf(reply: Reply): Arrived {
+  const { status, headers = {}, body, text } = reply;
+  const json: unknown = body === undefined ? undefined : JSON.parse(JSON.stringify(body));
+  return { status, headers, json, text, reply };
+}
+
+/** As NeMo Gym's own: of all cookies it keeps those of the last reply, and no others. */
+export class StrictClient {
+  protocol: Required<Protocol>;
+  cookie: string | undefined;
+
+  constructor(protocol: Required<Protocol>, cookie?: string) {
+    this.protocol = protocol;
+    this.cookie = cookie;
+  }
+
+  async send(wanted: Wanted): Promise<Arrived> {
+    const headers = { ...(this.cookie !== undefined && { cookie: this.cookie }), ...wanted.headers };
+    const request = requestOf({ ...wanted, headers });
+    const handled = await this.protocol.handle(request);
+    const reply = handled ?? this.protocol.decorate(request, { status: 404, body: { error: { code: "not_found" } } });
+    this.cookie = reply.headers?.["set-cookie"]?.split(";")[0];
+    return arrivedOf(reply);
+  }
+
+  post(path: string, body?: unknown, headers?: Wanted["headers"]): Promise<Arrived> {
+    return this.send({ path, body, ...(headers && { headers }) });
+  }
+
+  get(path: string): Promise<Arrived> {
+    return this.send({ method: "GET", path });
+  }
+
+  /** The request arrives and its answer does not: nothing of the reply reaches the client. */
+  async lose(path: string, body?: unknown): Promise<Arrived> {
+    const before = this.cookie;
+    const arrived = await this.post(path, body);
+    this.cookie = before;
+    arrived.reply.lost?.();
+    return arrived;
+  }
+}
+
+/** The number of sessions that have not ended. */
+export async function countOpen(sessions: Pick<Sessions, "list">): Promise<number> {
+  let count = 0;
+  for await (const { ended } of sessions.list()) if (!ended) count++;
+  return count;
+}

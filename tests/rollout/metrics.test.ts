@@ -1,0 +1,111 @@
+// Metrics of rollouts, against numbers that were worked out elsewhere.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { aggregate, passMetrics } from "../../src/rollout/metrics.ts";
+import { runs } from "../runs.ts";
+
+const rows = [
+  [1, 0, 1, 0],
+  [0, 0, 0, 0],
+].flatMap((rewards, task) =>
+  rewards.map((reward, rollout) => ({
+    ...{ _ng_task_index: task, _ng_rollout_index: rollout, reward, solved: reward === 1, name: "x", nested: { a: 1 } },
+    response: {
+      usage: { input_tokens: 10 + task, output_tokens: 5, total_tokens: 15 + task, input_tokens_details: {} },
+    },
+  })),
+);
+
+describe("aggregate", () => {
+  test("gives mean, max, min, median and sample std of every number, in this order, over all rollouts", () => {
+    const { agent_metrics: metrics, key_metrics: keys } = aggregate(rows);
+    const columns = ["reward", "solved", "input_tokens", "output_tokens", "total_tokens"];
+    const names = ["mean", "max", "min", "median", "std"].flatMap((name) =>
+      columns.map((column) => `${name}/${column}`),
+    );
+    expect(Object.keys(metrics)).toEqual(names);
+    expect(metrics).toMatchObject({ "mean/reward": 0.25, "max/reward": 1, "min/reward": 0, "median/reward": 0 });
+    // Two ones among eight: the squares sum to 1.5, over 7.
+    expect(metrics["std/reward"]).toBeCloseTo(Math.sqrt(1.5 / 7), 12);
+    expect(metrics["std/solved"]).toBe(metrics["std/reward"]);
+    expect(metrics).toMatchObject({ "mean/input_tokens": 10.5, "median/input_tokens": 10.5, "std/output_tokens": 0 });
+    expect(keys).toEqual(Object.fromEntries(columns.map((column) => [`mean/${column}`, metrics[`mean/${column}`]])));
+  });
+
+  test("gives the same for each task, and who was in it", () => {
+    const [first, second] = aggregate(rows.toReversed()).group_level_metrics;
+    expect(first).toMatchObject({ _ng_task_index: 0, "mean/reward": 0.5, "median/reward": 0.5, num_rollouts: 4 });
+    expect(first?.["std/reward"]).toBeCloseTo(Math.sqrt(1 / 3), 12);
+    expect(second).toMatchObject({
+      ...{ _ng_task_index: 1, "mean/reward": 0, "std/reward": 0, sample: { agent_ref: { name: "agent" } } },
+      ...{ expected_num_rollouts: 4, missing_num_rollouts: 0, reward_profile_completion_pct: 100 },
+    });
+    const infos = second?.["rollout_infos"] as object[];
+    expect(infos.at(-1)).toEqual({
+      ...{ rollout_id: "1:0", _ng_task_index: 1, _ng_rollout_index: 0, reward: 0, solved: 0 },
+      ...{ input_tokens: 11, output_tokens: 5, total_tokens: 16 },
+    });
+  });
+
+  test("the std of a single row is 0, and a column without one is left out where another has one", () => {
+    expect(aggregate([{ reward: 1 }]).agent_metrics).toMatchObject({ "mean/reward": 1, "std/reward": 0 });
+    const { agent_metrics: metrics } = aggregate([{ reward: 1, extra: 3 }, { reward: 0 }]);
+    expect(metrics).toHaveProperty(["std/reward"]);
+    expect(metrics).not.toHaveProperty(["std/extra"]);
+    expect(metrics).toMatchObject({ "mean/extra": 3, "max/extra": 3 });
+  });
+
+  test("nothing gives nothing, and what is no list is refused", () => {
+    expect(aggregate([])).toEqual({ group_level_metrics: [], agent_metrics: {}, key_metrics: {} });
+    for (const junk of [undefined, null, {}, "rows", 3]) {
+      expect(() => aggregate(junk)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+    }
+  });
+
+  test("junk among the rows breaks nothing, and what comes out is JSON", () => {
+    const huge = { reward: 1.7e308, ["__proto__"]: 5, _ng_task_index: "x", response: { usage: 3 } };
+    const { agent_metrics: metrics } = aggregate([
+      1,
+      null,
+      [],
+      JSON.parse('{"__proto__":2,"reward":1e308}'),
+      huge,
+      huge,
+    ]);
+    expect(metrics).not.toHaveProperty(["mean/reward"]);
+    expect(metrics["max/reward"]).toBe(1.7e308);
+    fc.assert(
+      fc.property(
+        fc.jsonValue(),
+        fc.array(fc.object({ key: fc.constantFrom("reward", "_ng_task_index", "response") })),
+        (one, more) => {
+          const result = aggregate([one, ...more]);
+          expect(JSON.parse(JSON.stringify(result))).toEqual(result);
+        },
+      ),
+      { numRuns: runs(200) },
+    );
+  });
+});
+
+describe("passMetrics", () => {
+  test("agrees with the worked example", () => {
+    const metrics = passMetrics([
+      [1, 0, 1, 0],
+      [0, 0, 0, 0],
+    ]);
+    expect(metrics["pass@1/accuracy"]).toBeCloseTo(25, 10);
+    expect(metrics["pass@2/accuracy"]).toBeCloseTo(41.67, 2);
+    expect(metrics["pass@4/accuracy"]).toBeCloseTo(50, 10);
+    expect(metrics["pass@1[avg-of-2]/accuracy"]).toBeCloseTo(25, 10);
+    expect(metrics["pass@1[avg-of-4]/accuracy/std_dev_across_runs"]).toBeCloseTo(28.87, 2);
+    expect(metrics["pass@1[avg-of-4]/accuracy/std_err_across_runs"]).toBeCloseTo(28.87 / 2, 2);
+  });
+
+  test("of other scores than 0 and 1 it takes the best of the first k; tasks with fewer rollouts are skipped", () => {
+    const metrics = passMetrics([[0.5, 0.25], [0.75]], "score");
+    expect(metrics["pass@1/score"]).toBeCloseTo(62.5, 10);
+    expect(metrics["pass@2/score"]).toBeCloseTo(50, 10);
+    expect(passMetrics([])).toEqual({});
+  });
+});
