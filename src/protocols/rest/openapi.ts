@@ -1,0 +1,178 @@
+// The OpenAPI document: the routes, as data, put into the words of OpenAPI 3.1.
+import type { AnyEnvironment } from "../../core/environment.ts";
+import { errorTable, type ErrorCode } from "../../core/errors.ts";
+import { escapeKey, type Json } from "../../core/json.ts";
+import { jsonSchemaOf } from "../../core/schema.ts";
+import { replies } from "./replies.ts";
+import { routes, type Route } from "./routes.ts";
+import type { FieldSchema } from "./schema.ts";
+
+type JsonObject = { [key: string]: Json };
+
+/** What `GET /v1/environment` replies. */
+export function describeEnvironment(environment: AnyEnvironment): JsonObject {
+  const { name, description, unseeded, reseed, task, state, definitions } = environment;
+  const tools = [...definitions].map(([tool, { description, kind, input }]) => ({
+    ...{ name: tool, description, kind },
+    input: inputSchemaOf(jsonSchemaOf(input)),
+  }));
+  return { name, description, tools, task: jsonSchemaOf(task), state: jsonSchemaOf(state), unseeded, reseed };
+}
+
+/** A tool that asks for nothing takes an object all the same. */
+function inputSchemaOf(schema: JsonObject): JsonObject {
+  return Object.keys(schema).length > 0 ? schema : { type: "object" };
+}
+
+export function openApiOf(environment: AnyEnvironment): JsonObject {
+  const { name, description, tools, task, state } = describeEnvironment(environment) as {
+    [key: string]: JsonObject;
+  } & { name: string; description: string; tools: { name: string; description: string; input: JsonObject }[] };
+  const paths: { [path: string]: JsonObject } = {};
+  const [first] = tools;
+  const examples = {
+    task: exampleOf(task as JsonObject),
+    ...(first && { tool: first.name, input: exampleOf(first.input) }),
+  };
+  for (const [id, route] of Object.entries(routes) as [string, Route][]) {
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(id, route, examples);
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: name, description, version: "1" },
+    // Relative to where the document was found: it may be under a prefix.
+    servers: [{ url: "." }],
+    // A server that is bound to loopback asks for no token.
+    security: [{}, { bearer: [] }],
+    paths,
+    components: {
+      schemas: {
+        Task: moved(task as JsonObject, "#/components/schemas/Task"),
+        EnvironmentState: moved(state as JsonObject, "#/components/schemas/EnvironmentState"),
+        ...(replies as { [name: string]: unknown } as JsonObject),
+      },
+      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+    },
+    "x-tools": Object.fromEntries(
+      tools.map(({ name, description, input }) => {
+        const at = `#/x-tools/${escapeKey(name)}/input`;
+        return [name, { description, input: moved(input, at), example: exampleOf(input) }];
+      }),
+    ),
+  };
+}
+
+function operationOf(operationId: string, route: Route, examples: JsonObject): JsonObject {
+  const { summary, description, path, query, body, idempotent, live } = route;
+  const parameters = [
+    ...(path.includes("{id}") ? [parameter("path", "id", { type: "string", description: "the session" }, true)] : []),
+    ...Object.entries(query?.properties ?? {}).map(([name, schema]) => parameter("query", name, schema)),
+    ...(idempotent
+      ? [parameter("header", "Idempotency-Key", { type: "string", description: "stands for `call`" })]
+      : []),
+    ...(live
+      ? [parameter("header", "Last-Event-ID", { type: "integer", minimum: 0, description: "stands for `after`" })]
+      : []),
+  ];
+  return {
+    ...{ operationId, summary, ...(description !== undefined && { description }) },
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: requestBodyOf(body, examples) }),
+    responses: responsesOf(route),
+  };
+}
+
+function parameter(where: string, name: string, { description = "", ...schema }: FieldSchema, required = false): Json {
+  return { name, in: where, required, description, schema: schema as Json };
+}
+
+function requestBodyOf(body: FieldSchema, examples: JsonObject): Json {
+  const { properties = {}, required = [] } = body;
+  const described = Object.entries(properties).map(([name, schema]) => [
+    name,
+    name === "task" ? { ...schema, $ref: "#/components/schemas/Task" } : schema,
+  ]);
+  const example = Object.entries(properties)
+    .filter(([name]) => required.includes(name) || name === "input")
+    .map(([name, schema]) => [name, examples[name] ?? exampleOf(schema as JsonObject)]);
+  return {
+    required: required.length > 0,
+    content: {
+      "application/json": {
+        schema: { ...(body as unknown as JsonObject), properties: Object.fromEntries(described) as Json },
+        example: Object.fromEntries(example) as Json,
+      },
+    },
+  };
+}
+
+function responsesOf({ status, reply, live, query, body, path, errors }: Route): JsonObject {
+  const schema = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
+  const content: JsonObject =
+    reply === "page"
+      ? { "text/html": { schema: { type: "string" } } }
+      : { "application/json": { schema: schema(reply) } };
+  if (live) {
+    const description = "`id` is the version, `event` the type, and `data` an Event as JSON";
+    content["text/event-stream"] = { schema: { type: "string", description } };
+  }
+  const responses: { [status: string]: Json } = {
+    [status]: { description: status === 201 ? "Opened." : "Done.", content },
+    ...(live && { 204: { description: "The session has ended, and there is nothing to come." } }),
+  };
+  const codes: ErrorCode[] = [
+    ...(query || body || path.includes("{id}") ? (["invalid_option"] as const) : []),
+    ...errors,
+  ];
+  for (const each of new Set(codes.map((code) => errorTable[code].status))) {
+    const lines = codes
+      .filter((code) => errorTable[code].status === each)
+      .map((code) => `\`${code}\`: ${errorTable[code].meaning}`);
+    responses[each] = { description: lines.join("\n\n"), content: { "application/json": { schema: schema("Error") } } };
+  }
+  const others = "What can happen to any request: no token, too large, too many, a store that fails.";
+  responses["default"] = { description: others, content: { "application/json": { schema: schema("Error") } } };
+  return responses;
+}
+
+/** A schema that stands elsewhere in a document: what it refers to in itself has moved along. */
+function moved(schema: JsonObject, to: string): JsonObject {
+  const walk = (value: Json): Json => {
+    if (Array.isArray(value)) return value.map(walk);
+    if (typeof value !== "object" || value === null) return value;
+    const entries = Object.entries(value).map(([key, item]): [string, Json] =>
+      key === "$ref" && typeof item === "string" && item.startsWith("#")
+        ? [key, to + item.slice(1)]
+        : [key, walk(item)],
+    );
+    return Object.fromEntries(entries);
+  };
+  return walk(schema) as JsonObject;
+}
+
+/** Something to start from when one tries a schema: what it requires, each as small as it can be. */
+function exampleOf(schema: JsonObject): Json {
+  const { type, properties, required, minimum, enum: values, anyOf } = schema;
+  if (schema["const"] !== undefined) return schema["const"];
+  if (schema["default"] !== undefined) return schema["default"];
+  if (Array.isArray(values) && values[0] !== undefined) return values[0];
+  if (Array.isArray(anyOf) && anyOf.length > 0) return exampleOf(anyOf[0] as JsonObject);
+  switch (Array.isArray(type) ? type[0] : type) {
+    case "integer":
+    case "number":
+      return typeof minimum === "number" && minimum > 0 ? minimum : 0;
+    case "string":
+      return "text";
+    case "boolean":
+      return false;
+    case "array":
+      return [];
+    case "null":
+      return null;
+    default: {
+      const names = Array.isArray(required) ? (required as string[]) : [];
+      const known = (properties ?? {}) as { [name: string]: JsonObject };
+      return Object.fromEntries(names.map((name) => [name, exampleOf(known[name] ?? {})]));
+    }
+  }
+}

@@ -1,0 +1,104 @@
+// What the REST API replies, as schemas: for the document. Tests hold the replies against them.
+import type { FieldSchema } from "./schema.ts";
+
+const text = { type: "string" } as const;
+const flag = { type: "boolean" } as const;
+const any = {} as const;
+const count = { type: "integer", minimum: 0 } as const;
+const time = { type: "integer", description: "in milliseconds since 1970" } as const;
+const anyObject = { type: "object" } as const;
+const nullable = <const S extends "string" | "integer">(type: S, description: string) =>
+  ({ type: [type, "null"], description }) as const;
+
+function shape(properties: { [name: string]: FieldSchema }, ...optional: string[]): FieldSchema {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { type: "object", properties, required };
+}
+
+const listed = {
+  session: text,
+  environment: text,
+  version: { ...count, description: "the number of events in its log" },
+  opened: time,
+  touched: { ...time, description: "when its newest event happened, in milliseconds since 1970" },
+  parent: shape({ session: text, version: count }),
+  ended: { type: "string", enum: ["closed", "idle", "age", "capacity"], description: "why it ended, if it has" },
+} as const;
+
+const schema = { ...anyObject, description: "a JSON Schema" } as const;
+const event = shape({
+  version: { type: "integer", minimum: 1 },
+  type: {
+    type: "string",
+    enum: [
+      ...["session.opened", "session.seeded", "tool.called", "tool.claimed", "tool.settled"],
+      ...["session.verified", "session.rewound", "session.closed"],
+    ],
+  },
+  at: time,
+});
+const error = shape({
+  error: shape({ code: text, message: text, detail: { description: "more about it, for programs" } }, "detail"),
+});
+const tool = shape({
+  name: text,
+  description: text,
+  kind: { type: "string", enum: ["state", "concurrent", "external"] },
+  input: schema,
+});
+
+export const replies = {
+  Environment: shape({
+    ...{ name: text, description: text, tools: { type: "array", items: tool }, task: schema, state: schema },
+    unseeded: { type: "string", enum: ["defaults", "reject"] },
+    reseed: { type: "string", enum: ["replace", "reject"] },
+  }),
+  Session: shape(
+    {
+      ...listed,
+      episode: { ...count, description: "0 if it was never seeded" },
+      ...{ task: any, labels: anyObject },
+    },
+    ...["parent", "ended"],
+  ),
+  SessionPage: shape({
+    sessions: { type: "array", items: shape(listed, "parent", "ended") },
+    next: nullable("string", "the `after` of the next page"),
+    more: { ...flag, description: "whether the page was cut at its limit" },
+  }),
+  Closed: shape({ closed: flag }),
+  State: shape({ session: text, version: count, state: any }),
+  EventPage: shape({
+    events: { type: "array", items: event },
+    next: nullable("integer", "the `after` of the next page"),
+  }),
+  Event: event,
+  Answer: shape(
+    {
+      ok: {
+        ...flag,
+        description: "true: `output` is what the tool gave. false: `error` is what the model should read",
+      },
+      ...{ output: any, error: error.properties?.["error"] as FieldSchema },
+      ...{ session: text, version: { ...count, description: "the version after the call" } },
+      repeated: { ...flag, description: "the call id was seen before, and this was answered then" },
+      unseeded: { ...flag, description: "the session was never seeded" },
+    },
+    ...["output", "error"],
+  ),
+  Seeded: shape({ session: text, version: count, episode: count, repeated: flag }),
+  Verification: shape({
+    reward: { type: "number" },
+    ...{ session: text, version: count, episode: count },
+    reseeds: { ...count, description: "how often the session was seeded again" },
+  }),
+  Replayed: shape(
+    {
+      ...{ same: flag, events: count, version: count },
+      ...{ what: { type: "string", enum: ["outcome", "state"] }, recorded: any, replayed: any },
+    },
+    ...["events", "version", "what", "recorded", "replayed"],
+  ),
+  Document: anyObject,
+  Error: error,
+} as const satisfies { [name: string]: FieldSchema };

@@ -1,0 +1,48 @@
+// A small client of the REST API that needs no port: requests go straight to the protocol, refusals come back as replies.
+import { isHoldfastError, type Sessions } from "holdfast";
+import type { AnyEnvironment } from "../../src/core/environment.ts";
+import type { Protocol, Request } from "../../src/core/protocol.ts";
+import { restProtocol } from "../../src/protocols/rest.ts";
+
+export interface Asked {
+  body?: unknown;
+  headers?: Request["headers"];
+  signal?: AbortSignal;
+}
+
+/** What came back, as loosely as a program in another language would read it. */
+export interface Got {
+  status: number;
+  body: any; // eslint-disable-line typescript/no-explicit-any
+  text: string | undefined;
+  stream: AsyncIterable<string> | undefined;
+  headers: { [name: string]: string };
+}
+
+export type Client = (method: string, target: string, asked?: Asked) => Promise<Got>;
+
+/** What is sent over the wire and read from it: JSON. */
+const overTheWire = (value: unknown): unknown =>
+  value === undefined ? undefined : (JSON.parse(JSON.stringify(value)) as unknown);
+
+export function requestOf(method: string, target: string, asked: Asked = {}): Request {
+  const [path = "", query = ""] = target.split("?");
+  const { body, headers = {}, signal = new AbortController().signal } = asked;
+  return { method, path, query: new URLSearchParams(query), headers, body: overTheWire(body), signal };
+}
+
+export function clientOf<E extends AnyEnvironment>(sessions: Sessions<E>): Client & { protocol: Protocol } {
+  const protocol = restProtocol({ sessions });
+  const client: Client = async (method, target, asked) => {
+    try {
+      const reply = await protocol.handle(requestOf(method, target, asked));
+      if (!reply) throw new Error(`${method} ${target} is not served`);
+      const { status, body, text, stream, headers = {} } = reply;
+      return { status, body: overTheWire(body), text, stream, headers };
+    } catch (thrown) {
+      if (!isHoldfastError(thrown)) throw thrown;
+      return { status: thrown.status, body: overTheWire(thrown), text: undefined, stream: undefined, headers: {} };
+    }
+  };
+  return Object.assign(client, { protocol });
+}

@@ -1,0 +1,80 @@
+// Whatever is sent to the REST API, it replies, or refuses with a code: never anything else, and no session but the caller's is touched.
+import { isHoldfastError } from "holdfast";
+import fc from "fast-check";
+import { expect } from "vitest";
+import { routes, type Route } from "../../src/protocols/rest/routes.ts";
+import { runs } from "../runs.ts";
+import { counter } from "../session/counter.ts";
+import { onEveryStore } from "../session/engine.ts";
+import { clientOf, requestOf } from "./rest-client.ts";
+
+const all = Object.values(routes) as Route[];
+const names = all.flatMap(({ query, body }) => Object.keys({ ...query?.properties, ...body?.properties }));
+const paths = [...new Set(all.map(({ path }) => path))];
+
+const name = fc.oneof(fc.constantFrom(...names, "__proto__", "constructor", "toString"), fc.string());
+const scalar = fc.constantFrom<unknown>(0, 1, 2, -1, 1.5, 1e300, -0, true, null, "", "read", "add", "\ud800", "\u0000");
+const value = fc.oneof(
+  scalar,
+  fc.jsonValue({ maxDepth: 4 }),
+  fc.constant({ start: 1, goal: 2 }),
+  fc.constant({ by: 1 }),
+);
+const body = fc.oneof(
+  { weight: 4, arbitrary: fc.dictionary(name, value, { maxKeys: 5 }) },
+  { weight: 2, arbitrary: fc.record({ tool: value, input: value, task: value, version: value }, { requiredKeys: [] }) },
+  { weight: 1, arbitrary: fc.anything() },
+  { weight: 1, arbitrary: fc.constant(undefined) },
+);
+const query = fc.array(fc.tuple(name, fc.oneof(fc.string(), fc.integer().map(String), scalar.map(String))), {
+  maxLength: 3,
+});
+const headers = fc.record(
+  {
+    "idempotency-key": fc.string(),
+    "last-event-id": fc.constantFrom("", "0", "1", "2", "9", "-1", "x", "1e3"),
+    accept: fc.constantFrom("text/event-stream", "*/*"),
+  },
+  { requiredKeys: [] },
+);
+const id = fc.oneof(
+  fc.constant("OWN"),
+  fc.string(),
+  fc.string({ unit: "binary" }),
+  fc.constantFrom("%", "%00", "..", "{id}"),
+);
+const method = fc.constantFrom("GET", "POST", "DELETE", "PUT", "");
+
+onEveryStore(
+  "anything as path, query, headers and body gives a reply or a coded refusal, and never a 5xx",
+  async (place) => {
+    const sessions = place.engine(counter, { keepEnded: true });
+    const { protocol } = clientOf(sessions);
+    const bystander = await sessions.open({ task: { start: 1, goal: 2 } });
+    const property = fc.asyncProperty(
+      ...([fc.constantFrom(...paths), id, method, query, headers, body] as const),
+      async (path, id, method, query, headers, body) => {
+        const { session } = await sessions.open({ task: { start: 1, goal: 2 } });
+        const target = path.replace("{id}", () => (id === "OWN" ? session : id));
+        const gone = new AbortController();
+        const request = {
+          ...requestOf(method, "", { headers, signal: gone.signal }),
+          ...{ path: target, query: new URLSearchParams(query), body },
+        };
+        try {
+          const reply = await protocol.handle(request);
+          // It is live, and has to be left.
+          const leaving = reply?.stream && setTimeout(() => gone.abort(), 5);
+          for await (const text of reply?.stream ?? []) expect(text).toMatch(/^id: /);
+          clearTimeout(leaving);
+          if (reply) expect(reply.status).toBeLessThan(300);
+        } catch (thrown) {
+          if (!isHoldfastError(thrown)) throw thrown;
+          expect(thrown.status).toBeLessThan(500);
+        }
+      },
+    );
+    await fc.assert(property, { numRuns: runs(1000) });
+    expect(await sessions.info(bystander.session)).toEqual(bystander);
+  },
+);

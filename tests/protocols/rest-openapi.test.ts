@@ -1,0 +1,151 @@
+// The OpenAPI document tells the truth: every path of it is walked, and every reply is held against what it says.
+import { defineEnvironment, tool } from "holdfast";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { replies } from "../../src/protocols/rest/replies.ts";
+import { problemIn, type FieldSchema } from "../../src/protocols/rest/schema.ts";
+import { everyStore } from "../every-store.ts";
+import { counter } from "../session/counter.ts";
+import { onEveryStore, open } from "../session/engine.ts";
+import { clientOf, type Client, type Got } from "./rest-client.ts";
+
+const [memory] = everyStore as [(typeof everyStore)[0]];
+
+interface Operation {
+  operationId: string;
+  parameters?: { name: string; in: string; required: boolean; schema: FieldSchema }[];
+  requestBody?: { required: boolean; content: { "application/json": { schema: FieldSchema; example: object } } };
+  responses: { [status: string]: { description: string; content?: { [type: string]: { schema: { $ref?: string } } } } };
+}
+
+interface Document {
+  openapi: string;
+  paths: { [path: string]: { [method: string]: Operation } };
+  components: { schemas: { [name: string]: FieldSchema } };
+  "x-tools": { [name: string]: { description: string; input: FieldSchema; example: unknown } };
+}
+
+async function documentOf(client: Client): Promise<Document> {
+  const { status, body } = await client("GET", "/openapi.json");
+  expect(status).toBe(200);
+  return body as Document;
+}
+
+const operationsOf = ({ paths }: Document): [string, string, Operation][] =>
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, string, Operation] => [path, method, operation]),
+  );
+
+/** That a reply is one that the document says this operation gives. */
+function expectDocumented(document: Document, { operationId, responses }: Operation, got: Got): void {
+  const response = responses[got.status];
+  expect(response, `${operationId} gave ${got.status}: ${JSON.stringify(got.body)}`).toBeDefined();
+  const type = got.text !== undefined ? "text/html" : got.stream ? "text/event-stream" : "application/json";
+  const content = response?.content?.[type];
+  if (got.status === 204) return;
+  expect(content, `${operationId} gave ${type}`).toBeDefined();
+  const name = content?.schema.$ref?.split("/").at(-1);
+  if (name === undefined) return;
+  const schema = document.components.schemas[name];
+  expect(schema).toEqual(replies[name as keyof typeof replies]);
+  expect(problemIn(schema as FieldSchema, got.body, operationId)).toBe(undefined);
+}
+
+onEveryStore(
+  "every operation of the document, asked as its example says, gives what the document says",
+  async (place) => {
+    const client = clientOf(place.engine(counter));
+    const document = await documentOf(client);
+    const walked: string[] = [];
+    for (const [path, method, operation] of operationsOf(document)) {
+      const { body } = await client("POST", "/v1/sessions", { body: { task: { start: 1, goal: 2 } } });
+      const target = path.replace("{id}", body.session);
+      const example = operation.requestBody?.content["application/json"].example;
+      const good = await client(method.toUpperCase(), target, { body: example });
+      expect(good.status, `${operation.operationId}: ${JSON.stringify(good.body)}`).toBeLessThan(300);
+      expectDocumented(document, operation, good);
+      walked.push(`${method} ${path}`);
+      // Everything that it may be asked, wrong in every single way.
+      for (const { name, in: where } of operation.parameters ?? []) {
+        if (where !== "query") continue;
+        for (const value of ["", "x", "-1", "0", "true", "1e9"]) {
+          expectDocumented(document, operation, await client(method.toUpperCase(), `${target}?${name}=${value}`));
+        }
+      }
+      for (const [name] of Object.entries(operation.requestBody?.content["application/json"].schema.properties ?? {})) {
+        for (const value of [null, -1, 1.5, 1e9, "x", true, [], {}, { a: 1 }]) {
+          const wrong = { ...example, [name]: value };
+          expectDocumented(document, operation, await client(method.toUpperCase(), target, { body: wrong }));
+        }
+      }
+      // The session is closed, and unknown.
+      await client("DELETE", `/v1/sessions/${body.session}`);
+      for (const gone of [target, path.replace("{id}", "nobody")]) {
+        expectDocumented(document, operation, await client(method.toUpperCase(), gone, { body: example }));
+      }
+    }
+    expect(walked).toHaveLength(15);
+  },
+);
+
+describe("the document", () => {
+  test("describes what a request is checked by", async () => {
+    const client = clientOf((await open(memory)).engine(counter));
+    const document = await documentOf(client);
+    expect(document.openapi).toBe("3.1.0");
+    const names = operationsOf(document).map(([, , { operationId }]) => operationId);
+    expect(new Set(names).size).toBe(names.length);
+    const body = document.paths["/v1/sessions/{id}/rewind"]?.["post"]?.requestBody;
+    expect(body).toMatchObject({
+      required: true,
+      content: {
+        "application/json": {
+          schema: { required: ["version"], additionalProperties: false, properties: { version: { minimum: 1 } } },
+          example: { version: 1 },
+        },
+      },
+    });
+    const responses = document.paths["/v1/sessions/{id}/call"]?.["post"]?.responses ?? {};
+    expect(Object.keys(responses).toSorted()).toEqual(["200", "400", "404", "408", "409", "410", "422", "default"]);
+    expect(responses["409"]?.description).toContain("`call_conflict`");
+    expect(document["x-tools"]["add"]).toMatchObject({
+      description: "Add to the counter.",
+      input: { type: "object", required: ["by"] },
+      example: { by: expect.any(Number) },
+    });
+  });
+
+  test("refers only to what it has, also for schemas that refer to themselves", async () => {
+    const part: z.ZodType = z.lazy(() => z.object({ name: z.string(), parts: z.array(part) }));
+    const machine = defineEnvironment({
+      name: "machine",
+      state: z.object({ whole: part.optional() }),
+      task: z.object({ whole: part }),
+      seed: ({ task }) => ({ whole: task.whole }),
+      tools: { mount: tool({ description: "Mount a part.", input: z.object({ part }), run: () => null }) },
+      verify: () => 1,
+    });
+    const document = await documentOf(clientOf((await open(memory)).engine(machine)));
+    const refs: string[] = [];
+    JSON.stringify(document, (key, value: unknown) => {
+      if (key === "$ref" && typeof value === "string") refs.push(value);
+      return value;
+    });
+    expect(refs.some((ref) => ref.startsWith("#/components/schemas/Task/"))).toBe(true);
+    expect(refs.some((ref) => ref.startsWith("#/x-tools/mount/input/"))).toBe(true);
+    for (const ref of refs) {
+      let found: unknown = document;
+      for (const step of ref.split("/").slice(1)) found = (found as { [key: string]: unknown } | undefined)?.[step];
+      expect(found, ref).toBeDefined();
+    }
+  });
+});
+
+test("the page at /docs is whole: nothing in it is loaded from elsewhere, and it finds the document beside it", async () => {
+  const { status, text = "", headers } = await clientOf((await open(memory)).engine(counter))("GET", "/docs");
+  expect(status).toBe(200);
+  expect(headers["content-type"]).toBe("text/html; charset=utf-8");
+  expect(headers["content-security-policy"]).toContain("default-src 'none'");
+  expect(text).not.toMatch(/https?:|\bsrc=|@import|innerHTML/);
+  expect(text).toContain('fetch("openapi.json")');
+});
