@@ -13,6 +13,10 @@ const benches = {
     question: "Does a commit cost more with a longer history, a larger state, more sessions?",
     load: () => import("./growth.mjs"),
   },
+  http: {
+    question: "How many requests per CPU-second does the server take, beside a bare node:http server?",
+    load: () => import("./http.mjs"),
+  },
   memory: {
     question: "How many bytes does an idle session take beyond its own state and events?",
     load: () => import("./memory.mjs"),

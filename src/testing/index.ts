@@ -1,5 +1,8 @@
-// The published cases, `holdfast/testing`: run them on a store of your own to see whether it keeps the promises.
+// The published cases, `holdfast/testing`: run them on a store or an environment of your own to see
+// whether it keeps the promises.
 export type { Case } from "./case.ts";
 export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";
+export { environmentCases, solutionCases } from "./environments.ts";
+export type { Call, EnvironmentCase, EnvironmentHarness, Solution, SolutionCase } from "./environments.ts";
 export type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Snapshot, Store } from "../core/store.ts";

@@ -1,0 +1,172 @@
+// holdfast check: tries on an environment, or on any running server of the gym protocol, all that a program can try.
+import type { Command } from "commander";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { Solution } from "../testing/environments.ts";
+import type { Checked } from "../testing/gym-checks.ts";
+import { json } from "./flags.ts";
+
+interface Flags {
+  tool: string[];
+  input: Json[];
+  task?: Json;
+  tasks?: string;
+  json?: boolean;
+}
+
+const example = `
+Examples:
+  $ holdfast check examples/counter
+  $ holdfast check http://127.0.0.1:8080 --tasks tasks.jsonl
+  $ holdfast check http://127.0.0.1:8080 --task '{"initial_count":3}' \\
+      --tool increment_counter --input '{"count":2}' --tool get_counter_value --input '{}'
+
+Of an environment, solution.ts and tasks.jsonl beside it are used. Of a server, name calls that show its state with --tool,
+or give it tasks with tools. What failed is shown with the commands that lead there; the exit code is then 1.`;
+
+export function addCheck(program: Command): void {
+  const collect = <T>(parse: (text: string) => T) => {
+    return (text: string, before: T[]): T[] => [...before, parse(text)];
+  };
+  program
+    .command("check")
+    .description("Try whether an environment, or a running gym-protocol server, keeps its sessions as it should.")
+    .argument("<target>", "a folder, file or package with an environment, or the URL of a server")
+    .option("--tool <name>", "a tool to call; may be repeated", collect(String), [])
+    .option("--input <json>", "the arguments of the tool, in the order of --tool", collect(json), [])
+    .option("--task <json>", "what to seed with", json)
+    .option("--tasks <file>", "rows to take the task and the tools from, as JSON lines")
+    .option("--json", "print the results as JSON")
+    .addHelpText("after", example)
+    .action(run);
+}
+
+async function run(target: string, flags: Flags): Promise<void> {
+  const results = /^https?:\/\//.test(target)
+    ? await checkServer(target.replace(/\/+$/, ""), flags)
+    : await checkEnvironment(target, flags);
+  process.stdout.write(flags.json ? `${JSON.stringify({ results }, null, 2)}\n` : inWords(results));
+  if (results.some(({ result }) => result === "fail")) process.exitCode = 1;
+}
+
+type Row = { [field: string]: Json };
+type Schemas = Map<string, { [key: string]: Json }>;
+
+async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
+  const { readTasks } = await import("./load.ts");
+  const [row = {}] = flags.tasks === undefined ? [] : readTasks(flags.tasks);
+  const task = rowOf(flags.task ?? row);
+  const { tools = [] } = rowOf(task["responses_create_params"] ?? {});
+  const schemas: Schemas = new Map(
+    (Array.isArray(tools) ? tools : [])
+      .map(rowOf)
+      .map(({ name, parameters }) => [String(name), rowOf(parameters ?? {})]),
+  );
+  return checkServed({ url, task, schemas, flags });
+}
+
+async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]> {
+  const { load, readTasks } = await import("./load.ts");
+  const { environment, solution, tasks: beside } = await load(target);
+  const { jsonSchemaOf } = await import("../core/schema.ts");
+  const { sampleInput } = await import("../testing/arguments.ts");
+  const { memoryStore } = await import("../stores/memory.ts");
+  const { serve } = await import("../serve.ts");
+  const given = flags.task === undefined ? undefined : [flags.task];
+  const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
+  const tasks = found.length > 0 ? found : [sampleInput(jsonSchemaOf(environment.task))];
+
+  const results = await tryCases(environment, tasks, solution);
+  const store = memoryStore();
+  const serving = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
+  try {
+    const schemas: Schemas = new Map(
+      [...environment.definitions].map(([name, { input }]) => [name, jsonSchemaOf(input)]),
+    );
+    const served = await checkServed({ url: serving.url, task: rowOf(tasks[0]), schemas, flags, solution });
+    results.push(...served.map((checked) => elsewhere(checked, serving.url, target)));
+  } finally {
+    await serving.close();
+    await store.close();
+  }
+  return results;
+}
+
+/** The server of this check is gone when somebody reads the commands: they start one that can be asked again. */
+function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
+  if (!reproduce) return checked;
+  const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));
+  return { ...checked, reproduce: [`holdfast serve ${target} --port 8080 &`, ...commands] };
+}
+
+async function tryCases(
+  environment: AnyEnvironment,
+  tasks: Json[],
+  solution: Solution | undefined,
+): Promise<Checked[]> {
+  const { environmentCases, solutionCases } = await import("../testing/environments.ts");
+  const { createSessions } = await import("../session/sessions.ts");
+  const { memoryStore } = await import("../stores/memory.ts");
+  const open = () => createSessions({ environment, store: memoryStore() });
+  const results: Checked[] = [];
+  const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
+    const why = "It is part of what an environment promises; see docs/promises.md.";
+    await run().then(
+      () => results.push({ what, result: "pass", why }),
+      (thrown: unknown) => results.push({ what, result: "fail", message: messageOf(thrown), why }),
+    );
+  };
+  for (const { name, run } of environmentCases) await attempt(name, () => run({ open, tasks }));
+  for (const { name, run } of solutionCases) {
+    if (solution) await attempt(name, () => run({ open, tasks, solution }));
+    else results.push({ what: name, result: "skipped", message: "there is no solution beside it", why: "" });
+  }
+  return results;
+}
+
+interface Served {
+  url: string;
+  task: Row;
+  schemas: Schemas;
+  flags: Flags;
+  solution?: Solution | undefined;
+}
+
+async function checkServed({ url, task, schemas, flags, solution }: Served): Promise<Checked[]> {
+  const { callsOfSolution, runGymChecks } = await import("../testing/gym-checks.ts");
+  const { sampleInput } = await import("../testing/arguments.ts");
+  const named = flags.tool.map((tool, at) => ({ tool, input: flags.input[at] ?? {} }));
+  const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sampleInput(schema) }));
+  const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
+  if (tools.size === 0) {
+    throw new HoldfastError("invalid_option", "no tool of the server is known; name one with --tool, or give --tasks");
+  }
+  try {
+    const solved = named.length === 0 && solution ? await callsOfSolution({ url, task }, solution) : sampled;
+    return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution });
+  } catch (thrown) {
+    const cause = thrown instanceof TypeError && thrown.cause ? thrown.cause : thrown;
+    throw new HoldfastError("cannot_load", `${url} could not be checked: ${messageOf(cause)}`, { cause });
+  }
+}
+
+function rowOf(value: Json | undefined): Row {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw new HoldfastError("invalid_option", `a task is a JSON object, not ${JSON.stringify(value)}`);
+}
+
+function inWords(results: Checked[]): string {
+  const lines = results.map(({ what, result, message }) => {
+    const line = `${result.padEnd(8)} ${what}`;
+    return result === "skipped" ? `${line} (${message})` : line;
+  });
+  const failed = results.filter(({ result }) => result === "fail");
+  for (const { what, message = "", why, reproduce = [] } of failed) {
+    lines.push("", `FAILED: ${what}`, `  ${message.trimEnd().replaceAll("\n", "\n  ")}`, `  Why it matters: ${why}`);
+    if (reproduce.length > 0) lines.push("  To see it:", ...reproduce.map((command) => `    ${command}`));
+  }
+  const count = (wanted: Checked["result"]): number => results.filter(({ result }) => result === wanted).length;
+  lines.push("", `${count("pass")} passed, ${failed.length} failed, ${count("skipped")} skipped`);
+  return `${lines.join("\n")}\n`;
+}

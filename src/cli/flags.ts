@@ -1,0 +1,32 @@
+// Values of flags: durations, counts and JSON, with a refusal that says what would be right.
+import { InvalidArgumentError } from "commander";
+import { messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+
+const units: { [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds of a text such as 500ms, 30s, 10m, 1h, 7d. */
+export function duration(text: string): number {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? [];
+  const milliseconds = Number(number) * (units[unit] ?? NaN);
+  if (milliseconds >= 1) return Math.round(milliseconds);
+  throw new InvalidArgumentError("A duration is a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
+}
+
+/** A whole number of at least `least`. */
+export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (/^\d+$/.test(text) && number >= least && number <= most) return number;
+    const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+    throw new InvalidArgumentError(`It is a whole number ${range}.`);
+  };
+}
+
+export function json(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (cause) {
+    throw new InvalidArgumentError(`It is not JSON: ${messageOf(cause)}`);
+  }
+}

@@ -1,0 +1,123 @@
+// Loads what an author wrote: an environment from a folder, a file or a package, and the solution and tasks beside it.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, extname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { createJiti, type Jiti } from "jiti";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { Solution } from "../testing/environments.ts";
+
+/** An environment, and what lies beside it. */
+export interface Loaded {
+  environment: AnyEnvironment;
+  solution: Solution | undefined;
+  /** The rows of tasks.jsonl; none if there is no such file. */
+  tasks: Json[];
+}
+
+const endings = [".ts", ".mts", ".js", ".mjs"];
+
+/** Loads what a command was given as its target. */
+export async function load(target: string): Promise<Loaded> {
+  const file = await locate(target);
+  const environment = environmentIn(await importModule(file, target), target);
+  const folder = dirname(file);
+  const beside = fileIn(folder, "solution");
+  const solution = beside && (await importModule(beside, beside))["default"];
+  if (solution !== undefined && typeof solution !== "function") {
+    throw wrong(`the default export of ${beside} is not a function`);
+  }
+  return { environment, solution: solution as Solution | undefined, tasks: readTasks(join(folder, "tasks.jsonl")) };
+}
+
+/** The rows of a file of JSON lines; none if it is not there. */
+export function readTasks(file: string): Json[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.flatMap((line, at) => {
+    if (line.trim() === "") return [];
+    try {
+      return [JSON.parse(line) as Json];
+    } catch (cause) {
+      throw wrong(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
+    }
+  });
+}
+
+async function locate(target: string): Promise<string> {
+  const path = resolve(target);
+  if (existsSync(path)) {
+    if (!statSync(path).isDirectory()) return path;
+    const file = fileIn(path, "environment");
+    if (file) return file;
+    throw wrong(`the folder ${target} has no environment.ts, .js or .mjs`);
+  }
+  const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
+  const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
+  if (found !== undefined) return found.startsWith("file:") ? fileURLToPath(found) : found;
+  throw wrong(isPath ? `${target} is not there` : `${target} is no folder, no file and no package that is installed`);
+}
+
+function fileIn(folder: string, name: string): string | undefined {
+  return endings.map((ending) => join(folder, `${name}${ending}`)).find((path) => existsSync(path));
+}
+
+type Module = { [name: string]: unknown };
+
+// What Node says when it cannot take a module as it is. Then nothing of it has run yet, and it can be tried otherwise.
+const notForNode = new Set([
+  "ERR_MODULE_NOT_FOUND",
+  "ERR_UNKNOWN_FILE_EXTENSION",
+  "ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING",
+  "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
+]);
+
+async function importModule(file: string, target: string): Promise<Module> {
+  const isScript = !file.endsWith("ts");
+  try {
+    if (isScript || (process.features as { typescript?: unknown }).typescript) {
+      try {
+        return (await import(pathToFileURL(file).href)) as Module;
+      } catch (thrown) {
+        if (!notForNode.has((thrown as { code?: string } | null)?.code ?? "")) throw thrown;
+      }
+    }
+    return (await (await jitiAt(dirname(file))).import(file)) as Module;
+  } catch (cause) {
+    throw wrong(`${target} could not be loaded: ${firstLine(messageOf(cause))}`, cause);
+  }
+}
+
+/** Loads TypeScript on any Node, and lets it import this very copy of the package, wherever it lies. */
+async function jitiAt(folder: string): Promise<Jiti> {
+  return createJiti(pathToFileURL(join(folder, "environment.ts")).href, {
+    // Nothing is written into the author's folder.
+    fsCache: false,
+    virtualModules: {
+      holdfast: await import("../index.ts"),
+      "holdfast/testing": await import("../testing/index.ts"),
+      "holdfast/stores/memory": await import("../stores/memory.ts"),
+      "holdfast/stores/sqlite": await import("../stores/sqlite.ts"),
+    },
+  });
+}
+
+function environmentIn(module: Module, target: string): AnyEnvironment {
+  const { default: made } = module;
+  // Not `made === undefined`: jiti gives the whole module for a default that is missing.
+  if (!("default" in module)) {
+    throw wrong(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
+  }
+  const { name, definitions } = (typeof made === "object" && made !== null ? made : {}) as Partial<AnyEnvironment>;
+  if (typeof name === "string" && definitions instanceof Map) return made as AnyEnvironment;
+  throw wrong(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
+}
+
+function firstLine(text: string): string {
+  return text.split("\n", 1)[0] ?? text;
+}
+
+function wrong(message: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("cannot_load", message, { cause });
+}

@@ -1,0 +1,95 @@
+// holdfast serve: one or more environments over HTTP, in one process or in several behind one port.
+import cluster from "node:cluster";
+import { randomBytes } from "node:crypto";
+import { isIP } from "node:net";
+import type { Command } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import { duration, whole } from "./flags.ts";
+
+interface Flags {
+  port: number;
+  host: string;
+  store: string;
+  workers: number;
+  idle?: number;
+  maxSessions?: number;
+  log: "none" | "failures" | "all";
+  token?: string;
+}
+
+const example = `
+Examples:
+  $ holdfast serve examples/counter --port 8080 --store sqlite:counter.db
+  $ holdfast serve examples/counter examples/library --workers 4 --store sqlite:runs.db --idle 1h
+
+Each environment is served under /NAME, the first one also at the root.
+HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default one is kept in the store.`;
+
+export function addServe(program: Command): void {
+  program
+    .command("serve")
+    .description("Serve environments over HTTP: the gym protocol, and a REST API under /v1.")
+    .argument("<target...>", "folders, files or packages with an environment")
+    .option("--port <number>", "where to listen; 0 picks a free port", whole(0, 65_535), 8080)
+    .option("--host <address>", "the address to listen on", "127.0.0.1")
+    .option("--store <url>", "where sessions live: memory:, sqlite:FILE", "memory:")
+    .option("--workers <number>", "processes behind the port; they need a store that they can share", whole(1, 1024), 1)
+    .option("--idle <duration>", "end sessions that nobody called for this long, as in 30m or 1h", duration)
+    .option("--max-sessions <number>", "open sessions of an environment; the longest idle make room", whole(1))
+    .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
+    .option("--token <text>", "the bearer token that /v1 and /metrics want")
+    .addHelpText("after", example)
+    .action(run);
+}
+
+async function run(targets: string[], flags: Flags): Promise<void> {
+  if (!["none", "failures", "all"].includes(flags.log)) {
+    throw new HoldfastError("invalid_option", `--log is none, failures or all, not ${flags.log}`);
+  }
+  if (flags.workers > 1 && flags.store.startsWith("memory:")) {
+    throw new HoldfastError(
+      "invalid_option",
+      "workers cannot share memory:; give them a --store such as sqlite:runs.db",
+    );
+  }
+  // A worker is this same command, started by the supervisor with the port and the token that all share.
+  const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
+  const { token, port } = given === undefined ? flags : (JSON.parse(given) as Pick<Flags, "token" | "port">);
+  const guarded = token ?? (isLoopback(flags.host) ? undefined : randomBytes(24).toString("base64url"));
+  if (cluster.isPrimary && flags.workers > 1) {
+    const { superviseWorkers } = await import("./workers.ts");
+    return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, flags, guarded) });
+  }
+  const { open } = await import("./serving.ts");
+  const opening = open(targets, { ...flags, port, token: guarded });
+  if (cluster.isWorker) {
+    const { followSupervisor } = await import("./workers.ts");
+    return followSupervisor(opening);
+  }
+  const serving = await opening;
+  announce(serving.url, flags, guarded);
+  let stopping = false;
+  const stop = (): void => {
+    if (stopping) process.exit(130);
+    stopping = true;
+    void serving.close().then(
+      () => process.exit(0),
+      (thrown: unknown) => {
+        process.stderr.write(`${String(thrown)}\n`);
+        process.exit(1);
+      },
+    );
+  };
+  process.on("SIGTERM", stop).on("SIGINT", stop);
+}
+
+function announce(url: string, flags: Flags, token: string | undefined): void {
+  process.stdout.write(`listening on ${url}\n`);
+  if (token !== undefined && flags.token === undefined) process.stdout.write(`bearer token ${token}\n`);
+}
+
+function isLoopback(host: string): boolean {
+  if (host === "localhost") return true;
+  const kind = isIP(host);
+  return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
+}

@@ -1,0 +1,110 @@
+// Several serving processes behind one port: one that supervises, and workers that share a store and know nothing of each
+// other. Any of them serves any session.
+import cluster, { type Worker } from "node:cluster";
+import { createServer, type AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Serving } from "../serve.ts";
+
+interface SupervisorOptions {
+  workers: number;
+  host: string;
+  port: number;
+  token: string | undefined;
+  announce(url: string): void;
+}
+
+/** How soon a worker that could not start is tried again, in milliseconds. */
+const patience = 1000;
+
+/** Starts the workers, starts again those that die, and stops them all when it is told to. */
+export async function superviseWorkers({
+  workers,
+  host,
+  port: wanted,
+  token,
+  announce,
+}: SupervisorOptions): Promise<void> {
+  // Chosen here, so that a worker that is started again listens where the others do.
+  const port = wanted === 0 ? await freePort(host) : wanted;
+  const alive = new Set<Worker>();
+  // Workers take connections from the port themselves. Handed on by this process, one that was on its way to a worker
+  // that died would stay open and never be answered.
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
+  let stopping = false;
+
+  /** Gives the address that the worker serves; undefined if it ended before it could. */
+  function start(): Promise<string | undefined> {
+    const worker = cluster.fork({ HOLDFAST_WORKER: JSON.stringify({ token, port }) });
+    alive.add(worker);
+    let listening = false;
+    return new Promise((resolve) => {
+      worker.on("message", ({ url }: { url: string }) => {
+        listening = true;
+        resolve(url);
+      });
+      worker.on("exit", (code, signal) => {
+        alive.delete(worker);
+        resolve(undefined);
+        if (!listening || stopping) return;
+        process.stderr.write(`worker ${worker.process.pid} ended (${signal ?? code}) and is started again\n`);
+        void keepStarting();
+      });
+    });
+  }
+
+  async function keepStarting(): Promise<void> {
+    if (stopping || (await start()) !== undefined) return;
+    await delay(patience);
+    await keepStarting();
+  }
+
+  const stop = (): void => {
+    if (stopping) {
+      for (const worker of alive) worker.process.kill("SIGKILL");
+      process.exit(130);
+    }
+    stopping = true;
+    for (const worker of alive) if (worker.isConnected()) worker.send("stop");
+    const ended = [...alive].map((worker) => new Promise<number>((resolve) => worker.on("exit", resolve)));
+    void Promise.all(ended).then((codes) => process.exit(codes.every((code) => code === 0) ? 0 : 1));
+  };
+  process.on("SIGTERM", stop).on("SIGINT", stop);
+
+  // The first one alone: what is wrong with the targets or the store is then said once.
+  const url = await start();
+  if (url === undefined) {
+    if (stopping) return;
+    process.exit(1);
+  }
+  await Promise.all(Array.from({ length: workers - 1 }, () => keepStarting()));
+  if (!stopping) announce(url);
+}
+
+/** What a worker does: says when it serves, and stops when it is told to, or when nobody is left to tell it. */
+export async function followSupervisor(opening: Promise<Serving>): Promise<void> {
+  let stopping: Promise<void> | undefined;
+  const stop = (): void => {
+    stopping ??= opening
+      .then((serving) => serving.close())
+      .then(
+        () => process.exit(0),
+        () => process.exit(1),
+      );
+  };
+  process.on("message", (what) => {
+    if (what === "stop") stop();
+  });
+  process.on("disconnect", stop).on("SIGTERM", stop);
+  // A terminal sends it to every process of the group. What it means is for the supervisor to say.
+  process.on("SIGINT", () => undefined);
+  const { url } = await opening;
+  process.send?.({ url });
+}
+
+async function freePort(host: string): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, host, resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,0 +1,81 @@
+// serve(): environments behind an HTTP server. Wires engines, protocols, tokens, metrics and the host together.
+import type { AnyEnvironment } from "./core/environment.ts";
+import { HoldfastError } from "./core/errors.ts";
+import type { Store } from "./core/store.ts";
+import { gymProtocol } from "./protocols/gym.ts";
+import { restProtocol } from "./protocols/rest.ts";
+import { aggregate } from "./rollout/metrics.ts";
+import { createApp, type Mount } from "./server/app.ts";
+import { listen } from "./server/host.ts";
+import type { Limits } from "./server/limits.ts";
+import { createLog, type LogOptions } from "./server/log.ts";
+import { createMetrics, observedSessions, observedStore } from "./server/metrics.ts";
+import { createTokens, keysFromSecret, keysFromStore } from "./server/tokens.ts";
+import { createSessions } from "./session/sessions.ts";
+
+export interface ServeOptions {
+  /** Each is served under "/NAME", the first one also at the root. */
+  environments: AnyEnvironment[];
+  /** Where the logs live. Who opened it closes it. */
+  store: Store;
+  /** Default 127.0.0.1. */
+  host?: string;
+  /** 0 picks a free one. */
+  port: number;
+  /** Milliseconds after which a session that nobody calls is ended. By default never. */
+  idle?: number | undefined;
+  /** How many sessions of an environment may be open; the longest idle make room. By default any number. */
+  maxSessions?: number | undefined;
+  log?: LogOptions;
+  /** What /v1 and /metrics want as a bearer token. By default nothing. */
+  token?: string | undefined;
+  /** Signs session tokens: the new key, and old ones that are still accepted, as "new,old". By default a key in the store. */
+  secret?: string | undefined;
+  limits?: Partial<Limits>;
+}
+
+export interface Serving {
+  /** Such as http://127.0.0.1:8080. */
+  readonly url: string;
+  /** Takes no new calls and finishes those in flight. A second close ends at once. The store stays open. */
+  close(): Promise<void>;
+}
+
+export async function serve(options: ServeOptions): Promise<Serving> {
+  const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret } = options;
+  const [first] = environments;
+  if (!first) throw new HoldfastError("invalid_option", "there is no environment to serve");
+  const twice = environments.find(({ name }, at) => environments.findIndex((other) => other.name === name) !== at);
+  if (twice) throw new HoldfastError("invalid_option", `two environments are called ${twice.name}`);
+
+  const metrics = createMetrics();
+  const store = observedStore(options.store, metrics);
+  const tokens = createTokens(secret ? keysFromSecret(secret) : await keysFromStore(store));
+  const limits = { ...(idle && { idle }), ...(maxSessions && { sessions: maxSessions }) };
+  const engines = environments.map((environment) =>
+    observedSessions(createSessions({ environment, store, limits }), metrics),
+  );
+  const mounts: Mount[] = engines.map((sessions) => ({
+    prefix: `/${sessions.environment.name}`,
+    protocols: [gymProtocol({ sessions, tokens, aggregate }), restProtocol({ sessions })],
+  }));
+  mounts.push({ prefix: "", protocols: (mounts[0] as Mount).protocols });
+  const log = createLog(options.log);
+  const app = createApp({ mounts, store, metrics, log, ...(token && { token }) });
+  const stop = async (): Promise<void> => {
+    await Promise.all(engines.map((engine) => engine.stop()));
+  };
+  const listening = await listen(app, { host, port, ...(options.limits && { limits: options.limits }) }).catch(
+    async (thrown: unknown) => {
+      await stop();
+      throw thrown;
+    },
+  );
+  return {
+    url: listening.url,
+    async close() {
+      await listening.close();
+      await stop();
+    },
+  };
+}

@@ -1,0 +1,218 @@
+// The cases that every environment passes, and those that one with a solution passes too: what a program can check.
+import assert from "node:assert/strict";
+import { isHoldfastError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import { jsonSchemaOf } from "../core/schema.ts";
+import type { Answer, Sessions } from "../core/sessions.ts";
+import { badInputs, sampleInput } from "./arguments.ts";
+import type { Case } from "./case.ts";
+
+export interface Call {
+  tool: string;
+  input: Json;
+}
+
+/**
+ * What wins an episode of a task: its turns, each a call or calls made at once. Of a generator, `yield` gives the list of
+ * what the calls of the turn returned.
+ *
+ * @example
+ * export default function* solution({ goal }) {
+ *   const [value] = yield [{ tool: "get", input: {} }];
+ *   yield [{ tool: "add", input: { by: goal - value.count } }];
+ * }
+ */
+export type Solution = (task: never) => Iterable<Call | Call[]>;
+
+/** One environment. The runner makes one for each case and disposes of it afterwards. */
+export interface EnvironmentHarness {
+  /** An engine on a store of its own, empty at first. Called once by a case, which stops it. */
+  open(): Sessions | Promise<Sessions>;
+  /** Tasks to seed with, at least one: rows of the data set, or what the task's schema takes. */
+  tasks: readonly Json[];
+}
+
+export type EnvironmentCase = Case<EnvironmentHarness>;
+export type SolutionCase = Case<EnvironmentHarness & { solution: Solution }>;
+
+/** The numbers that random() gives are the same wherever the cases need them to be. */
+const random = 20_260_302;
+
+function onSessions<Harness extends EnvironmentHarness>(
+  name: string,
+  run: (sessions: Sessions, harness: Harness & { task: Json }) => Promise<void>,
+): Case<Harness> {
+  return {
+    name,
+    async run(harness) {
+      const [task] = harness.tasks;
+      assert.ok(task !== undefined, "there is no task to try the environment with");
+      const sessions = await harness.open();
+      try {
+        await run(sessions, { ...harness, task });
+      } finally {
+        await sessions.stop();
+      }
+    },
+  };
+}
+
+/** A call of every tool, with arguments that its schema takes; a few times, so that state can build up. */
+function callsOf({ environment }: Sessions): Call[] {
+  // What touches the world is not for a checker to call.
+  const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
+  const round = tools.map(([tool, { input }]) => ({ tool, input: sampleInput(jsonSchemaOf(input)) }));
+  return [...round, ...round, ...round.toReversed()];
+}
+
+async function make(sessions: Sessions, session: string, calls: Call[]): Promise<Json[]> {
+  const outcomes: Json[] = [];
+  for (const { tool, input } of calls) outcomes.push(outcomeOf(await sessions.call(session, tool, input)));
+  return outcomes;
+}
+
+function outcomeOf(answer: Answer): Json {
+  return answer.ok ? { ok: true, output: answer.output } : { ok: false, message: answer.error.message };
+}
+
+/** Plays a solution of a task. `call` makes one call and gives what it returned; the calls of a turn are made at once. */
+export async function play(solution: Solution, task: Json, call: (call: Call) => Promise<Json>): Promise<void> {
+  const turns = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, unknown>;
+  let turn = turns.next();
+  while (!turn.done) {
+    const calls = Array.isArray(turn.value) ? turn.value : [turn.value];
+    turn = turns.next(await Promise.all(calls.map(call)));
+  }
+}
+
+function callOn(sessions: Sessions, session: string): (call: Call) => Promise<Json> {
+  return async ({ tool, input }) => {
+    const answer: Answer = await sessions.call(session, tool, input);
+    if (answer.ok) return answer.output;
+    return assert.fail(`${tool} ${JSON.stringify(input)} was refused: ${answer.error.message}`);
+  };
+}
+
+/** What every environment keeps to. */
+export const environmentCases: readonly EnvironmentCase[] = [
+  onSessions("every task can be seeded", async (sessions, { tasks }) => {
+    for (const [at, task] of tasks.entries()) {
+      await sessions.open({ task }).catch((error: unknown) => assert.fail(`task ${at + 1}: ${String(error)}`));
+    }
+  }),
+
+  onSessions("the same task and random seed give the same state", async (sessions, { task }) => {
+    const [one, two] = [await sessions.open({ task, random }), await sessions.open({ task, random })];
+    const states = [await sessions.state(one.session), await sessions.state(two.session)];
+    try {
+      assert.deepEqual(states[1], states[0]);
+    } catch (different) {
+      // The time may be in the state, if the handler asked now() for it: then a replay gives the same state again.
+      if (!(await sessions.replay(one.session)).same || !(await sessions.replay(two.session)).same) throw different;
+    }
+  }),
+
+  onSessions("the state survives JSON", async (sessions, { task }) => {
+    const { session } = await sessions.open({ task, random });
+    await make(sessions, session, callsOf(sessions));
+    const state: unknown = await sessions.state(session);
+    assert.deepEqual(JSON.parse(JSON.stringify(state)), state);
+  }),
+
+  onSessions("ISOLATION: two sessions share nothing", async (sessions, { task }) => {
+    const calls = callsOf(sessions);
+    const [one, two] = [await sessions.open({ task, random }), await sessions.open({ task, random })];
+    const before: unknown = await sessions.state(two.session);
+    await make(sessions, one.session, calls);
+    assert.deepEqual(await sessions.state(two.session), before, "calls of one session changed the state of another");
+    await make(sessions, two.session, calls);
+    for (const { session } of [one, two]) {
+      const replayed = await sessions.replay(session);
+      assert.ok(replayed.same, `what the calls give depends on other sessions: ${JSON.stringify(replayed)}`);
+    }
+  }),
+
+  onSessions("SEED: seeding again replaces the state outright", async (sessions, { task }) => {
+    const { session } = await sessions.open({ task, random });
+    const { version } = await sessions.info(session);
+    await make(sessions, session, callsOf(sessions));
+    if (sessions.environment.verify) await sessions.verify(session);
+    const seeded = await sessions.seed(session, task, { random });
+    assert.equal(seeded.episode, 2);
+    try {
+      assert.deepEqual(await sessions.state(session), await sessions.state(session, version));
+    } catch (different) {
+      if (!(await sessions.replay(session)).same) throw different;
+    }
+  }),
+
+  onSessions("MISSING: a session that was never seeded is handled", async (sessions) => {
+    const { session } = await sessions.open({ random });
+    for (const { tool, input } of callsOf(sessions)) {
+      try {
+        const answer = await sessions.call(session, tool, input);
+        assert.equal(answer.unseeded, true);
+      } catch (error) {
+        const refused = isHoldfastError(error) && error.code === "session_unseeded";
+        assert.ok(refused && sessions.environment.unseeded === "reject", `${tool}: ${String(error)}`);
+      }
+    }
+    assert.equal((await sessions.verify(session)).reward, 0);
+  }),
+
+  onSessions("PURE-VERIFY: verify changes nothing and gives the same twice", async (sessions, { task }) => {
+    if (!sessions.environment.verify) return;
+    const { session } = await sessions.open({ task, random });
+    await make(sessions, session, callsOf(sessions));
+    const before: unknown = await sessions.state(session);
+    const verdict = await sessions.verify(session);
+    assert.deepEqual(await sessions.verify(session), verdict);
+    assert.deepEqual(await sessions.state(session), before);
+    // The first verdict is on record. A copy of the session has none, and is judged anew.
+    const { session: copy } = await sessions.fork(session);
+    await sessions.verify(copy);
+    assert.deepEqual(await sessions.state(copy), before);
+  }),
+
+  onSessions("bad arguments are refused or taken, and never crash", async (sessions, { task }) => {
+    for (const [tool, { input, kind }] of sessions.environment.definitions) {
+      if (kind === "external") continue;
+      const { session } = await sessions.open({ task, random });
+      for (const { what, input: bad } of badInputs(jsonSchemaOf(input))) {
+        const before: unknown = await sessions.state(session);
+        const answer = await sessions
+          .call(session, tool, bad)
+          .catch((error: unknown) => assert.fail(`${tool} with ${what}: ${String(error)}`));
+        if (!answer.ok) assert.deepEqual(await sessions.state(session), before, `${tool} with ${what}`);
+      }
+      const after = await sessions.call(session, tool, sampleInput(jsonSchemaOf(input)));
+      assert.ok(after.version > 0, `${tool}: the session did not go on`);
+    }
+  }),
+
+  onSessions("REPLAY: a recorded session gives the same outputs and states again", async (sessions, { task }) => {
+    const { session } = await sessions.open({ task, random });
+    await make(sessions, session, callsOf(sessions));
+    const replayed = await sessions.replay(session);
+    assert.ok(replayed.same, `it comes out differently: ${JSON.stringify(replayed)}`);
+  }),
+];
+
+/** What an environment with a solution keeps to besides. */
+export const solutionCases: readonly SolutionCase[] = [
+  onSessions("the solution earns 1 on every task, and replays the same", async (sessions, { tasks, solution }) => {
+    for (const [at, task] of tasks.entries()) {
+      const { session } = await sessions.open({ task });
+      await play(solution, task, callOn(sessions, session));
+      assert.equal((await sessions.verify(session)).reward, 1, `task ${at + 1}`);
+      assert.ok((await sessions.replay(session)).same, `task ${at + 1} comes out differently when it is replayed`);
+    }
+  }),
+
+  onSessions("doing nothing does not earn 1 on any task", async (sessions, { tasks }) => {
+    for (const [at, task] of tasks.entries()) {
+      const { session } = await sessions.open({ task });
+      assert.notEqual((await sessions.verify(session)).reward, 1, `task ${at + 1}`);
+    }
+  }),
+];

@@ -1,0 +1,193 @@
+// The commands as processes: what they print, what they say when something is wrong, and their exit codes.
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createClient, run, startServing } from "../e2e/serve-process.ts";
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-cli-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe("every command", () => {
+  const commands = [["serve"], ["check"], ["sessions"]];
+  for (const verb of ["list", "show", "events", "fork", "export", "delete"]) commands.push(["sessions", verb]);
+
+  test.each(commands)("%s %s has help with an example", async (...words) => {
+    const { code, stdout } = await run(...words, "--help");
+    expect(code).toBe(0);
+    expect(stdout).toContain(`$ holdfast ${words[0]}`);
+  });
+
+  const refusals: [string[], string][] = [
+    [["serve", "nowhere/at-all.ts"], "cannot_load: nowhere/at-all.ts is not there\n"],
+    [["serve", "examples/counter", "--store", "redis://localhost"], "invalid_option: there is no store for redis: yet"],
+    [["serve", "examples/counter", "--workers", "2"], "invalid_option: workers cannot share memory:"],
+    [
+      ["serve", "examples/counter", "examples/counter", "--port", "0"],
+      "invalid_option: two environments are called counter",
+    ],
+    [
+      ["serve", "examples/counter", "--port", "http"],
+      "invalid_option: option '--port <number>' argument 'http' is invalid.",
+    ],
+    [
+      ["serve", "examples/counter", "--idle", "soon"],
+      "invalid_option: option '--idle <duration>' argument 'soon' is invalid.",
+    ],
+    [["check", "http://127.0.0.1:1"], "invalid_option: no tool of the server is known"],
+    [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: http://127.0.0.1:1 could not be checked: "],
+    [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
+    [["sessions", "show", "x", "--from", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
+    [["frobnicate"], "invalid_option: unknown command 'frobnicate'"],
+  ];
+  test.each(refusals)("%j says in a line what is wrong, and exits 1", async (args, message) => {
+    const { code, stdout, stderr } = await run(...args);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr.slice(0, message.length)).toBe(message);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+});
+
+test("a port that is taken is said in a line", async () => {
+  const { url } = await startServing(["examples/weather", "--port", "0"]);
+  const { code, stderr } = await run("serve", "examples/counter", "--port", new URL(url).port);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^\w+: .*EADDRINUSE.*\n$/);
+});
+
+test("with a token, /v1 wants it, and the gym protocol does not", async () => {
+  const { url } = await startServing(["examples/counter", "--port", "0", "--token", "let-me-in"]);
+  expect((await createClient(url).post("/seed_session", { initial_count: 1 })).status).toBe(200);
+  expect((await fetch(`${url}/v1/sessions`)).status).toBe(401);
+  expect((await run("sessions", "list", "--from", url)).code).toBe(1);
+  const { code, stdout } = await run("sessions", "list", "--from", url, "--token", "let-me-in", "--json");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ environment: "counter", version: 2 });
+});
+
+test("sessions of a store and of a server are listed, shown, forked, exported and deleted alike", async () => {
+  const store = `sqlite:${join(await newFolder(), "counter.db")}`;
+  const { url } = await startServing(["examples/counter", "--port", "0", "--store", store]);
+  const client = createClient(url);
+  const { body } = await client.post("/seed_session", { initial_count: 3 });
+  const id = body["session_id"] as string;
+  await client.post("/increment_counter", { count: 2 });
+
+  for (const from of [store, url]) {
+    const ask = async (...args: string[]): Promise<unknown[]> => {
+      const { code, stdout, stderr } = await run("sessions", ...args, "--from", from, "--json");
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      return stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown);
+    };
+    expect(await ask("list", "--open")).toMatchObject([{ session: id, environment: "counter", version: 3 }]);
+    expect(await ask("show", id)).toMatchObject([{ session: id, version: 3, state: { count: 5 } }]);
+    expect(await ask("show", id, "--version", "2")).toMatchObject([{ session: id, version: 2, state: { count: 3 } }]);
+    const events = await ask("events", id);
+    expect(events).toMatchObject([{ type: "session.opened" }, { type: "session.seeded" }, { type: "tool.called" }]);
+    const [child] = (await ask("fork", id, "--version", "2")) as { session: string }[];
+    expect(child).toMatchObject({ parent: { session: id, version: 2 } });
+    expect((await ask("export")).length).toBe(2);
+    expect(await ask("export", id)).toMatchObject([{ session: id, events }]);
+    const forked = child?.session as string;
+    expect(await ask("delete", forked)).toEqual([{ session: forked, deleted: true }]);
+    // A server closes it, and its log stays.
+    if (from === url) await run("sessions", "delete", forked, "--from", store);
+  }
+  const { code, stderr } = await run("sessions", "show", "nobody", "--from", store);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: "session_not_found: there is no session nobody\n" });
+  const { stdout } = await run("sessions", "events", id, "--from", store);
+  expect(stdout.trimEnd().split("\n").at(-1)).toContain('increment_counter {"count":2}');
+});
+
+describe("holdfast check", () => {
+  const flags = ["--task", '{"initial_count":3}', "--tool", "increment_counter", "--input", '{"count":2}'];
+  const both = [...flags, "--tool", "get_counter_value", "--input", "{}"];
+
+  test.each(["counter", "library", "weather"])("finds nothing wrong with the example %s", async (name) => {
+    const { code, stdout } = await run("check", `examples/${name}`, "--json");
+    const { results } = JSON.parse(stdout) as { results: { result: string }[] };
+    expect(results.filter(({ result }) => result === "fail")).toEqual([]);
+    expect(results.length).toBeGreaterThan(20);
+    expect(code).toBe(0);
+  });
+
+  test("finds nothing wrong with a server of ours, asked over its port", async () => {
+    const { url } = await startServing(["examples/counter", "--port", "0"]);
+    const { code, stdout } = await run("check", url, ...both);
+    expect(stdout).toContain("0 failed, 1 skipped");
+    expect(code).toBe(0);
+  });
+
+  test("finds what is wrong with a server that keeps its state as most do, and shows how to see it", async () => {
+    const url = await carelessServer();
+    const { code, stdout } = await run("check", url, ...both, "--json");
+    expect(code).toBe(1);
+    const { results } = JSON.parse(stdout) as {
+      results: { what: string; result: string; message: string; why: string; reproduce: string[] }[];
+    };
+    const failed = results.filter(({ result }) => result === "fail");
+    expect(failed.map(({ what }) => what)).toEqual([
+      "seeding again replaces the state",
+      "every response sets the cookie, refusals too",
+      "a retried call id is applied once",
+      "calls at once lose nothing",
+      "bad arguments never give a 5xx",
+    ]);
+    for (const { why, message, reproduce } of failed) {
+      expect(why).not.toBe("");
+      expect(message).not.toBe("");
+      expect(reproduce[0]).toContain(
+        `curl -s -b a.jar -c a.jar -H 'content-type: application/json' '${url}/seed_session'`,
+      );
+    }
+    const inWords = await run("check", url, ...both);
+    expect(inWords.stdout).toContain("FAILED: a retried call id is applied once");
+    expect(inWords.code).toBe(1);
+  });
+});
+
+/** A counter with the mistakes of the reference: the state in a map, kept if it is there, read and written with a wait. */
+async function carelessServer(): Promise<string> {
+  const counts = new Map<string, number>();
+  let sessions = 0;
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    let text = "";
+    for await (const chunk of request) text += String(chunk);
+    const body = JSON.parse(text) as { initial_count: number; count: number };
+    const id = /sid=(\d+)/.exec(request.headers.cookie ?? "")?.[1] ?? String(++sessions);
+    const answer = (status: number, value: unknown, cookie = true): void => {
+      response.writeHead(status, cookie ? { "set-cookie": `sid=${id}; path=/` } : {}).end(JSON.stringify(value));
+    };
+    const count = counts.get(id) ?? 0;
+    switch (request.url) {
+      case "/seed_session":
+        if (!counts.has(id)) counts.set(id, body.initial_count);
+        return answer(200, {});
+      case "/increment_counter":
+        if (typeof body.count !== "number") return answer(500, "Internal Server Error", false);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        counts.set(id, count + body.count);
+        return answer(200, { success: true });
+      case "/get_counter_value":
+        return answer(200, { count });
+      case "/verify":
+        return answer(200, { ...body, reward: 0 });
+      default:
+        return answer(404, { detail: "Not Found" });
+    }
+  };
+  const server = createServer((request, response) => {
+    handle(request, response).catch(() => response.writeHead(500).end("Internal Server Error"));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close().closeAllConnections());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}

@@ -1,0 +1,178 @@
+// `holdfast serve` as its users have it: a real process on a real port, killed and stopped in the middle of episodes.
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { createClient, persist, run, startServing } from "./serve-process.ts";
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-serve-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const episodes = 64;
+const steps = 12;
+
+/** Plays counter episodes at once, each call under an id of its own, whatever happens to the server. */
+async function playEpisodes(url: string, onAnswer: () => void): Promise<{ rewards: unknown[]; counts: unknown[] }> {
+  const played = await Promise.all(
+    Array.from({ length: episodes }, async (_, episode) => {
+      const client = createClient(url);
+      const task = { initial_count: episode, expected_count: episode + (steps * (steps + 1)) / 2 };
+      await persist(() => client.post("/seed_session", task, "seed"));
+      for (let step = 1; step <= steps; step++) {
+        const reply = await persist(() => client.post("/increment_counter", { count: step }, `call_${step}`));
+        expect(reply).toMatchObject({ status: 200, body: { success: true } });
+        onAnswer();
+      }
+      const { body: value } = await persist(() => client.post("/get_counter_value", {}, "read"));
+      const { body: verdict } = await persist(() => client.post("/verify", { ...task, response: { output: [] } }));
+      return { reward: verdict["reward"], off: (value["count"] as number) - task.expected_count };
+    }),
+  );
+  return { rewards: played.map(({ reward }) => reward), counts: played.map(({ off }) => off) };
+}
+
+const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
+
+test("the example of the README: seed, call, verify, with nothing but a cookie", async () => {
+  const folder = await newFolder();
+  const { url, printed, process, ended } = await startServing([
+    ...["examples/counter", "examples/library", "examples/weather"],
+    ...["--port", "0", "--store", `sqlite:${join(folder, "counter.db")}`],
+  ]);
+  expect(printed()).toBe(`listening on ${url}\n`);
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  const client = createClient(url);
+  expect((await client.post("/seed_session", { initial_count: 3 })).status).toBe(200);
+  expect(await client.post("/increment_counter", { count: 2 })).toEqual({ status: 200, body: { success: true } });
+  expect((await client.post("/no_such_tool", {})).status).toBe(404);
+  expect((await client.post("/increment_counter", { count: "two" })).status).toBe(422);
+  expect((await client.post("/get_counter_value", {})).body).toEqual({ count: 5 });
+  expect((await client.post("/verify", { initial_count: 3, expected_count: 5 })).body).toMatchObject({ reward: 1 });
+
+  const other = createClient(`${url}/library`);
+  await other.post("/seed_session", { today: "2026-03-02", wanted: ["Salt"] });
+  expect((await other.post("/search_books", { query: "salt" })).body).toMatchObject({ books: [{ title: "Salt" }] });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+
+  process.kill("SIGTERM");
+  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+  const listed = await run("sessions", "list", "--from", `sqlite:${join(folder, "counter.db")}`, "--json");
+  expect(
+    listed.stdout
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { environment: string }).environment),
+  ).toEqual(["counter", "library"]);
+});
+
+test("DURABLE, ONCE: kill -9 in the middle of 64 episodes costs none of them a call or a reward", async () => {
+  const folder = await newFolder();
+  const store = ["--store", `sqlite:${join(folder, "counter.db")}`, "--log", "none"];
+  let serving = await startServing(["examples/counter", "--port", "0", ...store]);
+  const { url } = serving;
+  const { port } = new URL(url);
+  let answers = 0;
+  const playing = playEpisodes(url, () => answers++);
+  for (const part of [0.2, 0.6]) {
+    await until(() => answers > episodes * steps * part);
+    serving.process.kill("SIGKILL");
+    await serving.ended;
+    serving = await startServing(["examples/counter", "--port", port, ...store]);
+  }
+  expect(await playing).toEqual({ rewards: all(1), counts: all(0) });
+});
+
+test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on, and it is started again", async () => {
+  const folder = await newFolder();
+  const store = ["--store", `sqlite:${join(folder, "counter.db")}`, "--log", "none"];
+  const serving = await startServing(["examples/counter", "--port", "0", "--workers", "2", ...store]);
+  const workers = await childrenOf(serving.process.pid as number);
+  expect(workers.length).toBe(2);
+  let answers = 0;
+  const playing = playEpisodes(serving.url, () => answers++);
+  await until(() => answers > (episodes * steps) / 3);
+  process.kill(workers[0] as number, "SIGKILL");
+  expect(await playing).toEqual({ rewards: all(1), counts: all(0) });
+  let now: number[] = [];
+  await until(async () => (now = await childrenOf(serving.process.pid as number)).length === 2);
+  expect(now).toContain(workers[1]);
+  expect(now).not.toContain(workers[0]);
+  serving.process.kill("SIGTERM");
+  const { code, stdout, stderr } = await serving.ended;
+  expect({ code, stdout }).toEqual({ code: 0, stdout: `listening on ${serving.url}\n` });
+  expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
+});
+
+const slow = `
+import { defineEnvironment, tool } from "holdfast";
+export default defineEnvironment({
+  name: "slow",
+  tools: {
+    wait: tool({ description: "Wait.", run: async (_, { ms }) => { await new Promise((done) => setTimeout(done, ms)); return { ms }; } }),
+  },
+});
+`;
+
+for (const workers of ["1", "2"]) {
+  test(`SIGTERM finishes the calls in flight and exits 0 (workers: ${workers})`, async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, "environment.mjs"), slow);
+    const flags = ["--port", "0", "--workers", workers, "--store", "sqlite:slow.db"];
+    const serving = await startServing([".", ...flags], { cwd: folder });
+    const client = createClient(serving.url);
+    await client.post("/seed_session", {});
+    const call = client.post("/wait", { ms: 1000 });
+    await sleep(300);
+    serving.process.kill("SIGTERM");
+    await sleep(200);
+    // Refused by the port, or on a connection that is still there.
+    const late = await createClient(serving.url)
+      .post("/wait", { ms: 1 })
+      .catch(() => ({ status: 503 }));
+    expect(late.status).toBe(503);
+    expect(await call).toEqual({ status: 200, body: { ms: 1000 } });
+    expect((await serving.ended).code).toBe(0);
+  });
+
+  test(`a second signal exits at once, and not with 0 (workers: ${workers})`, async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, "environment.mjs"), slow);
+    const flags = ["--port", "0", "--workers", workers, "--store", "sqlite:slow.db"];
+    const serving = await startServing([".", ...flags], { cwd: folder });
+    const client = createClient(serving.url);
+    await client.post("/seed_session", {});
+    const call = client.post("/wait", { ms: 30_000 }).catch((thrown: unknown) => thrown);
+    await sleep(300);
+    const began = Date.now();
+    serving.process.kill("SIGINT");
+    await sleep(100);
+    serving.process.kill("SIGINT");
+    expect((await serving.ended).code).toBeGreaterThan(0);
+    expect(Date.now() - began).toBeLessThan(5000);
+    expect(await call).toBeInstanceOf(TypeError);
+  });
+}
+
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`it did not come to be that ${String(isSo)}`);
+    await sleep(1);
+  }
+}
+
+/** The processes that a process has started. */
+async function childrenOf(parent: number): Promise<number[]> {
+  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pid=,ppid="]);
+  const rows = stdout
+    .trim()
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/).map(Number));
+  return rows.flatMap(([pid, ppid]) => (ppid === parent && pid !== undefined ? [pid] : []));
+}

@@ -1,0 +1,127 @@
+// Every folder of examples/: its environment keeps to the published cases, and its solution wins every task. And the
+// cases themselves: each is shown what it must refuse.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createSessions, defineEnvironment, memoryStore, tool, type Environment, type Json } from "holdfast";
+import { environmentCases, solutionCases, type Solution } from "holdfast/testing";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { root } from "./files.ts";
+
+interface Row {
+  responses_create_params: { input: { role: string; content: string }[]; tools: Json[] };
+}
+
+const folder = join(root, "examples");
+const names = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
+
+test("there are the examples of the docs", () => expect(names).toEqual(["counter", "library", "weather"]));
+
+for (const name of names) {
+  describe(name, async () => {
+    const { default: environment } = (await import(join(folder, name, "environment.ts"))) as { default: Environment };
+    const { default: solution } = (await import(join(folder, name, "solution.ts"))) as { default: Solution };
+    const lines = readFileSync(join(folder, name, "tasks.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    const tasks = lines.map((line) => JSON.parse(line) as Json);
+    const open = () => createSessions({ environment, store: memoryStore() });
+
+    for (const { name, run } of environmentCases) test(name, () => run({ open, tasks }));
+    for (const { name, run } of solutionCases) test(name, () => run({ open, tasks, solution }));
+
+    test("its tasks have a prompt, and the tools as they are", () => {
+      const tools = [...environment.definitions].map(([name, { description, input }]) => {
+        const { $schema: _, ...parameters } = z.toJSONSchema((input ?? z.object({})) as z.ZodType);
+        return { type: "function", name, description, parameters, strict: true };
+      });
+      for (const { responses_create_params } of tasks as unknown as Row[]) {
+        expect(responses_create_params.input).toEqual([{ role: "user", content: expect.any(String) as string }]);
+        expect(responses_create_params.tools).toEqual(tools);
+      }
+      expect(new Set(lines).size).toBe(lines.length);
+    });
+
+    test("its environment is named after its folder, and reads in one sitting", () => {
+      expect(environment.name).toBe(name);
+      expect(readFileSync(join(folder, name, "environment.ts"), "utf8").split("\n").length).toBeLessThan(150);
+    });
+  });
+}
+
+describe("the published cases refuse", () => {
+  const state = z.object({ count: z.number().default(0) });
+  const input = z.object({ by: z.number().default(1) });
+  const add = tool({
+    description: "Add.",
+    input,
+    run: ({ state }: { state: { count: number } }, { by }) => (state.count += by),
+  });
+  const good = { name: "sample", state, tools: { add }, verify: () => 0 };
+  let total = 0;
+
+  async function failuresOf(environment: Environment, tasks: Json[] = [{}]): Promise<string[]> {
+    const open = () => createSessions({ environment, store: memoryStore() });
+    const tried = environmentCases.map(async ({ name, run }) =>
+      run({ open, tasks }).then(
+        () => [],
+        () => [name],
+      ),
+    );
+    return (await Promise.all(tried)).flat();
+  }
+
+  test("nothing of one that keeps to them", async () => {
+    expect(await failuresOf(defineEnvironment(good))).toEqual([]);
+    expect(await failuresOf(defineEnvironment({ ...good, unseeded: "reject", reseed: "reject" }))).toEqual([]);
+    const clock = defineEnvironment({ ...good, seed: ({ now, random }) => ({ count: now() + random() }) });
+    expect(await failuresOf(clock)).toEqual([]);
+  });
+
+  test("a seed that asks Math.random", async () => {
+    expect(await failuresOf(defineEnvironment({ ...good, seed: () => ({ count: Math.random() }) }))).toEqual([
+      "the same task and random seed give the same state",
+      "ISOLATION: two sessions share nothing",
+      "SEED: seeding again replaces the state outright",
+      "REPLAY: a recorded session gives the same outputs and states again",
+    ]);
+  });
+
+  test("a tool that keeps something outside the state", async () => {
+    const leak = tool({ description: "Leak.", input, run: (_: object, { by }) => (total += by) });
+    expect(await failuresOf(defineEnvironment({ ...good, tools: { leak } }))).toEqual([
+      "ISOLATION: two sessions share nothing",
+      "REPLAY: a recorded session gives the same outputs and states again",
+    ]);
+  });
+
+  test("a verify that writes, or gives no number", async () => {
+    const writes = defineEnvironment({ ...good, verify: ({ state }) => ((state as { count: number }).count = 1) });
+    const name = "PURE-VERIFY: verify changes nothing and gives the same twice";
+    expect(await failuresOf(writes)).toContain(name);
+    expect(await failuresOf(defineEnvironment({ ...good, verify: () => Number.NaN }))).toContain(name);
+  });
+
+  test("a task that cannot be seeded", async () => {
+    const environment = defineEnvironment({ ...good, task: z.object({ start: z.number() }) });
+    expect(await failuresOf(environment, [{ start: 1 }, { start: "one" }])).toEqual(["every task can be seeded"]);
+  });
+
+  test("a solution that does not win, and a task that is won by doing nothing", async () => {
+    const results: boolean[] = [];
+    for (const reward of [0, 1]) {
+      const environment = defineEnvironment({ ...good, verify: () => reward });
+      const open = () => createSessions({ environment, store: memoryStore() });
+      const solution: Solution = () => [{ tool: "add", input: { by: 1 } }];
+      for (const { run } of solutionCases) {
+        results.push(
+          await run({ open, tasks: [{}], solution }).then(
+            () => true,
+            () => false,
+          ),
+        );
+      }
+    }
+    expect(results).toEqual([false, true, true, false]);
+  });
+});
