@@ -117,6 +117,7 @@ function serveExchanges(app: App, limits: Limits) {
   let ticks = 0;
   let streams = 0;
   let allDone: (() => void) | undefined;
+  let ready: { exchange: Exchange; reply: Reply }[] = [];
   const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
   const patience = Math.ceil(limits.requestTimeout / tick);
 
@@ -166,7 +167,19 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   function handle(exchange: Exchange): void {
-    void app.handle(exchange.request).then((reply) => send(exchange, reply));
+    void app.handle(exchange.request).then((reply) => {
+      if (ready.push({ exchange, reply }) === 1) setImmediate(sendReady);
+    });
+  }
+
+  /**
+   * Replies of one turn of the event loop leave together. Sent one by one, each would find its client asleep and wake
+   * it, which costs more than the rest of a request.
+   */
+  function sendReady(): void {
+    const now = ready;
+    ready = [];
+    for (const { exchange, reply } of now) send(exchange, reply);
   }
 
   function refuse(exchange: Exchange, error: HoldfastError): void {
