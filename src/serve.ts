@@ -45,8 +45,18 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret } = options;
   const [first] = environments;
   if (!first) throw new HoldfastError("invalid_option", "there is no environment to serve");
-  const twice = environments.find(({ name }, at) => environments.findIndex((other) => other.name === name) !== at);
+  // "-" and "_" are the same in the name of a cookie.
+  const names = environments.map(({ name }) => name.replaceAll("-", "_"));
+  const twice = environments.find((_, at) => names.indexOf(names[at] as string) !== at);
   if (twice) throw new HoldfastError("invalid_option", `two environments are called ${twice.name}`);
+  const taken = environments.find(({ name }) =>
+    ["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs"].includes(name),
+  );
+  if (taken)
+    throw new HoldfastError(
+      "invalid_option",
+      `an environment called ${taken.name} cannot be served: the server has that path`,
+    );
 
   const metrics = createMetrics();
   const store = observedStore(options.store, metrics);

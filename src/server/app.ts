@@ -41,7 +41,6 @@ const readyWithin = 2_000;
 
 /** What a protocol threw, with the protocol: it alone knows what its replies carry. */
 interface Failed {
-  protocol: Protocol;
   thrown: unknown;
 }
 
@@ -111,7 +110,7 @@ export function createApp({ mounts, store, metrics, log, token }: AppOptions): A
           const reply = await protocol.handle(request);
           if (reply) return reply;
         } catch (thrown) {
-          return { protocol, thrown };
+          return { thrown };
         }
       }
     }
@@ -142,15 +141,15 @@ export function createApp({ mounts, store, metrics, log, token }: AppOptions): A
       const found = await ask?.(request, path);
       if (found && !("thrown" in found)) return { reply: found };
       if (found) {
-        const { protocol, thrown } = found;
-        return { reply: decoratedBy(protocol, request, errorReply(thrown)), thrown };
+        const { thrown } = found;
+        return { reply: decorated(request, path, errorReply(thrown)), thrown };
       }
       const thrown = methods.has(request.method)
         ? new HoldfastError("not_found", `nothing is served at ${request.method} ${shortened(path)}`)
         : notAllowed(request.method, [...methods]);
       return { reply: decorated(request, path, errorReply(thrown)), thrown };
     } catch (thrown) {
-      return { reply: errorReply(thrown), thrown };
+      return { reply: decorated(request, path, errorReply(thrown)), thrown };
     }
   }
 

@@ -30,7 +30,7 @@ interface Exchange {
   request: HostRequest;
   incoming: IncomingMessage;
   response: ServerResponse;
-  /** The tick at which it came. */
+  /** The tick at which it came; with a reply, that at which the reply was handed over. */
   since: number;
   /** Whether its body is still to come. */
   reading: boolean;
@@ -126,8 +126,12 @@ function serveExchanges(app: App, limits: Limits) {
     ticks++;
     for (const exchange of active) {
       // A reply that waited for another one on its connection is not told that the connection has gone.
-      if (exchange.incoming.socket.destroyed) ended(exchange);
-      else if (exchange.reading && ticks - exchange.since > patience) {
+      const { socket } = exchange.incoming;
+      if (socket.destroyed) ended(exchange);
+      else if (exchange.reply && exchange.response.socket && !exchange.endStream && ticks - exchange.since > patience) {
+        // A client that does not read its reply must not hold a place for ever.
+        socket.destroy();
+      } else if (exchange.reading && ticks - exchange.since > patience) {
         const message = `the body did not arrive within ${limits.requestTimeout} ms`;
         exchange.last = true;
         refuse(exchange, new HoldfastError("request_timeout", message));
@@ -195,6 +199,7 @@ function serveExchanges(app: App, limits: Limits) {
       return;
     }
     exchange.reply = reply;
+    exchange.since = ticks;
     const last = exchange.last || allDone !== undefined;
     try {
       if (!isStream(reply)) sendWhole(response, reply, last);

@@ -3,11 +3,11 @@ import { HoldfastError } from "../core/errors.ts";
 import { callKey, settledKey, type EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { isInForce } from "../core/session.ts";
-import type { Hot, Logs } from "./log.ts";
+import { turn, type Hot, type Logs } from "./log.ts";
 
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
-/** The event that answers the call, or the claim of one that has no answer yet. */
+/** The event that answers the call, or the claim of one that has no answer yet. Not in a turn: it may want one. */
 export async function recordedEvent(
   logs: Logs,
   hot: Hot,
@@ -23,6 +23,8 @@ export async function recordedEvent(
   }
   const settled = event.type === "tool.claimed" && (await logs.find(hot.id, settledKey(event.episode, id)));
   const answering = settled && settled.type === "tool.settled" ? settled : event;
+  // Newer than what this process has seen: a rewind may have come after it.
+  if (answering.version > hot.session.version) await turn(hot, undefined, () => logs.refresh(hot));
   // A call of an earlier episode was not undone by what came after that.
   if (episode === hot.session.episode && !isInForce(hot.session, answering.version)) throw undone(id);
   return answering;

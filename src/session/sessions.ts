@@ -175,6 +175,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       if (!equalJson(event.task, task)) {
         throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
       }
+      if (version > hot.session.version) await logs.refresh(hot);
       if (!isInForce(hot.session, version)) throw undone(call as string);
       return { session: hot.id, version, episode, repeated: true };
     };
@@ -292,7 +293,7 @@ function copyState({ state }: Session): Json {
 
 function infoOf(id: string, session: Session): SessionInfo {
   const { version, touched, episode, task, labels } = session;
-  const about = copyJson({ task, labels }, "session") as { task: Json; labels: Labels };
+  const about = { task: copyJson(task, "task"), labels: copyJson(labels, "labels") as Labels };
   return { session: id, version, touched, episode, ...about, ...headingOf(session) };
 }
 

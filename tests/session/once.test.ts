@@ -1,6 +1,6 @@
 // Call ids: a repeat gets the recorded answer, whoever sends it, whenever, and wherever.
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, tool, type Json } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { everyStore } from "../every-store.ts";
@@ -255,4 +255,27 @@ onEveryStore("an external call that is cancelled or that the session outlives is
   gate.open();
   expect(await late).toMatchObject({ ok: false, error: { code: "episode_ended" } });
   expect(await sessions.state(session)).toEqual({ sent: [] });
+});
+
+onEveryStore("ONCE: repeats that race through several engines are never taken for undone", async (place) => {
+  const engines = [place.engine(counter), await place.replica(counter)];
+  for (let round = 0; round < 25; round++) {
+    const { session } = await engines[0]!.open();
+    const seeds = engines.map((engine) => engine.seed(session, task, { call: "s" }));
+    expect((await Promise.all(seeds)).filter(({ repeated }) => !repeated)).toHaveLength(1);
+    const calls = engines.flatMap((engine) =>
+      [1, 2].map(() => engine.call(session, "gather", { by: 1, ms: 0 }, { call: "c" })),
+    );
+    expect((await Promise.all(calls)).filter(({ repeated }) => !repeated)).toHaveLength(1);
+  }
+});
+
+test("a session whose task and labels are as deep as can be is opened and can be looked at", async () => {
+  const place = await open(everyStore[0]!);
+  const sessions = place.engine(defineEnvironment({ name: "deep", tools: {} }));
+  let deep: Json = 1;
+  for (let n = 0; n < 498; n++) deep = [deep];
+  const { session } = await sessions.open({ task: { deep }, labels: { deep } });
+  expect((await sessions.info(session)).labels).toEqual({ deep });
+  await expect(sessions.info("holdfast:keys")).rejects.toMatchObject({ code: "session_not_found" });
 });
