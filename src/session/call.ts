@@ -81,11 +81,12 @@ export function createCalls(options: CallsOptions) {
     const { hot, id, tool, signal } = pending;
     // What it reads must not be older than what its caller has seen, wherever that was.
     await turn(hot, signal, () => logs.refresh(hot));
-    assertReady(pending);
     // The handler is not run for a call that was answered before: it may be long.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
     return hold(hot, async (session) => {
+      // Of the very session that it reads: others may have changed it since it was refreshed.
+      assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
       const finish = await runDetached(executionOf(pending, began), prepared, session, seed);

@@ -242,3 +242,24 @@ test("ONCE: after the end of a later episode, an engine that missed it gives no 
   await two.close(session);
   await expect(one.call(session, "add", { by: 1 }, { call: "1" })).rejects.toMatchObject({ code: "session_closed" });
 });
+
+test("MISSING: a concurrent call that a rewind overtakes on its way in is refused like any call before the seed", async () => {
+  const inner = memoryStore();
+  const environment = defineEnvironment({
+    name: "strict",
+    state: z.object({ count: z.number().default(0) }),
+    unseeded: "reject",
+    tools: { look: tool({ description: "Look.", concurrent: true, run: ({ state }) => state.count }) },
+  });
+  let hook: (() => Promise<unknown>) | undefined;
+  const find: Store["find"] = async (...args) => {
+    const now = hook;
+    hook = undefined;
+    await now?.();
+    return inner.find(...args);
+  };
+  const sessions = createSessions({ environment, store: { ...inner, find } });
+  const { session } = await sessions.open({ task: {} });
+  hook = () => sessions.rewind(session, 1);
+  await expect(sessions.call(session, "look", {}, { call: "1" })).rejects.toMatchObject({ code: "session_unseeded" });
+});
