@@ -13,6 +13,8 @@ export interface Request {
   body: unknown;
   /** Aborted when the client has gone. Made when it is first read. */
   readonly signal: AbortSignal;
+  /** Called once if the client goes before the reply is delivered. For who answers it to set. */
+  gone?: (() => void) | undefined;
 }
 
 export interface Reply {
@@ -24,8 +26,6 @@ export interface Reply {
   text?: string;
   /** Server-sent events, each whole. Ends when the client goes. */
   stream?: AsyncIterable<string>;
-  /** Called if the client went before it was delivered. */
-  lost?(): void;
   /** Whose it is, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
 }

@@ -1,7 +1,7 @@
 // The gym protocol: what agents and trainers of NeMo Gym speak to a resources server. The session travels in a cookie.
 import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
 import type { Protocol, Reply, Request, Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
@@ -98,7 +98,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const task = rowOf(request.body);
     const labels = labelsOf(task, rollout);
     const seeded = (episode: number): Reply => ok({ session_id: session, episode });
-    return sending(exchange, "/seed_session", task, async (sent) => {
+    return sending(exchange, "/seed_session", task, true, async (sent) => {
       // With a key the seed is a commit of its own, for only so can it be found again by that.
       if (caller.isNew && sent.isKeyed) await open(caller);
       if (caller.isNew) {
@@ -118,36 +118,64 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   function call(exchange: Exchange, tool: string): Promise<Reply> {
     const { request, caller } = exchange;
     const episode = episodeOf(request.headers["holdfast-episode"]);
+    // An id costs the store an entry more, so that a tool has one only if it might run twice.
+    const needsId = (environment.definitions.get(tool)?.kind ?? "state") !== "state";
     const send = (): Promise<Reply> =>
-      sending(exchange, tool, request.body ?? {}, ({ call, input }) =>
-        sessions.call(caller.session, tool, input, episode === undefined ? { call } : { call, episode }).then(answered),
-      );
+      sending(exchange, tool, request.body ?? {}, needsId, async (sent) => {
+        const { call, input, repeats: before } = sent;
+        sent.repeats = undefined;
+        const answer =
+          (before && call === undefined ? await recorded(before) : undefined) ??
+          (await sessions.call(caller.session, tool, input, { call, episode }));
+        sent.event = answer;
+        return answered(answer);
+      });
     if (!caller.isNew) return send();
     // Not worth a session: whoever looks for pages that are not there should not fill the store.
     if (!environment.definitions.has(tool)) throw unknownTool(tool);
     return open(caller).then(send);
   }
 
-  /** Sends under an id, and should the answer not arrive, takes the next request like this one for a repeat. */
-  async function sending(
+  /** What the log has of a call that was sent without an id. Undefined if it was not applied. */
+  async function recorded(sent: Sent): Promise<Answer | undefined> {
+    // It may be running still.
+    await sent.done?.catch(() => undefined);
+    if (!sent.event) return undefined;
+    const { session, what, input } = sent;
+    const { version, at } = sent.event;
+    for await (const event of sessions.events(session, { after: version - 1 })) {
+      if (event.type !== "tool.called" || event.call !== undefined || event.tool !== what) break;
+      if ((at !== undefined && at !== event.at) || !equalJson(event.input, input as Json)) break;
+      return { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
+    }
+    return undefined;
+  }
+
+  /** Sends, and should the answer not arrive, takes the next request like this one for a repeat. */
+  function sending(
     exchange: Exchange,
     what: string,
     input: unknown,
+    needsId: boolean,
     send: (sent: Sent) => Promise<Reply>,
   ): Promise<Reply> {
     const { request, caller } = exchange;
-    const sent = repeats.begin(caller.session, what, input, request);
+    const sent = repeats.begin(caller.session, what, input, request, needsId);
     exchange.call = sent.call;
+    sent.done = attempted(sent, send);
+    return sent.done;
+  }
+
+  async function attempted(sent: Sent, send: (sent: Sent) => Promise<Reply>): Promise<Reply> {
     try {
-      const reply = await send(sent);
-      if (!sent.isKeyed) reply.lost = () => repeats.lost(sent);
-      return reply;
+      return await send(sent);
     } catch (thrown) {
-      // Nobody knows what became of it, and a repeat under the same id finds out.
-      if (isHoldfastError(thrown) && isUndecided(thrown)) repeats.lost(sent);
+      if (isHoldfastError(thrown) && isUndecided(thrown)) {
+        // Nobody knows what became of it, and a repeat finds out.
+        sent.event = thrown.detail["doubt"] as Sent["event"];
+        repeats.lost(sent);
+      }
       throw thrown;
-    } finally {
-      repeats.end(sent);
     }
   }
 
@@ -260,6 +288,10 @@ function episodeOf(header: string | undefined): number | undefined {
 /** The values of the cookies of a name, without the quotes and escapes that some clients send them in. */
 function cookiesOf(header: string | undefined, name: string): string[] {
   if (!header?.includes(name)) return [];
+  // Most clients send this one and nothing else.
+  if (header.length > name.length && header[name.length] === "=" && header.startsWith(name) && !/[;"\s]/.test(header)) {
+    return [header.slice(name.length + 1)];
+  }
   return header.split(";").flatMap((pair) => {
     const at = pair.indexOf("=");
     if (pair.slice(0, Math.max(at, 0)).trim() !== name) return [];

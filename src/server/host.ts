@@ -36,6 +36,8 @@ interface Exchange {
   reading: boolean;
   /** Whether the connection ends with it. */
   last: boolean;
+  /** Its place among those under way; -1 once it has ended. */
+  at: number;
   reply?: Reply;
   endStream?: () => void;
 }
@@ -113,7 +115,8 @@ const isProbe = (path: string): boolean => path === "/healthz" || path === "/rea
 /** What is under way on the connections of one server. */
 function serveExchanges(app: App, limits: Limits) {
   const { metrics } = app;
-  const active = new Set<Exchange>();
+  // A list that the last one fills the gaps of: in a Set, dead tables would keep dead exchanges from being collected.
+  const active: Exchange[] = [];
   let ticks = 0;
   let streams = 0;
   let allDone: (() => void) | undefined;
@@ -124,7 +127,7 @@ function serveExchanges(app: App, limits: Limits) {
   // One clock for all bodies: a timer for each would cost more than most bodies do.
   const clock = setInterval(() => {
     ticks++;
-    for (const exchange of active) {
+    for (const exchange of [...active]) {
       // A reply that waited for another one on its connection is not told that the connection has gone.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
@@ -142,9 +145,9 @@ function serveExchanges(app: App, limits: Limits) {
   function begin(incoming: IncomingMessage, response: ServerResponse): void {
     const request = new HostRequest(incoming);
     const last = allDone !== undefined;
-    const exchange: Exchange = { request, incoming, response, since: ticks, reading: false, last };
+    const exchange: Exchange = { request, incoming, response, since: ticks, reading: false, last, at: active.length };
     const full = metrics.inflight >= limits.maxInflight;
-    active.add(exchange);
+    active.push(exchange);
     metrics.inflight++;
     // Node lets go of a connection that has taken the last byte, and of one that broke: then it is destroyed.
     const { socket } = incoming;
@@ -193,11 +196,7 @@ function serveExchanges(app: App, limits: Limits) {
 
   function send(exchange: Exchange, reply: Reply): void {
     const { request, incoming, response } = exchange;
-    if (!active.has(exchange) || incoming.socket.destroyed) {
-      ended(exchange);
-      reply.lost?.();
-      return;
-    }
+    if (exchange.at < 0 || incoming.socket.destroyed) return ended(exchange);
     exchange.reply = reply;
     exchange.since = ticks;
     const last = exchange.last || allDone !== undefined;
@@ -227,17 +226,20 @@ function serveExchanges(app: App, limits: Limits) {
 
   /** Once for each exchange: its reply was delivered, or cannot be. */
   function ended(exchange: Exchange, delivered = false): void {
-    if (!active.delete(exchange)) return;
+    if (exchange.at < 0) return;
+    const filler = active.pop() as Exchange;
+    if (filler !== exchange) {
+      active[exchange.at] = filler;
+      filler.at = exchange.at;
+    }
+    exchange.at = -1;
     exchange.reading = false;
     if (exchange.endStream) {
       metrics.streams--;
       streams--;
     } else metrics.inflight--;
-    if (!delivered) {
-      exchange.request.leave();
-      exchange.reply?.lost?.();
-    }
-    if (active.size === 0) allDone?.();
+    if (!delivered) exchange.request.leave();
+    if (active.length === 0) allDone?.();
   }
 
   /** What Node could not read as HTTP. */
@@ -248,7 +250,7 @@ function serveExchanges(app: App, limits: Limits) {
       return;
     }
     const fault = faultOf(error);
-    const open = [...active].filter(({ incoming }) => incoming.socket === socket);
+    const open = active.filter(({ incoming }) => incoming.socket === socket);
     for (const exchange of open) {
       exchange.last = true;
       if (exchange.reading) refuse(exchange, fault);
@@ -270,15 +272,15 @@ function serveExchanges(app: App, limits: Limits) {
         clearInterval(clock);
         done();
       };
-      for (const { request, endStream } of active) {
+      for (const { request, endStream } of [...active]) {
         if (!endStream) continue;
         request.leave();
         endStream();
       }
-      if (active.size === 0) allDone();
+      if (active.length === 0) allDone();
     },
     abandon(): void {
-      for (const exchange of active) ended(exchange);
+      for (const exchange of [...active]) ended(exchange);
     },
   };
 }

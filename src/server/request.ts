@@ -11,7 +11,8 @@ export class HostRequest implements Request {
   #query: URLSearchParams | undefined;
   #headers: Request["headers"] | undefined;
   #leaving: AbortController | undefined;
-  #gone = false;
+  gone: Request["gone"] = undefined;
+  #left = false;
 
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming;
@@ -33,15 +34,17 @@ export class HostRequest implements Request {
   get signal(): AbortSignal {
     if (!this.#leaving) {
       this.#leaving = new AbortController();
-      if (this.#gone) this.#leaving.abort();
+      if (this.#left) this.#leaving.abort();
     }
     return this.#leaving.signal;
   }
 
   /** The client has gone, or is to be taken for gone. */
   leave(): void {
-    this.#gone = true;
+    if (this.#left) return;
+    this.#left = true;
     this.#leaving?.abort();
+    this.gone?.();
   }
 
   /** What is wrong with its path and query. */

@@ -1,10 +1,13 @@
 // Sessions kept in the process: those in use, and of the others the most recently used, bounded by count and bytes.
 
 /** What the cache has to know of an item. */
-interface Cached {
+export interface Cached {
   readonly id: string;
   /** How many are using it now. While anyone does it stays, so that all of them meet in one place. */
   uses: number;
+  /** Its neighbours among those that nobody uses, in the order of last use. */
+  older: this | undefined;
+  newer: this | undefined;
 }
 
 export interface CacheLimits {
@@ -14,29 +17,55 @@ export interface CacheLimits {
   bytes?: number;
 }
 
-/** `sizeOf` is about how much memory an item holds; it does not change while nobody uses it. */
+/**
+ * `sizeOf` is about how much memory an item holds; it does not change while nobody uses it.
+ *
+ * A list linked through the items, not Maps that they move between: whatever comes and goes in a Map makes it build
+ * new tables, and the dead tables keep what was in them alive through many collections of garbage.
+ */
 export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeOf: (item: Item) => number) {
   const { sessions = 10_000, bytes = 256 * 1024 * 1024 } = limits;
-  const used = new Map<string, Item>();
-  // In the order of last use: a Map iterates in the order of insertion.
-  const unused = new Map<string, Item>();
+  const items = new Map<string, Item>();
+  let oldest: Item | undefined;
+  let newest: Item | undefined;
+  let unused = 0;
   let held = 0;
 
-  function forget(item: Item): void {
-    if (unused.delete(item.id)) held -= sizeOf(item);
+  const isFull = (): boolean => unused > sessions || held > bytes;
+
+  function link(item: Item): void {
+    item.older = newest;
+    if (newest) newest.newer = item;
+    else oldest = item;
+    newest = item;
+    unused++;
+    held += sizeOf(item);
+  }
+
+  function unlink(item: Item): void {
+    const { older, newer } = item;
+    if (older) older.newer = newer;
+    else oldest = newer;
+    if (newer) newer.older = older;
+    else newest = older;
+    item.older = undefined;
+    item.newer = undefined;
+    unused--;
+    held -= sizeOf(item);
+  }
+
+  /** Forgets an item; who uses it still keeps it. */
+  function drop(item: Item): void {
+    if (items.get(item.id) !== item) return;
+    items.delete(item.id);
+    if (item.uses === 0) unlink(item);
   }
 
   return {
     /** The item, in use from now on. */
     take(id: string): Item | undefined {
-      let item = used.get(id);
-      if (!item) {
-        item = unused.get(id);
-        if (!item) return undefined;
-        forget(item);
-        used.set(id, item);
-      }
-      item.uses++;
+      const item = items.get(id);
+      if (item && ++item.uses === 1) unlink(item);
       return item;
     },
     /** A loaded item, in use from now on; the one that is there already, if there is one. */
@@ -44,21 +73,15 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeO
       const present = this.take(item.id);
       if (present) return present;
       item.uses++;
-      used.set(item.id, item);
+      items.set(item.id, item);
       return item;
     },
     /** Ends one use of an item. */
     release(item: Item): void {
-      if (--item.uses > 0 || used.get(item.id) !== item) return;
-      used.delete(item.id);
-      unused.set(item.id, item);
-      held += sizeOf(item);
-      while (unused.size > 0 && (unused.size > sessions || held > bytes)) forget(unused.values().next().value as Item);
+      if (--item.uses > 0 || items.get(item.id) !== item) return;
+      link(item);
+      while (oldest && isFull()) drop(oldest);
     },
-    /** Forgets an item; who uses it still keeps it. */
-    drop(item: Item): void {
-      if (used.get(item.id) === item) used.delete(item.id);
-      else if (unused.get(item.id) === item) forget(item);
-    },
+    drop,
   };
 }

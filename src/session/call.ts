@@ -8,7 +8,7 @@ import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
 import { createClaims, inDoubt } from "./claim.ts";
 import { prepare, runDetached, runInTurn, type Execution, type Prepared } from "./execute.ts";
-import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
+import { cancelled, endTurn, hold, timeNow, turn, wait, type Hot, type Logs } from "./log.ts";
 import type { Finished } from "./outcome.ts";
 import { answer, episodeOf, type Call } from "./pending.ts";
 import { assertCallId, recordedEvent } from "./recorded.ts";
@@ -119,28 +119,34 @@ export function createCalls(options: CallsOptions) {
     beside?: { began: number; run: NonNullable<Called["run"]> },
   ): Promise<Answer> {
     const { hot, tool, input, id, signal } = pending;
-    const fresh = await turn(hot, signal, async () => {
-      let made: Called | undefined;
-      const result = await logs.commit(hot, allow, (session) => {
-        pending.episode = session.episode;
-        const began = beside?.began ?? timeNow(session);
-        const event = (finished: Finished): Called => {
-          if (signal?.aborted) throw cancelled(signal);
-          const at = timeNow(session);
-          made = { type: "tool.called", at, episode: session.episode, tool, input, outcome: finished.outcome };
-          if (finished.delta) made.delta = finished.delta;
-          if (finished.log) made.log = finished.log;
-          if (id !== undefined) made.call = id;
-          if (began !== at) made.began = began;
-          if (beside) made.run = beside.run;
-          return made;
-        };
-        const finished = finish(session, began);
-        return finished instanceof Promise ? finished.then(event) : event(finished);
-      });
-      return result === "ok" ? answer(hot, made as Called, hot.session.version, false) : undefined;
-    });
-    return fresh ?? answered(pending);
+    let made: Called | undefined;
+    const make = (session: Session): Called | Promise<Called> => {
+      pending.episode = session.episode;
+      const began = beside?.began ?? timeNow(session);
+      const event = (finished: Finished): Called => {
+        if (signal?.aborted) throw cancelled(signal);
+        const at = timeNow(session);
+        made = { type: "tool.called", at, episode: session.episode, tool, input, outcome: finished.outcome };
+        if (finished.delta) made.delta = finished.delta;
+        if (finished.log) made.log = finished.log;
+        if (id !== undefined) made.call = id;
+        if (began !== at) made.began = began;
+        if (beside) made.run = beside.run;
+        return made;
+      };
+      const finished = finish(session, began);
+      return finished instanceof Promise ? finished.then(event) : event(finished);
+    };
+    // The same as `turn`, without its promises: this is the path of every call.
+    if (hot.busy) await wait(hot, signal);
+    hot.busy = true;
+    try {
+      const result = await logs.commit(hot, allow, make);
+      if (result === "ok") return answer(hot, made as Called, hot.session.version, false);
+    } finally {
+      endTurn(hot);
+    }
+    return answered(pending);
   }
 
   /** Throws if a call must not begin. */

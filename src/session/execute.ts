@@ -108,22 +108,48 @@ function runOf(execution: Execution, definition: ToolDefinition, seed: number, t
 }
 
 function contextOf(run: Run, { call }: Execution, task: Json | null, state: unknown, update: unknown): object {
-  return {
-    session: run.session,
-    random: run.random,
-    now: run.now,
-    log: run.log,
-    call,
-    update,
-    // Getters: to assign to one is an error instead of a change that nobody sees.
-    get state() {
-      return state;
-    },
-    get signal() {
-      return run.signal;
-    },
-    get task() {
-      return task === null ? undefined : guarded(task);
-    },
-  };
+  return new HandlerContext(run, call, task, state, update);
+}
+
+/** What a handler is given. Getters: to assign to one is an error instead of a change that nobody sees. */
+class HandlerContext {
+  readonly session: string;
+  readonly call: string | undefined;
+  readonly update: unknown;
+  readonly #run: Run;
+  readonly #task: Json | null;
+  readonly #state: unknown;
+
+  constructor(run: Run, call: string | undefined, task: Json | null, state: unknown, update: unknown) {
+    this.session = run.session;
+    this.call = call;
+    this.update = update;
+    this.#run = run;
+    this.#task = task;
+    this.#state = state;
+  }
+
+  get state(): unknown {
+    return this.#state;
+  }
+
+  get task(): unknown {
+    return this.#task === null ? undefined : guarded(this.#task);
+  }
+
+  get signal(): AbortSignal {
+    return this.#run.signal;
+  }
+
+  get random(): () => number {
+    return this.#run.random;
+  }
+
+  get now(): () => number {
+    return this.#run.now;
+  }
+
+  get log(): (line: string) => void {
+    return this.#run.log;
+  }
 }

@@ -37,16 +37,22 @@ export class Run implements Context {
     this.#turn = options.turn;
   }
 
-  // Arrow functions: handlers take them out of their context.
-  readonly random = (): number => {
-    this.#numbers ??= randomStream(this.options.seed, this.#turn);
-    return this.#numbers();
-  };
-  readonly now = (): number => this.options.at;
-  readonly log = (line: string): void => {
-    this.lines ??= [];
-    this.lines.push(String(line));
-  };
+  // Functions that handlers take out of their context. Made for those who ask, as most ask for none.
+  get random(): () => number {
+    return () => {
+      this.#numbers ??= randomStream(this.options.seed, this.#turn);
+      return this.#numbers();
+    };
+  }
+  get now(): () => number {
+    return () => this.options.at;
+  }
+  get log(): (line: string) => void {
+    return (line) => {
+      this.lines ??= [];
+      this.lines.push(String(line));
+    };
+  }
 
   /** Random numbers from the beginning of another turn. */
   restart(turn: number): void {

@@ -1,15 +1,13 @@
 // Logs: loads sessions, keeps hot ones folded, gives each its turns, and commits. The only code that writes a log.
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import { eventKey, type Event, type NumberedEvent } from "../core/event.ts";
 import { decode, fold, type Session } from "../core/session.ts";
 import type { Appended, Commit, Heading, NewEntry, Store } from "../core/store.ts";
-import { createCache, type CacheLimits } from "./cache.ts";
+import { createCache, type Cached, type CacheLimits } from "./cache.ts";
 
 /** A session in the process: the fold of its log as far as this process has seen it. */
-export interface Hot {
-  readonly id: string;
+export interface Hot extends Cached {
   session: Session;
-  uses: number;
   /** Bytes in the log since the newest snapshot, and how many the whole state took when it was last written. */
   tail: number;
   whole: number;
@@ -110,25 +108,26 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     if (event.delta?.[0]?.path === "") hot.whole = length;
   }
 
-  /** One try to append. Folds the events if they were accepted. */
-  async function append(hot: Hot, events: Event[]): Promise<Appended> {
-    const bodies = events.map((event) => JSON.stringify(event));
+  /** One try to append. Folds the event if it was accepted. */
+  async function append(hot: Hot, event: Event): Promise<Appended> {
+    const body = JSON.stringify(event);
+    const { version } = hot.session;
     const snapshot = hot.tail > Math.max(snapshotBytes, 2 * hot.whole) ? JSON.stringify(hot.session) : undefined;
-    const commit: Commit = {
-      session: hot.id,
-      version: hot.session.version,
-      entries: entriesOf(events, bodies),
-    };
-    if (snapshot !== undefined) commit.snapshot = { version: hot.session.version, body: snapshot };
-    const last = events.at(-1) as Event;
-    if (last.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: last.reason };
-    const result = await store.append(commit);
+    const commit: Commit = { session: hot.id, version, entries: [entryOf(event, body)] };
+    if (snapshot !== undefined) commit.snapshot = { version, body: snapshot };
+    if (event.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: event.reason };
+    let result: Appended;
+    try {
+      result = await store.append(commit);
+    } catch (thrown) {
+      throw inDoubt(thrown, commit);
+    }
     if (result !== "ok") return result;
     if (snapshot !== undefined) {
       hot.tail = 0;
       hot.whole = snapshot.length;
     }
-    events.forEach((event, index) => advance(hot, event, (bodies[index] as string).length));
+    advance(hot, event, body.length);
     return result;
   }
 
@@ -152,7 +151,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       const made = make(hot.session);
       const event = made instanceof Promise ? await made : made;
       if (!event) return "nothing";
-      const result = await append(hot, [event]);
+      const result = await append(hot, event);
       if (result === "ok") return result;
       // Whoever lost twice waits a moment, each a different one, so that one of many writers is soon through.
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
@@ -168,7 +167,8 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     const bodies = events.map((event) => JSON.stringify(event));
     for (const event of events) session = fold(session, event);
     const heading = headingOf(session as Session);
-    const result = await store.append({ session: id, version: 0, entries: entriesOf(events, bodies), heading });
+    const entries = events.map((event, at) => entryOf(event, bodies[at] as string)) as [NewEntry, ...NewEntry[]];
+    const result = await store.append({ session: id, version: 0, entries, heading });
     if (result !== "ok") throw new HoldfastError("session_exists", `there is a session ${id} already`);
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
     cache.release(cache.put(hotOf(id, session as Session, length, length)));
@@ -204,6 +204,8 @@ function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
     tail,
     whole,
     uses: 0,
+    older: undefined,
+    newer: undefined,
     busy: false,
     holders: 0,
     waiting: undefined,
@@ -212,6 +214,15 @@ function hotOf(id: string, session: Session, tail: number, whole: number): Hot {
     ending: undefined,
     beside: undefined,
   };
+}
+
+/** The failure of a commit that may have been made all the same, with what tells whether it was. */
+function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
+  const { code, message, detail } = isHoldfastError(thrown)
+    ? thrown
+    : new HoldfastError("store_failed", `the store failed: ${messageOf(thrown)}`);
+  const doubt = { version: version + entries.length, at: entries[0].at };
+  return new HoldfastError(code, message, { detail: { ...detail, doubt }, cause: thrown });
 }
 
 /** The time of an event that is made now: never before the event ahead of it. */
@@ -223,14 +234,11 @@ export function headingOf({ environment, opened, parent, ended }: Session): Head
   return { environment, opened, ...(parent && { parent: { ...parent } }), ...(ended && { ended }) };
 }
 
-function entriesOf(events: Event[], bodies: string[]): [NewEntry, ...NewEntry[]] {
-  const entries = events.map((event, index) => {
-    const entry: NewEntry = { body: bodies[index] as string, at: event.at };
-    const key = eventKey(event);
-    if (key !== undefined) entry.key = key;
-    return entry;
-  });
-  return entries as [NewEntry, ...NewEntry[]];
+function entryOf(event: Event, body: string): NewEntry {
+  const entry: NewEntry = { body, at: event.at };
+  const key = eventKey(event);
+  if (key !== undefined) entry.key = key;
+  return entry;
 }
 
 /** Runs alone on a session in this process: those who ask are served one at a time, in the order of asking. */
@@ -240,13 +248,18 @@ export async function turn<T>(hot: Hot, signal: AbortSignal | undefined, run: ()
   try {
     return await run();
   } finally {
-    const next = hot.waiting?.shift();
-    if (next) next();
-    else hot.busy = false;
+    endTurn(hot);
   }
 }
 
-function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
+/** Hands the turn to who waits next. */
+export function endTurn(hot: Hot): void {
+  const next = hot.waiting?.shift();
+  if (next) next();
+  else hot.busy = false;
+}
+
+export function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
   hot.waiting ??= [];
   const { waiting } = hot;
   if (signal?.aborted) return Promise.reject(cancelled(signal));

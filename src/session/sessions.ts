@@ -58,13 +58,21 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   /** Counts what is under way, so that `stop` can wait for it. */
   async function track<T>(run: () => Promise<T>): Promise<T> {
-    assertRunning();
-    underWay++;
+    begin();
     try {
       return await run();
     } finally {
-      if (--underWay === 0) allDone?.();
+      finish();
     }
+  }
+
+  function begin(): void {
+    assertRunning();
+    underWay++;
+  }
+
+  function finish(): void {
+    if (--underWay === 0) allDone?.();
   }
 
   function assertRunning(): void {
@@ -76,17 +84,18 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   }
 
   /** As `use`, for what a session must be open for. */
-  function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
-    return track(async () => {
-      try {
-        return await logs.use(id, run);
-      } catch (thrown) {
-        // Over its time, it ends now rather than at the next tick of the clock.
-        const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
-        if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
-        throw thrown;
-      }
-    });
+  async function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    begin();
+    try {
+      return await logs.use(id, run);
+    } catch (thrown) {
+      // Over its time, it ends now rather than at the next tick of the clock.
+      const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
+      if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
+      throw thrown;
+    } finally {
+      finish();
+    }
   }
 
   function assertOpen(hot: Hot): void {

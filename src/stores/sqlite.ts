@@ -83,6 +83,10 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
      AND NOT EXISTS (SELECT 1 FROM events k WHERE k.session = e.session AND k.mark = ? AND k.key = ?)
      ON CONFLICT DO NOTHING`,
   );
+  const nextKeyless = database.prepare(
+    `INSERT INTO events (session, version, at, body)
+     SELECT e.session, e.version + 1, ?, ? FROM events e WHERE e.session = ? AND e.version = ? ON CONFLICT DO NOTHING`,
+  );
   const keyed = database.prepare("SELECT version, body FROM events WHERE session = ? AND mark = ? AND key = ?");
   // Two processes may find the same snapshot due; a second one must not fail the group that it is in.
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
@@ -199,8 +203,9 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
 
   /** Appends one entry if the log ends at that version and has no such key. */
   function extend(n: number, version: number, { at, key, body }: NewEntry): boolean {
+    if (key === undefined) return Number(nextKeyless.run(at, body, n, version).changes) === 1;
     const mark = markOf(key);
-    return Number(next.run(at, mark, key ?? null, body, n, version, mark, key ?? null).changes) === 1;
+    return Number(next.run(at, mark, key, body, n, version, mark, key).changes) === 1;
   }
 
   function put(commit: Prepared): Appended {

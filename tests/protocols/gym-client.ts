@@ -80,13 +80,14 @@ export interface Arrived {
   // eslint-disable-next-line typescript/no-explicit-any -- tests look into it as it comes
   json: any;
   text: string | undefined;
+  request: Request;
   reply: Reply;
 }
 
-export function arrivedOf(reply: Reply): Arrived {
+function arrivedOf(request: Request, reply: Reply): Arrived {
   const { status, headers = {}, body, text } = reply;
   const json: unknown = body === undefined ? undefined : JSON.parse(JSON.stringify(body));
-  return { status, headers, json, text, reply };
+  return { status, headers, json, text, request, reply };
 }
 
 /** As NeMo Gym's own: of all cookies it keeps those of the last reply, and no others. */
@@ -105,7 +106,7 @@ export class StrictClient {
     const handled = await this.protocol.handle(request);
     const reply = handled ?? this.protocol.decorate(request, { status: 404, body: { error: { code: "not_found" } } });
     this.cookie = reply.headers?.["set-cookie"]?.split(";")[0];
-    return arrivedOf(reply);
+    return arrivedOf(request, reply);
   }
 
   post(path: string, body?: unknown, headers?: Wanted["headers"]): Promise<Arrived> {
@@ -121,7 +122,7 @@ export class StrictClient {
     const before = this.cookie;
     const arrived = await this.post(path, body);
     this.cookie = before;
-    arrived.reply.lost?.();
+    arrived.request.gone?.();
     return arrived;
   }
 }

@@ -14,7 +14,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { onEveryStore, open } from "../session/engine.ts";
 import { everyStore } from "../every-store.ts";
-import { arrivedOf, countOpen, gymCounter, gymOf, tokensOf, requestOf, StrictClient } from "./gym-client.ts";
+import { countOpen, gymCounter, gymOf, tokensOf, requestOf, StrictClient } from "./gym-client.ts";
 
 const row = { initial_count: 3, expected_count: 6 };
 const response = { object: "response", output: [] };
@@ -117,16 +117,15 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     const client = new StrictClient(gymOf(sessions));
     const { session_id: session } = (await client.post("/seed_session")).json as { session_id: string };
     const { cookie } = client;
-    const connection = new AbortController();
-    const bump = (signal?: AbortSignal) =>
-      client.protocol.handle(requestOf({ path: "/bump", headers: { cookie }, ...(signal && { signal }) }));
-    const first = bump(connection.signal);
+    const request = requestOf({ path: "/bump", headers: { cookie } });
+    const bump = () => client.protocol.handle(requestOf({ path: "/bump", headers: { cookie } }));
+    const first = client.protocol.handle(request);
     // A second call while the client of the first still waits is one of its own.
     const beside = bump();
-    connection.abort();
+    request.gone?.();
     const repeat = bump();
     release();
-    (await first)?.lost?.();
+    await first;
     expect([(await beside)?.body, (await repeat)?.body]).toEqual([2, 1]);
     // The loss of the first is settled: what comes now is a new call.
     expect((await client.post("/bump")).json).toBe(3);
@@ -369,9 +368,9 @@ describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
     const { cookie } = client;
     await place.storage.store.close();
     for (const path of ["/get_counter_value", "/verify", "/seed_session", "/close_session"]) {
-      const reply = await client.protocol.handle(requestOf({ path, body: row, headers: { cookie } }));
-      expect(arrivedOf(reply as never)).toMatchObject({ status: 503, json: { error: { code: "store_closed" } } });
-      expect(reply?.headers?.["set-cookie"]).toContain(cookie);
+      const { status, json, headers } = await new StrictClient(client.protocol, cookie).post(path, row);
+      expect({ status, json }).toMatchObject({ status: 503, json: { error: { code: "store_closed" } } });
+      expect(headers["set-cookie"]).toContain(cookie);
     }
   });
 });

@@ -170,7 +170,7 @@ test("ISOLATION: no fuzzed request is answered with a 5xx, without a cookie, or 
       expect(reply.about?.session).not.toBe(session);
       expect((await sessions.info(session)).version).toBe(version);
     }
-    if (isLost) reply.lost?.();
+    if (isLost) request.gone?.();
     // One that was closed is of no use any more.
     if (client)
       client.cookie =

@@ -33,8 +33,9 @@ export function echo(): Protocol & { waiting: (() => void)[]; signals: AbortSign
         return { status: 200, body: { method, body, query: [...query], cookie: headers["cookie"] } };
       case "/wait":
         protocol.signals.push(request.signal);
+        request.gone = () => void protocol.lost++;
         await new Promise<void>((resolve) => protocol.waiting.push(resolve));
-        return { status: 200, body: { waited: true }, lost: () => void protocol.lost++ };
+        return { status: 200, body: { waited: true } };
       case "/closed":
         throw new HoldfastError("session_closed", "it is closed", { detail: { session: "abc" } });
       case "/bug":
@@ -47,7 +48,8 @@ export function echo(): Protocol & { waiting: (() => void)[]; signals: AbortSign
       case "/split":
         return { status: 200, headers: { "x-odd": "a\r\nb: c" }, body: {} };
       case "/large":
-        return { status: 200, text: "x".repeat(20_000_000), lost: () => void protocol.lost++ };
+        request.gone = () => void protocol.lost++;
+        return { status: 200, text: "x".repeat(20_000_000) };
       case "/v1/secret":
         return { status: 200, body: "secret" };
       default:

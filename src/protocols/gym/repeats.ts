@@ -1,6 +1,6 @@
 // Repeats by clients that give no ids: which request is one, and of which call.
 import { equalJson, type Json } from "../../core/json.ts";
-import type { Request } from "../../core/protocol.ts";
+import type { Reply, Request } from "../../core/protocol.ts";
 
 /** A seed or a call on its way. */
 export interface Sent {
@@ -8,15 +8,21 @@ export interface Sent {
   /** The tool's name, or a path. */
   what: string;
   input: unknown;
-  call: string;
+  /** The id that it is sent under. A tool that changes only state is found again by its place in the log. */
+  call: string | undefined;
+  /** Settled when it was answered or refused. */
+  done: Promise<Reply> | undefined;
+  /** The version of its event, once it is known; with a time, if it may not have been stored. */
+  event: { version: number; at?: number } | undefined;
   /** The client gave the id, and can repeat it by itself. */
   isKeyed: boolean;
   /** A seed that opened the session, or may have. */
   opened: boolean;
   /** Another request has come since: whatever is heard of this one, it is not repeated. */
   isOver: boolean;
-  /** Says whether its client has gone. Let go of once it has. */
-  request: Request | undefined;
+  isLost: boolean;
+  /** What it is a repeat of. */
+  repeats: Sent | undefined;
 }
 
 /** So many calls whose answers were lost are remembered, each with no more input than this. */
@@ -25,78 +31,64 @@ const mostCharacters = 16 * 1024;
 
 /**
  * Recognises repeats by clients that give no ids: the same request on the same session, next after one whose answer
- * did not arrive, is sent under that one's id. The engine does the rest.
+ * did not arrive, is taken for that one.
  */
 export function createRepeats(prefix: string) {
   let count = 0;
-  const running = new Map<string, Sent[]>();
-  const lost = new Map<string, Sent[]>();
+  /** By session: what was sent and, as far as is known, not answered. */
+  const unanswered = new Map<string, Sent[]>();
   let lostCount = 0;
 
-  function remove(from: Map<string, Sent[]>, sent: Sent): boolean {
-    const list = from.get(sent.session);
-    const at = list?.indexOf(sent) ?? -1;
-    if (!list || at < 0) return false;
-    list.splice(at, 1);
-    if (list.length === 0) from.delete(sent.session);
-    return true;
-  }
-
-  function add(to: Map<string, Sent[]>, sent: Sent): void {
-    const list = to.get(sent.session);
+  function lost(sent: Sent): void {
+    if (sent.isOver || sent.isKeyed || sent.isLost || !isSmall(sent.input)) return;
+    sent.isLost = true;
+    const list = unanswered.get(sent.session);
     if (list) list.push(sent);
-    else to.set(sent.session, [sent]);
+    else unanswered.set(sent.session, [sent]);
+    if (++lostCount <= mostLost) return;
+    const [[oldest] = []] = unanswered.values();
+    if (oldest) over(oldest);
   }
 
   function over(sent: Sent): void {
     sent.isOver = true;
-    if (remove(lost, sent)) lostCount--;
-  }
-
-  const isGone = ({ request, isOver }: Sent): boolean => !isOver && (request?.signal.aborted ?? true);
-
-  /** Those that a request could be a repeat of. */
-  function unanswered(session: string): Sent[] {
-    return [...(lost.get(session) ?? []), ...(running.get(session)?.filter(isGone) ?? [])];
+    const list = unanswered.get(sent.session);
+    const at = list?.indexOf(sent) ?? -1;
+    if (!list || at < 0) return;
+    list.splice(at, 1);
+    lostCount--;
+    if (list.length === 0) unanswered.delete(sent.session);
   }
 
   function forget(session: string): void {
-    if (lost.has(session) || running.has(session)) unanswered(session).forEach(over);
-  }
-
-  function repeatedBy(session: string, what: string, input: unknown): Sent | undefined {
-    if (!lost.has(session) && !running.has(session)) return undefined;
-    return unanswered(session).find((sent) => sent.what === what && isSame(sent.input, input));
+    for (const sent of [...(unanswered.get(session) ?? [])]) over(sent);
   }
 
   return {
     forget,
-    begin(session: string, what: string, input: unknown, request: Request): Sent {
+    lost,
+    begin(session: string, what: string, input: unknown, request: Request, needsId: boolean): Sent {
       const key = request.headers["idempotency-key"];
-      const repeated = key === undefined ? repeatedBy(session, what, input) : undefined;
+      const before = unanswered.get(session);
+      const repeated =
+        key === undefined ? before?.find((sent) => sent.what === what && isSame(sent.input, input)) : undefined;
       if (repeated) over(repeated);
-      else forget(session);
+      else if (before) forget(session);
       const sent: Sent = {
         session,
         what,
         input,
-        call: key ?? repeated?.call ?? `${prefix}.${(count++).toString(36)}`,
+        call: key ?? repeated?.call ?? (needsId ? `${prefix}.${(count++).toString(36)}` : undefined),
+        done: undefined,
         isKeyed: key !== undefined,
         opened: repeated?.opened ?? false,
         isOver: false,
-        request,
+        isLost: false,
+        event: undefined,
+        repeats: repeated,
       };
-      if (!sent.isKeyed) add(running, sent);
+      if (!sent.isKeyed) request.gone = () => lost(sent);
       return sent;
-    },
-    end: (sent: Sent): void => void remove(running, sent),
-    lost(sent: Sent): void {
-      if (sent.isOver || sent.isKeyed || !sent.request || !isSmall(sent.input)) return;
-      sent.request = undefined;
-      add(lost, sent);
-      if (++lostCount <= mostLost) return;
-      const [[oldest] = []] = lost.values();
-      if (oldest) over(oldest);
     },
   };
 }
