@@ -2,8 +2,8 @@
 import { fork } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
-import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
+import { connection, increment } from "./connection.mjs";
 import { shuffled } from "./measure.mjs";
 import { judged } from "./table.mjs";
 
@@ -90,41 +90,14 @@ async function started(kind) {
   };
 }
 
-/** A connection by hand: what a client costs is not measured, and should not keep a server waiting. @param {number} port */
+/** A connection with a session of its own. @param {number} port */
 async function client(port) {
-  const socket = connect(port, "127.0.0.1");
-  socket.setNoDelay();
-  /** @type {{ resolve: (text: string) => void, reject: (error: Error) => void }[]} */
-  const waiting = [];
-  socket.on("data", (/** @type {Buffer} */ chunk) => {
-    // Small replies come whole.
-    const text = chunk.toString("latin1");
-    const asked = waiting.shift();
-    if (text.startsWith("HTTP/1.1 200")) asked?.resolve(text);
-    else asked?.reject(new Error(text));
-  });
-  socket.on("close", () => waiting.shift()?.reject(new Error("the server closed the connection")));
-  socket.on("error", () => undefined);
-  const send = (/** @type {string} */ text) =>
-    new Promise((/** @type {(text: string) => void} */ resolve, reject) => {
-      waiting.push({ resolve, reject });
-      socket.write(text);
-    });
-  const seeded = await send(post("/seed_session", '{"initial_count":0,"expected_count":1}'));
-  const cookie = /set-cookie: ([^;\r]+)/i.exec(seeded)?.[1];
-  if (cookie === undefined) throw new Error(`no cookie in ${seeded}`);
-  const call = post("/increment_counter", '{"count":1}', `cookie: ${cookie}\r\n`);
+  const { socket, send, seed } = connection(port);
+  const call = increment(await seed());
   const callInTurn = async (/** @type {number} */ count) => {
     for (let at = 0; at < count; at++) await send(call);
   };
   return { socket, callInTurn };
-}
-
-/** The headers are those that aiohttp sends. @param {string} path @param {string} body */
-function post(path, body, cookie = "") {
-  const agent = "accept: */*\r\naccept-encoding: gzip, deflate\r\nuser-agent: Python/3.12 aiohttp/3.11\r\n";
-  const about = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
-  return `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${agent}${cookie}${about}\r\n${body}`;
 }
 
 /** The least that a server with sessions can do: the body, the signature once for each new token, a Map. */
@@ -181,7 +154,7 @@ async function serveAs(kind) {
     process.send?.({ port: await listening(bareServer()) });
     await left;
   } else {
-    const { withStore } = await import("./stores.mjs");
+    const [{ withStore }, { served }] = await Promise.all([import("./stores.mjs"), import("./served.mjs")]);
     await withStore(kind, async (store) => {
       const serving = await served(store);
       process.send?.({ port: Number(new URL(serving.url).port) });
@@ -197,31 +170,6 @@ function listening(server) {
   return new Promise((resolve) => {
     server.listen(0, "127.0.0.1", () => resolve(/** @type {import("node:net").AddressInfo} */ (server.address()).port));
   });
-}
-
-/** The real server, with all that it counts and checks. @param {import("holdfast").Store} store */
-async function served(store) {
-  const { defineEnvironment, tool } = await import("holdfast");
-  const { serve } = await import("../dist/serve.js");
-  const { z } = await import("zod");
-  const counter = defineEnvironment({
-    name: "counter",
-    state: z.object({ count: z.number().int().default(0) }),
-    task: z.object({ initial_count: z.number().int(), expected_count: z.number().int() }),
-    seed: ({ task }) => ({ count: task.initial_count }),
-    tools: {
-      increment_counter: tool({
-        description: "Add to the counter.",
-        input: z.object({ count: z.number().int() }),
-        run: ({ state }, { count }) => {
-          state.count += count;
-          return { success: true };
-        },
-      }),
-    },
-    verify: ({ state, task }) => Number(state.count === task.expected_count),
-  });
-  return serve({ environments: [counter], store, port: 0 });
 }
 
 const kind = kinds.find((kind) => kind === process.argv[2]);

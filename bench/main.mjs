@@ -17,6 +17,10 @@ const benches = {
     question: "How many requests per CPU-second does the server take, beside a bare node:http server?",
     load: () => import("./http.mjs"),
   },
+  sessions: {
+    question: "Does a request take longer when the server has 100,000 open sessions instead of 100?",
+    load: () => import("./sessions.mjs"),
+  },
   memory: {
     question: "How many bytes does an idle session take beyond its own state and events?",
     load: () => import("./memory.mjs"),
@@ -30,7 +34,7 @@ const benches = {
 const usage = `npm run bench -- NAME [--quick] [--json]
 
 ${Object.entries(benches)
-  .map(([name, { question }]) => `  ${name.padEnd(8)}${question}`)
+  .map(([name, { question }]) => `  ${name.padEnd(10)}${question}`)
   .join("\n")}
 
   --quick   smaller sizes, in seconds; a missed bar is shown and is no failure

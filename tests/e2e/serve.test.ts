@@ -109,6 +109,34 @@ test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on
   expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
 });
 
+test("on an address that others can reach, /v1 and /metrics want the token that it prints, and the gym protocol none", async () => {
+  const serving = await startServing(["examples/counter", "--port", "0", "--host", "0.0.0.0"]);
+  const tokenOf = (printed: string): string | undefined => /^bearer token ([\w-]{32,})$/m.exec(printed)?.[1];
+  await until(() => tokenOf(serving.printed()) !== undefined);
+  const token = tokenOf(serving.printed());
+  expect(serving.printed()).toBe(`listening on ${serving.url}\nbearer token ${token}\n`);
+  const url = serving.url.replace("0.0.0.0", "127.0.0.1");
+  const statusOf = async (path: string, authorization?: string): Promise<number> =>
+    (await fetch(url + path, { headers: { ...(authorization !== undefined && { authorization }) } })).status;
+  for (const path of ["/v1/environment", "/v1/sessions", "/counter/v1/sessions", "/metrics"]) {
+    const statuses = [undefined, "Bearer", `Bearer ${token}x`, `Bearer ${token}`].map((sent) => statusOf(path, sent));
+    expect([path, ...(await Promise.all(statuses))]).toEqual([path, 401, 401, 401, 200]);
+  }
+  expect(await statusOf("/healthz")).toBe(200);
+  expect((await createClient(url).post("/seed_session", { initial_count: 3 })).status).toBe(200);
+});
+
+test("a token of one's own is wanted on any address, and is not printed", async () => {
+  for (const host of ["0.0.0.0", "127.0.0.1"]) {
+    const serving = await startServing(["examples/counter", "--port", "0", "--host", host, "--token", "my-own-token"]);
+    const url = `http://127.0.0.1:${new URL(serving.url).port}/v1/sessions`;
+    expect((await fetch(url)).status).toBe(401);
+    expect((await fetch(url, { headers: { authorization: "Bearer my-own-token" } })).status).toBe(200);
+    serving.process.kill("SIGTERM");
+    expect(await serving.ended).toEqual({ code: 0, stdout: `listening on ${serving.url}\n`, stderr: "" });
+  }
+});
+
 const slow = `
 import { defineEnvironment, tool } from "holdfast";
 export default defineEnvironment({
