@@ -9,7 +9,7 @@ import { createApp, type Mount } from "./server/app.ts";
 import { listen } from "./server/host.ts";
 import type { Limits } from "./server/limits.ts";
 import { createLog, type LogOptions } from "./server/log.ts";
-import { createMetrics, observedSessions, observedStore } from "./server/metrics.ts";
+import { createMetrics, observedSessions, observedStore, type MetricsReport } from "./server/metrics.ts";
 import { createTokens, keysFromSecret, keysFromStore } from "./server/tokens.ts";
 import { createSessions } from "./session/sessions.ts";
 
@@ -32,31 +32,44 @@ export interface ServeOptions {
   /** Signs session tokens: the new key, and old ones that are still accepted, as "new,old". By default a key in the store. */
   secret?: string | undefined;
   limits?: Partial<Limits>;
+  /** For a process behind the same port as others: what those have counted, for /metrics. */
+  peers?: (() => Promise<MetricsReport[]>) | undefined;
 }
 
 export interface Serving {
+  /** What this process has counted. */
+  report(): Promise<MetricsReport>;
   /** Such as http://127.0.0.1:8080. */
   readonly url: string;
   /** Takes no new calls and finishes those in flight. A second close ends at once. The store stays open. */
   close(): Promise<void>;
 }
 
+/** What is served at the root besides tools. */
+const ownNames = [
+  ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs"],
+  ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode"],
+];
+
 export async function serve(options: ServeOptions): Promise<Serving> {
-  const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret } = options;
+  const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers } = options;
   const [first] = environments;
   if (!first) throw new HoldfastError("invalid_option", "there is no environment to serve");
   // "-" and "_" are the same in the name of a cookie.
   const names = environments.map(({ name }) => name.replaceAll("-", "_"));
   const twice = environments.find((_, at) => names.indexOf(names[at] as string) !== at);
   if (twice) throw new HoldfastError("invalid_option", `two environments are called ${twice.name}`);
-  const taken = environments.find(({ name }) =>
-    ["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs"].includes(name),
-  );
-  if (taken)
-    throw new HoldfastError(
-      "invalid_option",
-      `an environment called ${taken.name} cannot be served: the server has that path`,
-    );
+  // A path of the first one, which is at the root, would be in doubt.
+  const paths = new Set([...ownNames, ...first.definitions.keys()]);
+  const taken = environments.find(({ name }) => paths.has(name));
+  if (taken) {
+    const message = `an environment called ${taken.name} cannot be served: the server has that path`;
+    throw new HoldfastError("invalid_option", message);
+  }
+  if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
+    const message = "the bearer token must have at least 8 characters, all of them printable ASCII and none a space";
+    throw new HoldfastError("invalid_option", message);
+  }
 
   const metrics = createMetrics();
   const store = observedStore(options.store, metrics);
@@ -71,7 +84,14 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   }));
   mounts.push({ prefix: "", protocols: (mounts[0] as Mount).protocols });
   const log = createLog(options.log);
-  const app = createApp({ mounts, store, metrics, log, ...(token && { token }) });
+  const app = createApp({
+    mounts,
+    store,
+    metrics,
+    log,
+    ...(token !== undefined && { token }),
+    ...(peers && { peers }),
+  });
   const stop = async (): Promise<void> => {
     await Promise.all(engines.map((engine) => engine.stop()));
   };
@@ -83,6 +103,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   );
   return {
     url: listening.url,
+    report: () => metrics.report(),
     async close() {
       await listening.close();
       await stop();

@@ -21,6 +21,14 @@ async function served(names: string[], options: Partial<ServeOptions> = {}): Pro
   return url;
 }
 
+test.each(["", "short", "two words", "é".repeat(10)])(
+  "the token %j would guard nothing, and is refused",
+  async (token) => {
+    const refused = expect(served(["one"], { token })).rejects;
+    await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining("token") as unknown });
+  },
+);
+
 describe("environments", () => {
   test.each([
     [[], "there is no environment to serve"],
@@ -34,6 +42,12 @@ describe("environments", () => {
   ])("%j are refused", async (names, message) => {
     const refused = expect(served(names)).rejects;
     await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as unknown });
+  });
+
+  test("one that has the name of a path of the first one is refused", async () => {
+    for (const name of ["verify", "seed_session", "ping"]) {
+      await expect(served(["one", name])).rejects.toMatchObject({ code: "invalid_option" });
+    }
   });
 
   test("two are served under their names, with a cookie each, and the first one also at the root", async () => {

@@ -23,7 +23,7 @@ Examples:
       --tool increment_counter --input '{"count":2}' --tool get_counter_value --input '{}'
 
 Of an environment, solution.ts and tasks.jsonl beside it are used. Of a server, name calls that show its state with --tool,
-or give it tasks with tools. What failed is shown with the commands that lead there; the exit code is then 1.`;
+or give it tasks with tools; servers of Holdfast say by themselves which tools they have. What failed is shown with the commands that lead there; the exit code is then 1.`;
 
 export function addCheck(program: Command): void {
   const collect = <T>(parse: (text: string) => T) => {
@@ -63,7 +63,25 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
       .map(rowOf)
       .map(({ name, parameters }) => [String(name), rowOf(parameters ?? {})]),
   );
-  return checkServed({ url, task, schemas, flags });
+  if (schemas.size > 0) return checkServed({ url, task, schemas, flags });
+  const described = await describedAt(url);
+  const { sampleInput } = await import("../testing/arguments.ts");
+  const given = flags.task ?? flags.tasks;
+  const sampled = given === undefined && described.task ? rowOf(sampleInput(described.task)) : task;
+  return checkServed({ url, task: sampled, schemas: described.schemas, flags });
+}
+
+/** What a server says of its environment, as ours do. */
+async function describedAt(url: string): Promise<{ schemas: Schemas; task?: Row }> {
+  try {
+    const reply = await fetch(`${url}/v1/environment`, { signal: AbortSignal.timeout(10_000) });
+    const { tools = [], task = {} } = reply.ok ? rowOf((await reply.json()) as Json) : {};
+    const rows = (Array.isArray(tools) ? tools : []).map(rowOf);
+    const schemas = new Map(rows.map(({ name, input }) => [String(name), rowOf(input ?? {})]));
+    return { schemas, ...(reply.ok && { task: rowOf(task) }) };
+  } catch {
+    return { schemas: new Map() };
+  }
 }
 
 async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]> {

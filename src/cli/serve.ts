@@ -61,12 +61,11 @@ async function run(targets: string[], flags: Flags): Promise<void> {
     return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, flags, guarded) });
   }
   const { open } = await import("./serving.ts");
-  const opening = open(targets, { ...flags, port, token: guarded });
   if (cluster.isWorker) {
-    const { followSupervisor } = await import("./workers.ts");
-    return followSupervisor(opening);
+    const { askPeers, followSupervisor } = await import("./workers.ts");
+    return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
   }
-  const serving = await opening;
+  const serving = await open(targets, { ...flags, port, token: guarded });
   announce(serving.url, flags, guarded);
   let stopping = false;
   const stop = (): void => {

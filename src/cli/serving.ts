@@ -1,5 +1,5 @@
 // What one serving process is made of: its environments, its store and its server, opened and closed together.
-import { serve, type Serving } from "../serve.ts";
+import { serve, type ServeOptions, type Serving } from "../serve.ts";
 import { load } from "./load.ts";
 import { openStore } from "./store.ts";
 
@@ -11,6 +11,7 @@ interface ServingFlags {
   maxSessions?: number;
   log: "none" | "failures" | "all";
   token: string | undefined;
+  peers?: ServeOptions["peers"];
 }
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
@@ -22,7 +23,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({ ...rest, environments, store, secret, log: { what: log } });
     return {
-      url: serving.url,
+      ...serving,
       async close() {
         await serving.close();
         await store.close();

@@ -4,6 +4,22 @@ import cluster, { type Worker } from "node:cluster";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Serving } from "../serve.ts";
+import type { MetricsReport } from "../server/metrics.ts";
+
+/** What a worker says: where it serves, that it wants to know what the others have counted, or what it has counted. */
+interface Said {
+  url?: string;
+  asking?: number;
+  about?: number;
+  report?: MetricsReport;
+}
+
+/** What a worker hears: that it should say what it has counted, or what the others have. */
+interface Heard {
+  about?: number;
+  asking?: number;
+  peers?: MetricsReport[];
+}
 
 interface SupervisorOptions {
   workers: number;
@@ -31,6 +47,8 @@ export async function superviseWorkers({
   // that died would stay open and never be answered.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   let stopping = false;
+  const reported = new Map<string, (report: MetricsReport | undefined) => void>();
+  let questions = 0;
 
   /** Gives the address that the worker serves; undefined if it ended before it could. */
   function start(): Promise<string | undefined> {
@@ -38,9 +56,12 @@ export async function superviseWorkers({
     alive.add(worker);
     let listening = false;
     return new Promise((resolve) => {
-      worker.on("message", ({ url }: { url: string }) => {
-        listening = true;
-        resolve(url);
+      worker.on("message", (said: Said) => {
+        if (said.url !== undefined) {
+          listening = true;
+          resolve(said.url);
+        } else if (said.asking !== undefined) void gather(worker, said.asking);
+        else if (said.about !== undefined) reported.get(`${worker.id} ${said.about}`)?.(said.report);
       });
       worker.on("exit", (code, signal) => {
         alive.delete(worker);
@@ -50,6 +71,20 @@ export async function superviseWorkers({
         void keepStarting();
       });
     });
+  }
+
+  /** Has all other workers report, and tells the one that asked. One that is silent is left out. */
+  async function gather(asker: Worker, asking: number): Promise<void> {
+    const others = [...alive].filter((worker) => worker !== asker && worker.isConnected());
+    const reports = others.map(async (worker): Promise<MetricsReport | undefined> => {
+      const about = ++questions;
+      const key = `${worker.id} ${about}`;
+      const answer = new Promise<MetricsReport | undefined>((resolve) => reported.set(key, resolve));
+      worker.send({ about });
+      return Promise.race([answer, delay(patience, undefined, { ref: false })]).finally(() => reported.delete(key));
+    });
+    const peers = (await Promise.all(reports)).filter((report) => report !== undefined);
+    if (asker.isConnected()) asker.send({ asking, peers });
   }
 
   async function keepStarting(): Promise<void> {
@@ -91,14 +126,33 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
         () => process.exit(1),
       );
   };
-  process.on("message", (what) => {
+  process.on("message", (what: "stop" | Heard) => {
     if (what === "stop") stop();
+    else if (what.about !== undefined) {
+      const { about } = what;
+      void opening
+        .then((serving) => serving.report())
+        .then((report) => process.send?.({ about, report }))
+        .catch(() => undefined);
+    } else if (what.asking !== undefined) answers.get(what.asking)?.(what.peers ?? []);
   });
   process.on("disconnect", stop).on("SIGTERM", stop);
   // A terminal sends it to every process of the group. What it means is for the supervisor to say.
   process.on("SIGINT", () => undefined);
   const { url } = await opening;
   process.send?.({ url });
+}
+
+const answers = new Map<number, (peers: MetricsReport[]) => void>();
+let asked = 0;
+
+/** What the other workers have counted, as far as they say so in time. */
+export async function askPeers(): Promise<MetricsReport[]> {
+  const asking = ++asked;
+  const answer = new Promise<MetricsReport[]>((resolve) => answers.set(asking, resolve));
+  process.send?.({ asking });
+  const late = delay(2 * patience, [], { ref: false });
+  return Promise.race([answer, late]).finally(() => answers.delete(asking));
 }
 
 async function freePort(host: string): Promise<number> {

@@ -39,6 +39,14 @@ export const errorTable = {
   store_failed: { status: 503, meaning: "the store failed; the call may be retried under the same call id" },
   store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
   store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
+  model_failed: {
+    status: 502,
+    meaning: "the model's server could not be reached, failed, or answered what cannot be read, also after retries",
+  },
+  model_refused: { status: 502, meaning: "the model's server refused the request; its reason is passed on" },
+  model_timeout: { status: 504, meaning: "the model did not answer in time, also after retries" },
+  model_cancelled: { status: 408, meaning: "the caller cancelled the request to the model" },
+  model_exhausted: { status: 422, meaning: "a scripted or recorded model has no answer to the request" },
   missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
   not_found: { status: 404, meaning: "nothing is served at that path" },
   method_not_allowed: {

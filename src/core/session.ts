@@ -21,6 +21,8 @@ export interface Session {
   labels: Labels;
   /** The newest episode that was verified. */
   verified: number;
+  /** How many verdicts there are of this episode. */
+  verdicts: number;
   /** Every rewind: the version of its event, and the version it went back to. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
@@ -45,6 +47,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       task: event.parent?.task ?? null,
       labels: event.labels ?? {},
       verified: 0,
+      verdicts: 0,
       rewinds: [],
       randomness: event.randomness,
       ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
@@ -61,6 +64,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     case "session.seeded":
     case "session.rewound":
       if (event.type === "session.rewound") session.rewinds.push({ at: session.version, to: event.to });
+      if (event.episode !== session.episode) session.verdicts = 0;
       session.episode = event.episode;
       session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
@@ -79,6 +83,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       break;
     case "session.verified":
       session.verified = session.episode;
+      session.verdicts++;
       break;
     default:
       event satisfies never;

@@ -80,6 +80,8 @@ export type Verification = Verdict & {
   episode: number;
   /** How often the session was seeded again: more than the caller did means that somebody else has. */
   reseeds: number;
+  /** How many verdicts the log has of this episode, this one included: one that was not asked for is somebody else's. */
+  verdicts: number;
 };
 
 export interface ForkOptions {
@@ -95,6 +97,8 @@ export type Replayed =
 /** The engine: every change to a session of one environment goes through it. */
 export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
   readonly environment: E;
+  /** How often a session was in the process when it was needed, and how often it had to be loaded. */
+  readonly cache: { readonly hits: number; readonly misses: number };
   /** A new id, which nobody can guess. Nothing is stored. */
   newSession(): string;
   open(options?: OpenOptions<TaskOf<E>>): Promise<SessionInfo>;

@@ -37,6 +37,9 @@ const labelNames = [
   "_ng_session_close_token",
 ];
 
+/** So many sessions that were closed are remembered. */
+const mostClosed = 10_000;
+
 // Ids of sessions have no dot, so that this can stand before one.
 const newMark = "new.";
 
@@ -50,6 +53,7 @@ const newMark = "new.";
 export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions): Required<Protocol> {
   const { environment } = sessions;
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
+  const closed = new Set<string>();
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
 
   const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
@@ -67,7 +71,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       const value = tokens.check(token);
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
-      return { session: isNew ? value.slice(newMark.length) : value, isNew };
+      const session = isNew ? value.slice(newMark.length) : value;
+      return { session, isNew: isNew && !closed.has(session) };
     }
     return { session: sessions.newSession(), isNew: true };
   }
@@ -202,7 +207,11 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {
-    return ok({ closed: !caller.isNew && (await sessions.close(caller.session)) });
+    if (caller.isNew) return ok({ closed: false });
+    // The token that stood for it before it was opened must not open it again, where the store has forgotten it.
+    closed.add(caller.session);
+    if (closed.size > mostClosed) for (const [oldest] of [closed]) closed.delete(oldest as string);
+    return ok({ closed: await sessions.close(caller.session) });
   }
 
   function unknownTool(tool: string): HoldfastError {

@@ -21,6 +21,8 @@ interface Rollout {
 
 const taskIndex = "_ng_task_index";
 const rolloutIndex = "_ng_rollout_index";
+/** More than any collection has, and few enough that nobody can keep a server busy with them. */
+const mostColumns = 1_000;
 
 /**
  * `mean`, `max`, `min`, `median` and `std` of every number in the rows, over all of them and for each task. `std` is
@@ -39,6 +41,12 @@ export function aggregate(rows: unknown): AggregateMetrics {
     const group = groups.get(rollout.task);
     if (group) group.push(rollout);
     else groups.set(rollout.task, [rollout]);
+  }
+  const names = new Set<string>();
+  for (const { columns } of rollouts) {
+    for (const name of columns.keys()) names.add(name);
+    if (names.size <= mostColumns) continue;
+    throw new HoldfastError("invalid_input", `the rows have more than ${mostColumns} different fields with numbers`);
   }
   const agent = statistics(rollouts);
   const means = Object.entries(agent).filter(([name]) => name.startsWith("mean/"));

@@ -4,7 +4,7 @@ import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { bearerCheck } from "./bearer.ts";
 import type { Log } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Metrics, MetricsReport } from "./metrics.ts";
 
 /** What is served under a prefix: "" or "/NAME". */
 export interface Mount {
@@ -22,6 +22,8 @@ export interface AppOptions {
   log: Log;
   /** What /v1 and /metrics want as a bearer token. By default nothing. */
   token?: string;
+  /** What other processes behind the same port have counted. */
+  peers?: () => Promise<MetricsReport[]>;
 }
 
 export interface App {
@@ -51,7 +53,7 @@ interface Failed {
  * const app = createApp({ mounts: [{ prefix: "", protocols: [gym, rest] }], store, metrics, log });
  * const { status, body } = await app.handle(request);
  */
-export function createApp({ mounts, store, metrics, log, token }: AppOptions): App {
+export function createApp({ mounts, store, metrics, log, token, peers }: AppOptions): App {
   const routes = [...mounts].sort((a, b) => b.prefix.length - a.prefix.length);
   const authorized = token === undefined ? undefined : bearerCheck(token);
   let stopping = false;
@@ -74,7 +76,11 @@ export function createApp({ mounts, store, metrics, log, token }: AppOptions): A
       case "/metrics":
         assertReading(request);
         assertAuthorized(request);
-        return { status: 200, headers: { "content-type": metrics.contentType }, text: await metrics.text() };
+        return {
+          status: 200,
+          headers: { "content-type": metrics.contentType },
+          text: await metrics.text(await peers?.()),
+        };
       default:
         return undefined;
     }

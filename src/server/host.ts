@@ -63,9 +63,11 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
       // Checked by us, in our words.
       requireHostHeader: false,
     },
-    exchanges.begin,
+    (incoming, response) => exchanges.begin(incoming, response),
   );
   server.on("clientError", exchanges.malformed);
+  server.on("checkContinue", (incoming, response) => exchanges.begin(incoming, response, "continue"));
+  server.on("checkExpectation", (incoming, response) => exchanges.begin(incoming, response, "unknown"));
   await started(server, host, port);
   server.on("error", (error) => app.log.error("the server failed", error));
 
@@ -142,7 +144,8 @@ function serveExchanges(app: App, limits: Limits) {
     }
   }, tick).unref();
 
-  function begin(incoming: IncomingMessage, response: ServerResponse): void {
+  /** `expects`: what the client wants to hear before it sends the body. */
+  function begin(incoming: IncomingMessage, response: ServerResponse, expects?: "continue" | "unknown"): void {
     const request = new HostRequest(incoming);
     const last = allDone !== undefined;
     const exchange: Exchange = { request, incoming, response, since: ticks, reading: false, last, at: active.length };
@@ -153,7 +156,8 @@ function serveExchanges(app: App, limits: Limits) {
     const { socket } = incoming;
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
-    const fault = hostFault(incoming) ?? request.fault();
+    const unmet = expects === "unknown" ? "the only Expect that is met is 100-continue" : undefined;
+    const fault = hostFault(incoming) ?? request.fault() ?? unmet;
     if (fault !== undefined) return refuse(exchange, new HoldfastError("invalid_request", fault));
     if ((last || full) && !isProbe(request.path)) {
       if (last) return refuse(exchange, new HoldfastError("server_stopping", "the server is shutting down"));
@@ -163,6 +167,7 @@ function serveExchanges(app: App, limits: Limits) {
     if (!hasBody(incoming)) return handle(exchange);
     const unread = bodyFault(incoming, limits);
     if (unread) return refuse(exchange, unread);
+    if (expects) response.writeContinue();
     exchange.reading = true;
     readBody(incoming, limits, (fault, body) => {
       if (!exchange.reading) return;

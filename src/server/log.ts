@@ -35,11 +35,21 @@ const longestText = 500;
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
   const lines = pino(options, destination ?? pino.destination({ dest: 2, sync: true }));
+  // A flood that is turned away must not become a flood of lines: of those refusals, one line a second.
+  let busySince = 0;
+  const isFlood = (thrown: unknown): boolean => {
+    if (!isHoldfastError(thrown) || thrown.code !== "too_busy") return false;
+    const now = Date.now();
+    if (now - busySince < 1_000) return true;
+    busySince = now;
+    return false;
+  };
   return {
     request({ method, path, status, ms, session, call, rollout, thrown }) {
       const failed = status >= 500;
       const isSlow = ms > slow;
       if (what === "none" || (what === "failures" && !failed && !isSlow)) return;
+      if (what === "failures" && isFlood(thrown)) return;
       const entry = {
         method: cut(method),
         path: cut(path),

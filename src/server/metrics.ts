@@ -1,5 +1,5 @@
 // createMetrics(): counts in plain numbers while serving, and hands them to prom-client when /metrics is asked.
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Sessions } from "../core/sessions.ts";
@@ -30,12 +30,19 @@ export interface Metrics {
   readonly opened: Map<string, number>;
   /** By environment and reason. */
   readonly closed: Map<string, Map<string, number>>;
+  /** By environment: how often a session was in the process. */
+  readonly caches: Map<string, Sessions["cache"]>;
   /** What was seen of the store. */
   readonly store: StoreCounts;
-  /** In the text format of Prometheus. */
-  text(): Promise<string>;
+  /** For another process to add to its own. */
+  report(): Promise<MetricsReport>;
+  /** In the text format of Prometheus, together with what other processes report. */
+  text(others?: MetricsReport[]): Promise<string>;
   readonly contentType: string;
 }
+
+/** All that a process has counted, as JSON. */
+export type MetricsReport = object[];
 
 export interface StoreCounts {
   commitSeconds: Spread;
@@ -43,8 +50,6 @@ export interface StoreCounts {
   duplicates: number;
   /** Of the entries and snapshots that were written. */
   bytes: number;
-  /** Sessions that were folded from the store because the process did not have them. */
-  loads: number;
   /** By code. */
   errors: Map<string, number>;
   /** How many sessions of an environment are open. */
@@ -86,8 +91,15 @@ export function createMetrics(): Metrics {
       ),
     opened: new Map(),
     closed: new Map(),
-    store: { commitSeconds: newSpread(), conflicts: 0, duplicates: 0, bytes: 0, loads: 0, errors: new Map() },
-    text: () => asText(metrics, tools),
+    caches: new Map(),
+    store: { commitSeconds: newSpread(), conflicts: 0, duplicates: 0, bytes: 0, errors: new Map() },
+    report: async () => (await registryOf(metrics, tools)).getMetricsAsJSON(),
+    async text(others = []) {
+      const registry = await registryOf(metrics, tools);
+      if (others.length === 0) return registry.metrics();
+      const own = await registry.getMetricsAsJSON();
+      return AggregatorRegistry.aggregate([own, ...others]).metrics();
+    },
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   };
   return metrics;
@@ -95,8 +107,9 @@ export function createMetrics(): Metrics {
 
 type Labelled = [labels: Record<string, string>, value: number][];
 
-async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCounts>>): Promise<string> {
-  const registers = [new Registry()];
+async function registryOf(metrics: Metrics, tools: Map<string, Map<string, ToolCounts>>): Promise<Registry> {
+  const registry = new Registry();
+  const registers = [registry];
   const described = (name: string, help: string, values: Labelled) => ({
     name: `holdfast_${name}`,
     help,
@@ -107,8 +120,8 @@ async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCount
     const made = new Counter(described(name, help, values));
     for (const [labels, value] of values) made.inc(labels, value);
   };
-  const gauge = (name: string, help: string, values: Labelled): void => {
-    const made = new Gauge(described(name, help, values));
+  const gauge = (name: string, help: string, values: Labelled, aggregator: "sum" | "max" = "sum"): void => {
+    const made = new Gauge({ ...described(name, help, values), aggregator });
     for (const [labels, value] of values) made.set(labels, value);
   };
   const { store } = metrics;
@@ -123,7 +136,8 @@ async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCount
     }),
   );
 
-  gauge("sessions_open", "Sessions in the store that have not ended.", open.flat());
+  // The store is the same for all processes that share it.
+  gauge("sessions_open", "Sessions in the store that have not ended.", open.flat(), "max");
   counter(
     "sessions_opened_total",
     "Sessions that this process opened.",
@@ -143,23 +157,28 @@ async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCount
       [...counts.outcomes].map(([outcome, count]): Labelled[number] => [{ environment, tool, outcome }, count]),
     ),
   );
-  registers[0]?.registerMetric(
+  registry.registerMetric(
     new Spreads(
       "call_seconds",
       "Time from a call to its answer.",
       everyTool.map(({ environment, tool, counts }) => ({ labels: { environment, tool }, seconds: counts.seconds })),
     ),
   );
-  registers[0]?.registerMetric(
+  registry.registerMetric(
     new Spreads("commit_seconds", "Time of a commit in the store.", [{ labels: {}, seconds: store.commitSeconds }]),
   );
   counter("commit_conflicts_total", "Commits refused because another writer was faster.", [[{}, store.conflicts]]);
   counter("commit_duplicates_total", "Commits refused because their call id was there already.", [
     [{}, store.duplicates],
   ]);
-  counter("cache_misses_total", "Sessions read from the store because the process did not have them.", [
-    [{}, store.loads],
-  ]);
+  const cached = (count: "hits" | "misses"): Labelled =>
+    [...metrics.caches].map(([environment, counts]) => [{ environment }, counts[count]]);
+  counter("cache_hits_total", "Sessions that the process had when they were needed.", cached("hits"));
+  counter(
+    "cache_misses_total",
+    "Sessions read from the store because the process did not have them.",
+    cached("misses"),
+  );
   counter("store_bytes_total", "Bytes of events and snapshots written.", [[{}, store.bytes]]);
   counter(
     "store_errors_total",
@@ -174,7 +193,7 @@ async function asText(metrics: Metrics, tools: Map<string, Map<string, ToolCount
   gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
-  return registers[0]?.metrics() ?? "";
+  return registry;
 }
 
 /** A histogram that was counted elsewhere; prom-client's own can only be filled one sample at a time. */
@@ -190,8 +209,12 @@ class Spreads extends Histogram {
     this.#help = help;
   }
 
-  // What a registry asks for its text.
+  // What a registry asks for its text, and for its JSON.
   getForPromString(): Promise<unknown> {
+    return this.get();
+  }
+
+  override get(): ReturnType<Histogram["get"]> {
     const values = this.#spreads.flatMap(({ labels, seconds }) => {
       let total = 0;
       const buckets = seconds.counts.map((count, at) => {
@@ -205,7 +228,8 @@ class Spreads extends Histogram {
         { metricName: `${this.#name}_count`, labels, value: total },
       ];
     });
-    return Promise.resolve({ name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" });
+    const about = { name: this.#name, help: this.#help, type: "histogram", aggregator: "sum" };
+    return Promise.resolve({ ...about, values } as never);
   }
 }
 
@@ -246,7 +270,6 @@ export function observedStore(store: Store, metrics: Metrics): Store {
     },
     read: (session, after, limit) => store.read(session, after, limit).catch(failed),
     load(session, version) {
-      if (version === undefined) counts.loads++;
       return store.load(session, version).catch(failed);
     },
     find: (session, key) => store.find(session, key).catch(failed),
@@ -260,6 +283,7 @@ export function observedStore(store: Store, metrics: Metrics): Store {
 /** The engine, with its calls timed and counted. */
 export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, metrics: Metrics): Sessions<E> {
   const { environment } = sessions;
+  metrics.caches.set(environment.name, sessions.cache);
   const known = new Map(Object.keys(environment.tools).map((tool) => [tool, metrics.tool(environment.name, tool)]));
   // Names that a model made up are counted as one, or it could fill the memory with them.
   const countsOf = (tool: string): ToolCounts => known.get(tool) ?? metrics.tool(environment.name, "unknown tool");

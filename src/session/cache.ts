@@ -80,7 +80,7 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeO
     release(item: Item): void {
       if (--item.uses > 0 || items.get(item.id) !== item) return;
       link(item);
-      while (oldest && isFull()) drop(oldest);
+      for (let item = oldest; item && isFull(); item = oldest) drop(item);
     },
     drop,
   };

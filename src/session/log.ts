@@ -38,6 +38,7 @@ export type Logs = ReturnType<typeof createLogs>;
 export function createLogs(store: Store, environment: string, limits?: CacheLimits) {
   const cache = createCache<Hot>(limits, ({ whole, tail }) => whole + tail);
   const loading = new Map<string, Promise<Hot>>();
+  const counts = { hits: 0, misses: 0 };
 
   const notFound = (id: string): HoldfastError =>
     new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
@@ -74,6 +75,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   }
 
   async function acquire(id: string): Promise<Hot> {
+    counts.misses++;
     let pending = loading.get(id);
     if (!pending) {
       pending = load(id).finally(() => loading.delete(id));
@@ -84,7 +86,9 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 
   /** Runs with the session in the process. */
   async function use<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
-    const hot = cache.take(id) ?? (await acquire(id));
+    let hot = cache.take(id);
+    if (hot) counts.hits++;
+    else hot = await acquire(id);
     try {
       return await run(hot);
     } finally {
@@ -176,7 +180,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   }
 
   return {
-    ...{ use, load, refresh, commit, create },
+    ...{ use, load, refresh, commit, create, counts },
     /** The events after a version, in pages. */
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
       for (let from = after; ;) {

@@ -212,6 +212,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   const sessions: Sessions<E> = {
     environment,
+    cache: logs.counts,
     newSession: newId,
     open: ({ session: id, task, random = newSeed(), labels: given = {} } = {}) =>
       track(() =>

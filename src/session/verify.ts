@@ -35,7 +35,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         return event?.type === "session.verified" ? event.verdict : undefined;
       };
       const before = await recorded();
-      if (before) return { ...before, ...about };
+      if (before) return { ...before, ...about, verdicts: newest.verdicts };
       const verdict = await judge(hot, { ...session, ...other }, judged, response, signal);
       // A verdict changes nothing, and so may follow the end of the session.
       const anytime = (): void => undefined;
@@ -47,7 +47,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       );
       // Asked twice at once: the first verdict to be recorded is the one that both get.
       const final = result === "ok" ? verdict : ((await recorded()) ?? verdict);
-      return { ...final, ...about };
+      return { ...final, ...about, verdicts: hot.session.verdicts };
     });
   };
 

@@ -103,6 +103,12 @@ test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on
   await until(async () => (now = await childrenOf(serving.process.pid as number)).length === 2);
   expect(now).toContain(workers[1]);
   expect(now).not.toContain(workers[0]);
+  // Whichever worker is asked tells of all of them: of what it opened and of what the other did.
+  const counted = async (): Promise<string> => (await fetch(`${serving.url}/metrics`)).text();
+  expect(await counted()).toContain(`holdfast_sessions_open{environment="counter"} `);
+  const before = requestsIn(await counted());
+  for (let asked = 0; asked < 10; asked++) await fetch(`${serving.url}/`, { headers: { connection: "close" } });
+  expect(requestsIn(await counted())).toBeGreaterThanOrEqual(before + 10);
   serving.process.kill("SIGTERM");
   const { code, stdout, stderr } = await serving.ended;
   expect({ code, stdout }).toEqual({ code: 0, stdout: `listening on ${serving.url}\n` });
@@ -203,4 +209,8 @@ async function childrenOf(parent: number): Promise<number[]> {
     .split("\n")
     .map((line) => line.trim().split(/\s+/).map(Number));
   return rows.flatMap(([pid, ppid]) => (ppid === parent && pid !== undefined ? [pid] : []));
+}
+
+function requestsIn(metrics: string): number {
+  return Number(/^holdfast_requests_total\{status="200"\} (\d+)$/m.exec(metrics)?.[1]);
 }

@@ -46,7 +46,7 @@ onEveryStore(
     expect(verified.status).toBe(200);
     expect(verified.json).toEqual({
       ...{ ...row, response, reward: 1, count: 6, answered: true },
-      ...{ session_id: session, episode: 1, reseeds: 0 },
+      ...{ session_id: session, episode: 1, reseeds: 0, verdicts: 1 },
     });
   },
 );
@@ -288,6 +288,7 @@ onEveryStore("a session that has ended is told as ended, and never comes back as
   const sessions = place.engine(gymCounter);
   const client = new StrictClient(gymOf(sessions));
   expect((await client.post("/close_session")).json).toEqual({ closed: false });
+  const unopened = client.cookie;
   await client.post("/seed_session", { initial_count: 3 });
   const cookie = client.cookie;
   expect((await client.post("/close_session", {})).json).toEqual({ closed: true });
@@ -297,6 +298,9 @@ onEveryStore("a session that has ended is told as ended, and never comes back as
   expect((await client.post("/seed_session", { initial_count: 3 })).status).toBe(status);
   expect((await client.post("/verify", { expected_count: 3 })).status).toBe(place.kind.persistent ? 200 : 404);
   expect(client.cookie).toBe(cookie);
+  // The cookie that the client had before there was a session.
+  client.cookie = unopened;
+  expect((await client.post("/get_counter_value")).status).toBe(status);
   expect(await countOpen(sessions)).toBe(0);
 });
 

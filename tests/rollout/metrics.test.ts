@@ -62,6 +62,11 @@ describe("aggregate", () => {
     }
   });
 
+  test("rows with a field each are refused, as they would keep a server busy for seconds", () => {
+    const rows = Array.from({ length: 100_000 }, (_, at) => ({ reward: 1, [`field_${at}`]: at }));
+    expect(() => aggregate(rows)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+  });
+
   test("junk among the rows breaks nothing, and what comes out is JSON", () => {
     const huge = { reward: 1.7e308, ["__proto__"]: 5, _ng_task_index: "x", response: { usage: 3 } };
     const { agent_metrics: metrics } = aggregate([

@@ -189,6 +189,7 @@ const oddValue = fc.oneof(
 const header: fc.Arbitrary<[name: string, value: string]> = fc.oneof(
   { weight: 4, arbitrary: fc.tuple(fc.constant("idempotency-key"), oddValue) },
   { weight: 1, arbitrary: fc.tuple(fc.constantFrom("holdfast-episode", "last-event-id", "set-cookie", "x"), oddValue) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant("expect"), fc.constantFrom("x", "", "200-ok")) },
   { weight: 1, arbitrary: fc.tuple(fc.constant("accept"), fc.constantFrom("text/event-stream", "*/*", "")) },
   {
     weight: 1,

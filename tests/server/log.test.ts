@@ -24,6 +24,15 @@ test("by default failures and slow requests are logged", () => {
   ]);
 });
 
+test("of a flood that is turned away one line a second is logged", () => {
+  const { log, lines } = logged();
+  const thrown = new HoldfastError("too_busy", "too many");
+  for (let at = 0; at < 1_000; at++) log.request({ ...entry, status: 503, thrown });
+  log.request({ ...entry, status: 503 });
+  expect(lines().length).toBeLessThan(10);
+  expect(lines().at(-1)).not.toHaveProperty("error");
+});
+
 test("all or nothing is logged if asked for", () => {
   const all = logged({ what: "all" });
   all.log.request(entry);

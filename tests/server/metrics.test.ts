@@ -42,12 +42,15 @@ onEveryStore("sessions, calls and commits are counted, by whatever ends them", a
   expect(await value('calls_total{environment="counter",tool="read",outcome="session_not_found"}')).toBe(1);
   expect(await value('call_seconds_count{environment="counter",tool="add"}')).toBe(2);
   expect(await value('call_seconds_bucket{le="+Inf",environment="counter",tool="add"}')).toBe(2);
+  // Four calls and the end found it in the process; of the session that there is not, nothing was to be found.
+  expect(await value('cache_hits_total{environment="counter"}')).toBeGreaterThanOrEqual(5);
+  expect(await value('cache_misses_total{environment="counter"}')).toBe(1);
   expect(await value("commit_seconds_count")).toBeGreaterThanOrEqual(10);
   expect(await value("store_bytes_total")).toBeGreaterThan(500);
   expect(await metrics.text()).not.toContain("holdfast:keys");
 });
 
-test("conflicts, misses and failures of the store are counted", async () => {
+test("conflicts and failures of the store are counted", async () => {
   const metrics = createMetrics();
   const plain = memoryStore();
   const store = observedStore(plain, metrics);
@@ -56,14 +59,34 @@ test("conflicts, misses and failures of the store are counted", async () => {
   expect(await store.append(commit)).toBe("ok");
   expect(await store.append({ ...commit, entries: [{ body: "2", at: 1 }] })).toBe("conflict");
   expect(await store.append({ ...commit, version: 1 })).toBe("duplicate");
-  await store.load("s");
   await plain.close();
   await expect(store.read("s", 0)).rejects.toMatchObject({ code: "store_closed" });
   await expect(store.append(commit)).rejects.toMatchObject({ code: "store_closed" });
   expect(await valueOf(metrics, "holdfast_commit_conflicts_total")).toBe(1);
   expect(await valueOf(metrics, "holdfast_commit_duplicates_total")).toBe(1);
-  expect(await valueOf(metrics, "holdfast_cache_misses_total")).toBe(1);
   expect(await valueOf(metrics, 'holdfast_store_errors_total{code="store_closed"}')).toBe(2);
+});
+
+test("what several processes have counted is added up, but not how many sessions are in the store that they share", async () => {
+  const store = memoryStore();
+  const processes = [];
+  for (let at = 0; at < 2; at++) {
+    const metrics = createMetrics();
+    const sessions = observedSessions(
+      createSessions({ environment: counter, store: observedStore(store, metrics) }),
+      metrics,
+    );
+    const { session } = await sessions.open({ task: { start: 0, goal: 1 } });
+    for (let calls = 0; calls <= at; calls++) await sessions.call(session, "add", { by: 1 });
+    processes.push(metrics);
+  }
+  const [one, two] = processes;
+  const report = (await two?.report()) as object[];
+  const text = await one?.text([JSON.parse(JSON.stringify(report)) as object[]]);
+  expect(text).toContain('holdfast_calls_total{environment="counter",tool="add",outcome="ok"} 3\n');
+  expect(text).toContain('holdfast_call_seconds_count{environment="counter",tool="add"} 3\n');
+  expect(text).toContain('holdfast_sessions_opened_total{environment="counter"} 2\n');
+  expect(text).toContain('holdfast_sessions_open{environment="counter"} 2\n');
 });
 
 describe("/metrics", () => {

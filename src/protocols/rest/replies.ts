@@ -91,6 +91,7 @@ export const replies = {
     reward: { type: "number" },
     ...{ session: text, version: count, episode: count },
     reseeds: { ...count, description: "how often the session was seeded again" },
+    verdicts: { ...count, description: "how many verdicts there are of this episode, with this one" },
   }),
   Replayed: shape(
     {
