@@ -6,7 +6,15 @@ export type { EndReason, Event, NumberedEvent, Outcome, Verdict } from "./core/e
 export type { Environment, Tool } from "./core/environment.ts";
 export type { Store } from "./core/store.ts";
 export type { Answer, CallOptions, Replayed, SessionInfo, Sessions, Verification } from "./core/sessions.ts";
+export type { AgentSessions, AgentState } from "./core/agent-sessions.ts";
+export type { Agent, AgentContext, Callbacks, Toolset } from "./core/agent.ts";
+export { answerText, type Item, type Model, type ModelRequest, type ModelResponse } from "./core/model.ts";
 export { defineEnvironment } from "./environment/define-environment.ts";
 export { tool } from "./environment/tool.ts";
 export { createSessions, type SessionsOptions } from "./session/sessions.ts";
+export { createAgentSessions, type AgentSessionsOptions } from "./session/agent-sessions.ts";
+export { defineAgent, sequence, loop, parallel, type AgentOptions } from "./agent/define-agent.ts";
+export { run, type RunOptions, type RunResult } from "./agent/run.ts";
+export type { RunEvent } from "./agent/invocation.ts";
+export { scriptedModel } from "./models/scripted.ts";
 export { memoryStore } from "./stores/memory.ts";

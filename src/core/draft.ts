@@ -11,12 +11,25 @@ export interface Draft<State> {
   state: State;
   /** The changes made so far, copied: what code does to its objects later changes nothing. */
   delta(): Delta;
+  /** Refuses every change from now on, with this reason: what is assigned too late must not seem to be kept. */
+  close(reason: string): void;
 }
 
+/** Why a state cannot be changed; undefined while it can. All parts of a draft share one. */
+interface Lock {
+  reason: string | undefined;
+}
+
+const lockedForever: Lock = { reason: "this state is read-only here" };
+
 export function createDraft<State>(base: Json): Draft<State> {
-  const root = new Node(base as Container, undefined, "", false);
+  const lock: Lock = { reason: undefined };
+  const root = new Node(base as Container, undefined, "", lock);
   return {
     state: root.proxy as State,
+    close(reason) {
+      lock.reason = reason;
+    },
     delta() {
       const delta: Delta = [];
       collect(root, "", delta);
@@ -27,7 +40,7 @@ export function createDraft<State>(base: Json): Draft<State> {
 
 /** The state as something that can be read and not written. */
 export function readOnly<State>(base: Json): State {
-  return new Node(base as Container, undefined, "", true).proxy as State;
+  return new Node(base as Container, undefined, "", lockedForever).proxy as State;
 }
 
 // console.log bypasses the traps of a Proxy and prints its target; with this it prints what the code would read.
@@ -39,7 +52,7 @@ class Node implements Changes {
   readonly parent: Node | undefined;
   /** Where it was in its parent when it was first read. */
   readonly key: string;
-  readonly locked: boolean;
+  readonly lock: Lock;
   readonly proxy: object;
   /** Objects and arrays below this one that were read, by key. */
   children: Map<string, Node> | undefined = undefined;
@@ -50,11 +63,11 @@ class Node implements Changes {
   /** Arrays with a copy: the objects in it that code put there. Every other object in it comes from the state. */
   fresh: Set<unknown> | undefined = undefined;
 
-  constructor(base: Container, parent: Node | undefined, key: string, locked: boolean) {
+  constructor(base: Container, parent: Node | undefined, key: string, lock: Lock) {
     this.base = base;
     this.parent = parent;
     this.key = key;
-    this.locked = locked;
+    this.lock = lock;
     if (Array.isArray(base)) {
       this.length = base.length;
       // Array.isArray looks at the target of a proxy, so that one has to be an array.
@@ -86,7 +99,7 @@ function plain(value: unknown): unknown {
 function childOf(node: Node, key: string, value: Container): object {
   let child = node.children?.get(key);
   if (!child) {
-    child = new Node(value, node, key, node.locked);
+    child = new Node(value, node, key, node.lock);
     node.children ??= new Map();
     node.children.set(key, child);
   }
@@ -95,7 +108,7 @@ function childOf(node: Node, key: string, value: Container): object {
 
 /** Call before every change: refuses it on a read-only state, and tells the way up that there is one. */
 function touch(node: Node): void {
-  if (node.locked) throw new TypeError("this state is read-only here");
+  if (node.lock.reason !== undefined) throw new TypeError(node.lock.reason);
   for (let child = node; child.parent; child = child.parent) {
     const { parent, key } = child;
     if (parent.dirty?.has(key)) return;
@@ -327,7 +340,7 @@ function drafted(node: Node, index: number): unknown {
 
 function draftOf(node: Node, value: unknown): unknown {
   if (!isContainer(value) || node.fresh?.has(value) || nodeBehind(value)) return value;
-  return new Node(value, node, "", node.locked).proxy;
+  return new Node(value, node, "", node.lock).proxy;
 }
 
 function move(node: Node, method: Mover, args: unknown[]): unknown {

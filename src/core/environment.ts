@@ -29,6 +29,20 @@ export interface ToolContext<State, Task> extends Context {
   task: Task | undefined;
   /** The id of the call, if it has one. */
   call: string | undefined;
+  /** The agent whose tool it is; undefined for the tool of an environment. */
+  agent?: ToolAgent | undefined;
+}
+
+/** What a tool can do with the agent that called it. */
+export interface ToolAgent {
+  readonly name: string;
+  /** Whose conversation it is. */
+  readonly user: string;
+  readonly invocation: string;
+  /** Ends the run of the agent with this result, and the loop that it is in. */
+  escalate(): void;
+  /** Has another agent of the same family go on, now and with the next message. */
+  transfer(to: string): void;
 }
 
 /** What a tool with `concurrent` or `effects` is given: the state as it was when the call began, and `update`. */
@@ -63,6 +77,18 @@ export interface ToolDefinition {
   kind: "state" | "concurrent" | "external";
   timeout: number | undefined;
   run(context: unknown, input: unknown): unknown;
+}
+
+const definitions = new WeakMap<object, ToolDefinition>();
+
+/** Attaches the definition of a tool to its handler, out of sight. */
+export function attachDefinition(handler: object, definition: ToolDefinition): void {
+  definitions.set(handler, definition);
+}
+
+/** The definition behind what `tool` returned. */
+export function definitionOf(made: unknown): ToolDefinition | undefined {
+  return typeof made === "function" ? definitions.get(made) : undefined;
 }
 
 /** An environment, as `defineEnvironment` makes it. The two type parameters are what callers may pass. */

@@ -39,6 +39,15 @@ export const errorTable = {
   store_failed: { status: 503, meaning: "the store failed; the call may be retried under the same call id" },
   store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
   store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
+  session_busy: { status: 409, meaning: "an agent is running on the session, here or in another process" },
+  run_cancelled: {
+    status: 408,
+    meaning: "the caller cancelled the run; what was committed stays, and the next run can go on from there",
+  },
+  nothing_to_continue: { status: 409, meaning: "the session has no invocation that was cut short" },
+  missing_state: { status: 422, meaning: "an instruction names a key that the state does not have" },
+  invalid_agent: { status: 500, meaning: "an agent's definition is wrong; the message says where" },
+  callback_failed: { status: 500, meaning: "a callback of an agent threw; what the step had written was dropped" },
   model_failed: {
     status: 502,
     meaning: "the model's server could not be reached, failed, or answered what cannot be read, also after retries",

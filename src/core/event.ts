@@ -2,6 +2,7 @@
 import type { Delta } from "./delta.ts";
 import type { ErrorCode } from "./errors.ts";
 import type { Json } from "./json.ts";
+import type { Item, Usage } from "./model.ts";
 
 /** Why a session ended. */
 export type EndReason = "closed" | "idle" | "age" | "capacity";
@@ -112,7 +113,92 @@ interface Closed extends EventBase {
   reason: EndReason;
 }
 
-export type Event = Opened | Seeded | Called | Claimed | Settled | Verified | Rewound | Closed;
+/** In the log of a user's or an app's state: a session changed it. */
+interface SharedChanged extends EventBase {
+  type: "shared.changed";
+  session: string;
+}
+
+/** What all events of an invocation have: one user turn of an agent, run to its end. */
+interface InInvocation extends EventBase {
+  invocation: string;
+  /** What it changed in state that is shared: of a user or of the app, by keys that start with `user:` or `app:`. */
+  shared?: Delta;
+  /** What it adds to the conversation. */
+  items?: Item[];
+}
+
+/** A message of the user. `agent` is the one that answers. */
+interface InvocationBegan extends InInvocation {
+  type: "invocation.began";
+  agent: string;
+  items: Item[];
+}
+
+interface ByAgent extends InInvocation {
+  agent: string;
+  /** Which run of it: agents that run others, or run again, make a path. */
+  path: string;
+  /** Among agents that ran side by side, the one it belongs to. */
+  branch?: string;
+}
+
+/** Its `beforeAgent` callbacks ran. With items they answered in its place. */
+interface AgentBegan extends ByAgent {
+  type: "agent.began";
+}
+
+/** The model's answer, as the callbacks left it. */
+interface ModelAnswered extends ByAgent {
+  type: "model.answered";
+  items: Item[];
+  /** Which model; absent if a callback answered in its place. */
+  model?: string;
+  usage?: Usage;
+  /** What the server said beside the items. */
+  response?: { [field: string]: Json };
+}
+
+/** Calls that touch the world are about to run: without results they are not run again. */
+interface ToolsStarted extends ByAgent {
+  type: "tools.started";
+  calls: string[];
+}
+
+/** The results of all calls of one answer. */
+interface ToolsAnswered extends ByAgent {
+  type: "tools.answered";
+  items: Item[];
+  failed?: { call: string; code: ErrorCode; message: string }[];
+  /** The agent that goes on. */
+  transfer?: string;
+  /** The loop around it ends. */
+  escalate?: true;
+}
+
+/** Its `afterAgent` callbacks ran. `last`: with it the invocation is over. */
+interface AgentEnded extends ByAgent {
+  type: "agent.ended";
+  outcome: AgentOutcome;
+  last?: true;
+}
+
+/** A step failed and left no other trace. */
+interface AgentFailed extends ByAgent {
+  type: "agent.failed";
+  step: "beforeAgent" | "model" | "tools" | "afterAgent";
+  error: { code: ErrorCode; message: string };
+}
+
+/** How a run of an agent ended. The last four: the limit that it reached. */
+export type AgentOutcome =
+  "answered" | "replaced" | "transferred" | "escalated" | "steps" | "tokens" | "seconds" | "empty";
+
+export type AgentEvent =
+  InvocationBegan | AgentBegan | ModelAnswered | ToolsStarted | ToolsAnswered | AgentEnded | AgentFailed;
+
+export type Event =
+  Opened | Seeded | Called | Claimed | Settled | Verified | Rewound | Closed | SharedChanged | AgentEvent;
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
 
 /** An event with its place in the log. */

@@ -136,3 +136,11 @@ export function escapeKey(key: string): string {
 export function unescapeKey(key: string): string {
   return key.includes("~") ? key.replaceAll("~1", "/").replaceAll("~0", "~") : key;
 }
+
+/** Freezes a value and all that is in it, so that whoever it is handed to cannot change it. */
+export function freezeJson<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const item of Object.values(value)) freezeJson(item);
+  return value;
+}

@@ -80,6 +80,14 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       break;
     case "tool.claimed":
     case "tool.settled":
+    case "shared.changed":
+    case "invocation.began":
+    case "agent.began":
+    case "model.answered":
+    case "tools.started":
+    case "tools.answered":
+    case "agent.ended":
+    case "agent.failed":
       break;
     case "session.verified":
       session.verified = session.episode;

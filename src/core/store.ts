@@ -1,4 +1,5 @@
 // The contract of a store: where logs live. Entries are text to it; what they mean is not its business.
+import { HoldfastError } from "./errors.ts";
 import type { EndReason } from "./event.ts";
 
 /** One event of a log. */
@@ -43,7 +44,8 @@ export interface Commit {
 
 /**
  * `conflict`: the log is not at that version (any more). `duplicate`: it has an entry with one of the keys, or two of
- * the new ones have the same; where both are true it is this, which says more.
+ * the new ones have the same; where both are true it is this, which says more. Commits handed over together are a
+ * `duplicate` if any of them is, and otherwise a `conflict` if any is.
  */
 export type Appended = "ok" | "conflict" | "duplicate";
 
@@ -66,13 +68,18 @@ export interface Filter {
 }
 
 /**
- * Where logs live. Every verb but `close` rejects with `store_closed` once the store is closed. A commit is stored
- * whole or not at all; when `append` has resolved with "ok" on a persistent store, it survives the end of the process.
+ * Where logs live. Every verb but `close` rejects with `store_closed` once the store is closed. A commit, and commits
+ * handed over together, are stored whole or not at all; when `append` has resolved with "ok" on a persistent store,
+ * they survive the end of the process.
  */
 export interface Store {
   /** Whether what is stored survives the process. Adds cases to the shared suite. */
   readonly persistent: boolean;
-  append(commit: Commit): Promise<Appended>;
+  /**
+   * Appends to a log, or to several at once, all or none of them: then each commit is for another session, and if one is
+   * refused nothing of any is stored. Whoever has read one of them, in whichever process, finds them all.
+   */
+  append(commit: Commit, ...together: Commit[]): Promise<Appended>;
   /** The entries after a version, at most `limit`. Undefined if there is no such log. */
   read(session: string, after: number, limit?: number): Promise<Entry[] | undefined>;
   /**
@@ -82,7 +89,10 @@ export interface Store {
   load(session: string, version?: number): Promise<{ snapshot?: Snapshot; entries: Entry[] } | undefined>;
   /** The entry that has this key. */
   find(session: string, key: string): Promise<Entry | undefined>;
-  /** Comes to an end also if its reader opens, changes and deletes sessions meanwhile. */
+  /**
+   * Comes to an end also if its reader opens, changes and deletes sessions meanwhile. It is no picture of one moment:
+   * each session is shown as it was at some time since the listing began, a later one at no earlier time.
+   */
   list(filter?: Filter): AsyncIterable<Listed>;
   /** How many sessions of an environment have not ended. */
   count(environment: string): Promise<number>;
@@ -90,4 +100,10 @@ export interface Store {
   delete(session: string): Promise<boolean>;
   /** Waits for what is being written. Closing twice is fine. */
   close(): Promise<void>;
+}
+
+/** Refuses commits to be appended together of which two are for the same session. */
+export function assertDifferentSessions(commits: Commit[]): void {
+  if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
+  throw new HoldfastError("invalid_option", "commits that are appended together must be for different sessions");
 }

@@ -1,8 +1,14 @@
 // defineEnvironment(): checks an author's definition and gives it its types.
-import type { Environment, SeedContext, Tool, ToolDefinition, VerifyContext } from "../core/environment.ts";
+import {
+  definitionOf,
+  type Environment,
+  type SeedContext,
+  type Tool,
+  type ToolDefinition,
+  type VerifyContext,
+} from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
-import { definitionOf } from "./tool.ts";
 
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   /** Letters, digits, `-` and `_`. Sessions belong to the environment of this name. */

@@ -1,5 +1,11 @@
 // tool(): one tool of an environment, typed by its input schema and by the environment around it.
-import type { DetachedToolContext, Tool, ToolContext, ToolDefinition } from "../core/environment.ts";
+import {
+  attachDefinition,
+  type DetachedToolContext,
+  type Tool,
+  type ToolContext,
+  type ToolDefinition,
+} from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
@@ -73,13 +79,6 @@ export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effe
     run: run as ToolDefinition["run"],
   };
   const handler = (context: unknown, args: unknown): unknown => definition.run(context, args);
-  definitions.set(handler, definition);
+  attachDefinition(handler, definition);
   return handler;
-}
-
-const definitions = new WeakMap<object, ToolDefinition>();
-
-/** The definition behind what `tool` returned. */
-export function definitionOf(made: unknown): ToolDefinition | undefined {
-  return typeof made === "function" ? definitions.get(made) : undefined;
 }

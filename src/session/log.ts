@@ -31,6 +31,12 @@ const snapshotBytes = 16 * 1024;
 /** How often a commit is tried before it is given up as `version_conflict`. */
 const attempts = 200;
 
+/** An event for a log, where several are appended to at once. */
+export interface Part {
+  hot: Hot;
+  event: Event;
+}
+
 type Make = (session: Session) => Event | undefined | Promise<Event | undefined>;
 
 export type Logs = ReturnType<typeof createLogs>;
@@ -46,7 +52,8 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   /** The session at a version, by default the newest, folded from the store. The caller is its only holder. */
   async function load(id: string, version?: number): Promise<Hot> {
     // What the server keeps in a store of its own is no session of anybody.
-    const found = id.startsWith("holdfast:") ? undefined : await store.load(id, version);
+    const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
+    const found = isForeign ? undefined : await store.load(id, version);
     if (!found) throw notFound(id);
     let session = found.snapshot && decode<Session>(found.snapshot.body, id);
     let whole = found.snapshot?.body.length ?? 0;
@@ -112,26 +119,47 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     if (event.delta?.[0]?.path === "") hot.whole = length;
   }
 
-  /** One try to append. Folds the event if it was accepted. */
-  async function append(hot: Hot, event: Event): Promise<Appended> {
-    const body = JSON.stringify(event);
+  function commitOf(hot: Hot, event: Event, body: string): Commit {
     const { version } = hot.session;
     const snapshot = hot.tail > Math.max(snapshotBytes, 2 * hot.whole) ? JSON.stringify(hot.session) : undefined;
     const commit: Commit = { session: hot.id, version, entries: [entryOf(event, body)] };
     if (snapshot !== undefined) commit.snapshot = { version, body: snapshot };
     if (event.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: event.reason };
+    return commit;
+  }
+
+  function accepted(hot: Hot, event: Event, { entries: [{ body }], snapshot }: Commit): void {
+    if (snapshot !== undefined) {
+      hot.tail = 0;
+      hot.whole = snapshot.body.length;
+    }
+    advance(hot, event, body.length);
+  }
+
+  /** One try to append. Folds the event if it was accepted. */
+  async function append(hot: Hot, event: Event): Promise<Appended> {
+    const commit = commitOf(hot, event, JSON.stringify(event));
     let result: Appended;
     try {
       result = await store.append(commit);
     } catch (thrown) {
       throw inDoubt(thrown, commit);
     }
-    if (result !== "ok") return result;
-    if (snapshot !== undefined) {
-      hot.tail = 0;
-      hot.whole = snapshot.length;
+    if (result === "ok") accepted(hot, event, commit);
+    return result;
+  }
+
+  /** One try to append to several logs, all or none of them. */
+  async function appendAll(parts: [Part, ...Part[]]): Promise<Appended> {
+    const commits = parts.map(({ hot, event }) => commitOf(hot, event, JSON.stringify(event)));
+    const [first, ...together] = commits as [Commit, ...Commit[]];
+    let result: Appended;
+    try {
+      result = await store.append(first, ...together);
+    } catch (thrown) {
+      throw inDoubt(thrown, first);
     }
-    advance(hot, event, body.length);
+    if (result === "ok") parts.forEach(({ hot, event }, at) => accepted(hot, event, commits[at] as Commit));
     return result;
   }
 
@@ -180,7 +208,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   }
 
   return {
-    ...{ use, load, refresh, commit, create, counts },
+    ...{ use, load, refresh, commit, appendAll, create, counts },
     /** The events after a version, in pages. */
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
       for (let from = after; ;) {

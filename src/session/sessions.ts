@@ -1,5 +1,4 @@
 // createSessions(): the engine. Wires loading, turns, calls, verdicts and limits into the verbs that users call.
-import { randomBytes } from "node:crypto";
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
@@ -12,6 +11,7 @@ import type { Store } from "../core/store.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { CacheLimits } from "./cache.ts";
 import { createCalls } from "./call.ts";
+import { newId } from "./id.ts";
 import { createLimits, type Limits } from "./limits.ts";
 import { createLogs, headingOf, timeNow, turn, type Hot } from "./log.ts";
 import { assertCallId, undone } from "./recorded.ts";
@@ -291,10 +291,6 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     },
   };
   return sessions;
-}
-
-function newId(): string {
-  return randomBytes(16).toString("base64url");
 }
 
 function copyState({ state }: Session): Json {

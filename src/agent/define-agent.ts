@@ -1,0 +1,115 @@
+// defineAgent(), sequence(), loop() and parallel(): check an author's definition and give it its shape.
+import { definitionOf, type ToolDefinition } from "../core/environment.ts";
+import type {
+  Agent,
+  AgentLimits,
+  AgentTool,
+  Callbacks,
+  Composition,
+  ModelAgent,
+  ReadonlyAgentContext,
+  Toolset,
+} from "../core/agent.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Model } from "../core/model.ts";
+import { transferTool } from "./family.ts";
+
+export interface AgentOptions<Tools> {
+  /** Letters, digits, `-` and `_`. */
+  name: string;
+  /** What other agents read that can hand over to it. */
+  description?: string;
+  /** What the model is told. `{key}` stands for a key of the state, `{user:name?}` for one that may be missing. */
+  instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
+  model: Model;
+  /** Functions with a schema, made with `tool`, and other agents. */
+  tools?: Tools;
+  /** Tools of environments and servers. */
+  toolsets?: Toolset[];
+  /** Agents that it can hand over to. */
+  agents?: Agent[];
+  callbacks?: Callbacks;
+  /** Where its last text is kept in the state. */
+  outputKey?: string;
+  limits?: AgentLimits;
+}
+
+/**
+ * An agent: a model with an instruction, tools and callbacks.
+ *
+ * @example
+ * const greeter = defineAgent({
+ *   name: "greeter",
+ *   instruction: "Greet {user:name?} in one sentence.",
+ *   model: scriptedModel(["Hello!"]),
+ *   callbacks: { beforeAgent: ({ state }) => void (state["greetings"] = (state["greetings"] ?? 0) + 1) },
+ * });
+ */
+export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Record<string, never>>(
+  options: AgentOptions<Tools>,
+): ModelAgent {
+  const { name, description = "", instruction = "", model, tools = {}, toolsets = [], agents = [] } = options;
+  assertName(name);
+  if (typeof (model as Model | undefined)?.respond !== "function") {
+    throw wrong(`the agent ${name} needs a model, such as scriptedModel(["Hello!"])`);
+  }
+  const { callbacks = {}, outputKey, limits = {} } = options;
+  for (const [limit, value] of Object.entries(limits)) {
+    if (value !== undefined && !(value > 0)) throw wrong(`the limit \`${limit}\` of ${name} must be a number above 0`);
+  }
+  const definitions = new Map<string, ToolDefinition | Agent>();
+  for (const [toolName, made] of Object.entries(tools)) {
+    if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName) || toolName === transferTool) {
+      throw wrong(`the tool name "${toolName}" of ${name} is reserved, or not 1 to 64 letters, digits, "-" and "_"`);
+    }
+    const definition = isAgent(made) ? made : definitionOf(made);
+    if (!definition) throw wrong(`the tool "${toolName}" of ${name} is neither made with tool({ … }) nor an agent`);
+    definitions.set(toolName, definition);
+  }
+  return {
+    ...{ kind: "model", name, description, instruction, model, tools: definitions, toolsets, agents },
+    ...{ callbacks, outputKey, limits },
+  };
+}
+
+export interface CompositionOptions {
+  name: string;
+  description?: string;
+  agents: Agent[];
+  callbacks?: Pick<Callbacks, "beforeAgent" | "afterAgent">;
+}
+
+/** Runs agents one after the other; each sees what those before it have said. */
+export const sequence = (options: CompositionOptions): Composition => composed("sequence", options);
+
+/** Runs agents in turn, again and again, until a tool of one escalates, or so many times. */
+export function loop({ times, ...options }: CompositionOptions & { times: number }): Composition {
+  if (!Number.isInteger(times) || times < 1) throw wrong(`\`times\` of ${options.name} must be a whole number above 0`);
+  return composed("loop", options, times);
+}
+
+/**
+ * Runs agents side by side. None sees what the others say; whoever comes after them sees it all. Where they write the
+ * same key of the state, what is committed last stands.
+ */
+export const parallel = (options: CompositionOptions): Composition => composed("parallel", options);
+
+function composed(kind: Composition["kind"], options: CompositionOptions, times = 1): Composition {
+  const { name, description = "", agents, callbacks = {} } = options;
+  assertName(name);
+  if (agents.length === 0) throw wrong(`${name} has no agents to run`);
+  return { kind, name, description, agents, callbacks, times };
+}
+
+export function isAgent(made: unknown): made is Agent {
+  return typeof made === "object" && made !== null && "kind" in made && "callbacks" in made;
+}
+
+function assertName(name: unknown): void {
+  if (typeof name === "string" && /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name) && name !== "user") return;
+  throw wrong(`the name "${String(name)}" is not 1 to 64 letters, digits, "-" and "_", or it is "user"`);
+}
+
+function wrong(message: string): HoldfastError {
+  return new HoldfastError("invalid_agent", message);
+}

@@ -1,0 +1,17 @@
+// Instructions: fills in what they name of the state.
+import type { AgentState } from "../core/agent-sessions.ts";
+import { HoldfastError } from "../core/errors.ts";
+
+/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, are left as they are. */
+const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
+
+/** The instruction with the state's values in place. A key that is missing is an error, unless it ends with "?". */
+export function fillInstruction(instruction: string, state: AgentState): string {
+  return instruction.replaceAll(reference, (_, key: string, optional: string | undefined) => {
+    const value: unknown = state[key];
+    if (value !== undefined && value !== null) return typeof value === "string" ? value : JSON.stringify(value);
+    if (optional) return "";
+    const message = `the instruction names {${key}}, which the state does not have; write {${key}?} if it may be missing`;
+    throw new HoldfastError("missing_state", message, { detail: { key } });
+  });
+}

@@ -1,0 +1,183 @@
+// An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
+// was committed before the run was cut short.
+import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
+import type { AgentSessions, AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
+import type { Delta } from "../core/delta.ts";
+import { createDraft, readOnly } from "../core/draft.ts";
+import { HoldfastError, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import type { Item, Piece } from "../core/model.ts";
+import { splitDelta } from "../core/shared-state.ts";
+import type { Family } from "./family.ts";
+import { changed, rebased } from "./rebase.ts";
+
+/** Where in an invocation an agent runs. */
+export interface Place {
+  agent: string;
+  /** Tells every run of an agent apart. */
+  path: string;
+  branch: string | undefined;
+  /** The path of the agent around it that is another one's tool, and what that was asked. */
+  alone: { path: string; request: Item[] } | undefined;
+  /** Whether the invocation is over when it has ended. */
+  isOutermost: boolean;
+}
+
+/** A part of an answer that is still being written. Never committed. */
+export interface PartialEvent {
+  type: "partial";
+  invocation: string;
+  agent: string;
+  path: string;
+  piece: Piece;
+}
+
+export type RunEvent = (AgentEvent & { version: number }) | PartialEvent;
+
+export interface InvocationOptions {
+  id: string;
+  /** Whether an earlier run has begun it. */
+  isContinued: boolean;
+  entered: Entered;
+  sessions: AgentSessions;
+  family: Family;
+  signal: AbortSignal;
+  isStreaming: boolean;
+  /** Hands a committed event to whoever reads. */
+  put(event: RunEvent): Promise<void>;
+  drop(event: RunEvent): void;
+}
+
+export type Invocation = ReturnType<typeof createInvocation>;
+
+/** The types of event that stand for a step, and are not made again. */
+type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
+
+export function createInvocation(options: InvocationOptions) {
+  const { id, entered, sessions, family, signal, isStreaming, put, drop } = options;
+  let temporary: AgentState = {};
+  let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
+  const recorded = options.isContinued ? recordedSteps(entered.events, id) : new Map<string, NumberedEvent[]>();
+
+  /** The state as it is now, with what is temporary. The same object until it changes. */
+  function state(): AgentState {
+    if (merged?.of !== entered.state || merged.with !== temporary) {
+      merged = { of: entered.state, with: temporary, state: { ...entered.state, ...temporary } };
+    }
+    return merged.state;
+  }
+
+  /** What a step writes to. */
+  function draft(from = state()) {
+    const made = createDraft<AgentState>(from as Json);
+    return { from, state: made.state, delta: () => made.delta(), close: () => made.close(tooLate) };
+  }
+
+  /** Commits an event with the change that a step made to the state it began with. */
+  async function commit<E extends NewAgentEvent>(
+    event: E,
+    delta: Delta = [],
+    from = state(),
+  ): Promise<EventOf<E["type"]> & { version: number }> {
+    const committed = await entered.commit(event, () => {
+      const fitting = rebased(delta, from, state());
+      const { temp } = splitDelta(fitting);
+      if (temp.length > 0) temporary = changed(temporary, temp);
+      return fitting.filter((operation) => !temp.includes(operation));
+    });
+    await put(committed);
+    return committed as unknown as EventOf<E["type"]> & { version: number };
+  }
+
+  function about({ agent }: Place) {
+    const { session, user } = entered;
+    return { agent, session, user, invocation: id, signal, stored: () => sessions.state(session) };
+  }
+
+  return {
+    ...{ id, entered, family, signal, isStreaming, state, draft, commit },
+    /** What a callback is given, with a state that it may write to. */
+    context(place: Place, writable: AgentState): AgentContext {
+      return contextOf(about(place), writable);
+    },
+    readonlyContext(place: Place): ReadonlyAgentContext {
+      return contextOf(about(place), readOnly<AgentState>(state() as Json)) as ReadonlyAgentContext;
+    },
+    /** The next step of a run, if it was committed before the run was cut short. */
+    next<Type extends Recorded>({ path }: Place, ...types: Type[]): (EventOf<Type> & { version: number }) | undefined {
+      const steps = recorded.get(path);
+      const event = steps?.[0];
+      if (!event || !(types as string[]).includes(event.type)) return undefined;
+      steps?.shift();
+      return event as EventOf<Type> & { version: number };
+    },
+    piece(place: Place, piece: Piece): void {
+      drop({ type: "partial", invocation: id, agent: place.agent, path: place.path, piece });
+    },
+    /** Commits that a step failed. Throws what ends the run. */
+    async fail(place: Place, step: EventOf<"agent.failed">["step"], thrown: unknown): Promise<never> {
+      if (signal.aborted) throw cancelledRun(signal);
+      // Nothing can be committed any more, or all that could be was.
+      if (thrown instanceof Failed || isStoreFailure(thrown)) throw thrown;
+      const { code, message } = errorOf(thrown, step);
+      const event = await commit({
+        ...{ type: "agent.failed" as const, ...placed(place, id), step },
+        error: { code, message },
+      });
+      throw new Failed(event);
+    },
+  };
+}
+
+const tooLate = "the step that this state belongs to is over; what is assigned now would not be kept";
+
+/** A run that ended with a failure, which is in the log. */
+export class Failed {
+  readonly event: EventOf<"agent.failed"> & { version: number };
+  constructor(event: EventOf<"agent.failed"> & { version: number }) {
+    this.event = event;
+  }
+}
+
+/** What every event of an agent has. */
+export function placed({ agent, path, branch }: Place, invocation: string) {
+  return { invocation, agent, path, ...(branch !== undefined && { branch }) };
+}
+
+export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
+  return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
+}
+
+const storeFailures = new Set<ErrorCode>([
+  ...(["store_closed", "store_busy", "store_full", "store_failed", "store_corrupt", "store_newer"] as const),
+  ...(["session_busy", "session_closed", "session_not_found", "version_conflict", "engine_stopped"] as const),
+]);
+
+function isStoreFailure(thrown: unknown): boolean {
+  return isHoldfastError(thrown) && storeFailures.has(thrown.code);
+}
+
+/** What is not ours was thrown by a callback. */
+export function errorOf(thrown: unknown, step: string): HoldfastError {
+  if (isHoldfastError(thrown)) return thrown;
+  return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
+}
+
+/** Getters: to assign to one is an error instead of a change that nobody sees. */
+function contextOf(about: Omit<AgentContext, "state">, state: AgentState): AgentContext {
+  return Object.freeze({ ...about, state });
+}
+
+/** The steps of an invocation by path, in order. */
+function recordedSteps(events: readonly NumberedEvent[], invocation: string): Map<string, NumberedEvent[]> {
+  const steps = new Map<string, NumberedEvent[]>();
+  const first = events.findLastIndex((event) => event.type === "invocation.began" && event.invocation === invocation);
+  for (const event of first < 0 ? [] : events.slice(first + 1)) {
+    if (!("path" in event) || event.type === "agent.failed") continue;
+    const known = steps.get(event.path);
+    if (known) known.push(event);
+    else steps.set(event.path, [event]);
+  }
+  return steps;
+}

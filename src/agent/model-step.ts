@@ -1,0 +1,113 @@
+// The step that asks the model: what it is shown, the callbacks around it, and the one event that it comes to.
+import type { Agent, ModelAgent } from "../core/agent.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import type { EventOf } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import { answerText, isFunctionCall, type ModelRequest, type ModelResponse, type ToolSchema } from "../core/model.ts";
+import { firstValue, responseOf } from "./callbacks.ts";
+import { historyFor } from "./history.ts";
+import { fillInstruction } from "./instruction.ts";
+import { placed, type Invocation, type Place } from "./invocation.ts";
+
+type Answered = EventOf<"model.answered">;
+
+/** Asks the model, unless it was asked before the run was cut short. */
+export async function askModel(
+  invocation: Invocation,
+  agent: ModelAgent,
+  place: Place,
+  tools: ToolSchema[],
+  signal: AbortSignal,
+): Promise<Answered> {
+  const before = invocation.next(place, "model.answered");
+  if (before) return before;
+  const { callbacks, outputKey } = agent;
+  const draft = invocation.draft();
+  const context = invocation.context(place, draft.state);
+  try {
+    const request = await requestOf(invocation, agent, place, tools);
+    const instead = await firstValue(callbacks.beforeModel, context, request);
+    let model: string | undefined;
+    let response: ModelResponse;
+    if (instead === undefined) {
+      const asked = await answerOf(invocation, agent, place, request, signal).catch(async (thrown: unknown) => {
+        const error = modelError(thrown);
+        const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
+        if (value === undefined) throw error;
+        return responseOf(value);
+      });
+      const after = await firstValue(callbacks.afterModel, context, asked);
+      response = after === undefined ? asked : responseOf(after);
+      model = agent.model.name;
+    } else response = responseOf(instead);
+    const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
+    const text = answerText(output);
+    if (outputKey !== undefined && text !== "" && !output.some(isFunctionCall)) draft.state[outputKey] = text;
+    return await invocation.commit(
+      {
+        ...{ type: "model.answered" as const, ...placed(place, invocation.id), items: output },
+        ...(model !== undefined && { model }),
+        ...(usage && { usage }),
+        ...(Object.keys(rest).length > 0 && { response: rest as { [field: string]: Json } }),
+      },
+      draft.delta(),
+      draft.from,
+    );
+  } finally {
+    draft.close();
+  }
+}
+
+async function requestOf(
+  invocation: Invocation,
+  agent: ModelAgent,
+  place: Place,
+  tools: ToolSchema[],
+): Promise<ModelRequest> {
+  const { instruction } = agent;
+  const instructions =
+    typeof instruction === "string"
+      ? fillInstruction(instruction, invocation.state())
+      : await instruction(invocation.readonlyContext(place));
+  const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
+  const seen = historyFor(invocation.entered.events, sight);
+  const input = place.alone ? [...place.alone.request, ...seen] : seen;
+  return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: [...tools] }) };
+}
+
+async function answerOf(
+  invocation: Invocation,
+  { model }: ModelAgent,
+  place: Place,
+  request: ModelRequest,
+  signal: AbortSignal,
+): Promise<ModelResponse> {
+  const onPiece = invocation.isStreaming
+    ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
+    : undefined;
+  const response = await model.respond(request, { signal, onPiece });
+  if (!Array.isArray((response as Partial<ModelResponse> | undefined)?.output)) {
+    throw new HoldfastError("model_failed", `${model.name} answered without a list of items`);
+  }
+  return response;
+}
+
+function modelError(thrown: unknown): HoldfastError {
+  if (isHoldfastError(thrown)) return thrown;
+  return new HoldfastError("model_failed", `the model failed: ${messageOf(thrown)}`, { cause: thrown });
+}
+
+/** The schema of an agent that is another one's tool. */
+export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
+  return {
+    type: "function",
+    name,
+    description: description || `Asks the agent ${agent}.`,
+    parameters: {
+      type: "object",
+      properties: { request: { type: "string", description: "what it should do, with all that it has to know" } },
+      required: ["request"],
+      additionalProperties: false,
+    },
+  };
+}

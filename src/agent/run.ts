@@ -1,0 +1,144 @@
+// run(): an agent answers a message, or goes on where a run was cut short. Yields what happens, committed first.
+import type { Agent } from "../core/agent.ts";
+import type { AgentSessions, AgentState, Entered } from "../core/agent-sessions.ts";
+import { createDraft } from "../core/draft.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { AgentOutcome } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import type { Item } from "../core/model.ts";
+import { createChannel } from "./channel.ts";
+import { familyOf, type Family } from "./family.ts";
+import { cancelledRun, createInvocation, Failed, type Place, type RunEvent } from "./invocation.ts";
+import { runAgent } from "./run-agent.ts";
+
+export interface RunOptions {
+  sessions: AgentSessions;
+  /** By default a new one. */
+  session?: string | undefined;
+  /** Whose the new session is. */
+  user?: string | undefined;
+  /** What the user says. Without it the run goes on where an earlier one was cut short. */
+  message?: string | Item[] | undefined;
+  /** Set with the message. Keys that start with `temp:` are seen by this run alone. */
+  stateDelta?: AgentState | undefined;
+  signal?: AbortSignal | undefined;
+  /** Also yields parts of answers while they are written. */
+  stream?: boolean | undefined;
+  /** While another run has the session: wait for it (by default), or be refused as `session_busy`. */
+  busy?: "wait" | "refuse" | undefined;
+}
+
+/** How an invocation ended. "failed": the last event says why; a run without a message tries that step again. */
+export interface RunResult {
+  session: string;
+  invocation: string;
+  outcome: AgentOutcome | "failed";
+}
+
+/**
+ * Runs an agent on a message. Every event is committed before it is yielded; partial ones are never committed.
+ *
+ * @example
+ * for await (const event of run(agent, { sessions, session, message: "hello" })) {
+ *   if (event.type === "model.answered") console.log(answerText(event.items));
+ * }
+ */
+export async function* run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+  const { sessions, user, message, signal, busy } = options;
+  const family = familyOf(agent);
+  if (signal?.aborted) throw cancelledRun(signal);
+  const session = options.session ?? (await sessions.open({ user })).session;
+  const entered = await sessions.enter(session, { signal, busy });
+  const stopping = new AbortController();
+  const stop = (): void => stopping.abort(signal?.reason);
+  signal?.addEventListener("abort", stop, { once: true });
+  const channel = createChannel<RunEvent>();
+  let working: Promise<RunResult> | undefined;
+  try {
+    const start = message === undefined ? cutShort(entered, agent) : beginning(entered, agent, family);
+    const invocation = createInvocation({
+      ...{ id: start.invocation, isContinued: message === undefined, entered, sessions, family },
+      signal: stopping.signal,
+      ...{ isStreaming: options.stream ?? false, put: channel.put, drop: channel.drop },
+    });
+    const first = family.find(start.agent);
+    if (!first)
+      throw new HoldfastError("invalid_agent", `the session is with ${start.agent}, which ${agent.name} lacks`);
+    const place: Place = {
+      agent: first.name,
+      path: first.name,
+      branch: undefined,
+      alone: undefined,
+      isOutermost: true,
+    };
+    working = (async (): Promise<RunResult> => {
+      if (message !== undefined) {
+        const given = messageItems(message);
+        const { delta, from } = changeOf(invocation.state(), options.stateDelta);
+        await invocation.commit(
+          { type: "invocation.began", invocation: start.invocation, agent: first.name, items: given },
+          delta,
+          from,
+        );
+      }
+      const about = { session, invocation: start.invocation };
+      try {
+        return { ...about, outcome: await runAgent(invocation, first, place) };
+      } catch (thrown) {
+        if (thrown instanceof Failed) return { ...about, outcome: "failed" };
+        throw thrown;
+      }
+    })();
+    yield* channel.read(working);
+    return await working;
+  } finally {
+    // Also where the reader has stopped reading: what is not committed by then is dropped.
+    stopping.abort();
+    channel.close();
+    signal?.removeEventListener("abort", stop);
+    await working?.catch(() => undefined);
+    entered.leave();
+  }
+}
+
+interface Start {
+  invocation: string;
+  /** The one that answers. */
+  agent: string;
+}
+
+/** A new invocation: by the agent that the conversation was last handed over to. */
+function beginning({ events }: Entered, { name, agents }: Agent, family: Family): Start {
+  const isAlone = agents.length === 0;
+  // Looked for only where somebody could have handed over: a conversation may be long.
+  const last = isAlone
+    ? undefined
+    : events.findLast((event) => event.type === "tools.answered" && event.transfer !== undefined);
+  const to = last?.type === "tools.answered" ? last.transfer : undefined;
+  const agent = to !== undefined && family.find(to) ? to : name;
+  return { invocation: newInvocation(), agent };
+}
+
+/** The invocation that an earlier run did not end. */
+function cutShort({ session, events }: Entered, { name }: Agent): Start {
+  const at = events.findLastIndex(({ type }) => type === "invocation.began");
+  const began = events[at];
+  const isOver = events.slice(at + 1).some((event) => event.type === "agent.ended" && event.last);
+  if (began?.type !== "invocation.began" || isOver) {
+    throw new HoldfastError("nothing_to_continue", `session ${session} has nothing to go on with; send a message`);
+  }
+  return { invocation: began.invocation, agent: began.agent ?? name };
+}
+
+const newInvocation = (): string => crypto.randomUUID();
+
+function messageItems(message: string | Item[]): Item[] {
+  if (typeof message !== "string") return copyJson(message, "message", "drop") as unknown as Item[];
+  return [{ type: "message", role: "user", content: message }];
+}
+
+function changeOf(state: AgentState, given: AgentState = {}) {
+  const draft = createDraft<AgentState>(state as Json);
+  Object.assign(draft.state, copyJson(given, "stateDelta", "drop"));
+  return { delta: draft.delta(), from: state };
+}

@@ -1,0 +1,84 @@
+// The contract of an agent's engine: conversations as sessions, with state of their own, of a user and of the app.
+import type { Delta } from "./delta.ts";
+import type { AgentEvent, EndReason, Event, NumberedEvent } from "./event.ts";
+
+/** Keys that start with `user:` are shared by all sessions of a user, `app:` by all; `temp:` live for one invocation. */
+export type AgentState = Record<string, any>; // eslint-disable-line typescript/no-explicit-any -- known to its author alone
+
+export interface AgentSessionInfo {
+  session: string;
+  user: string;
+  version: number;
+  opened: number;
+  /** When its newest event happened. */
+  touched: number;
+  ended?: EndReason;
+}
+
+export interface OpenAgentSession {
+  /** By default a new id. */
+  session?: string | undefined;
+  /** Whose it is. Default "user". */
+  user?: string | undefined;
+  /** The initial state; what is shared goes to where it is shared. */
+  state?: AgentState | undefined;
+}
+
+export interface EnterOptions {
+  signal?: AbortSignal | undefined;
+  /** While another run has the session: wait for it (by default), or be refused as `session_busy`. */
+  busy?: "wait" | "refuse" | undefined;
+}
+
+/** What is known of an event before it is committed. */
+type Uncommitted<E> = E extends AgentEvent ? Omit<E, "at" | "delta" | "shared"> : never;
+export type NewAgentEvent = Uncommitted<AgentEvent>;
+
+/** A session in the hands of one run: nobody else in the process commits to it before it is left. */
+export interface Entered {
+  readonly session: string;
+  readonly user: string;
+  /** As it is after the newest commit, with what is shared. Not to be changed. */
+  readonly state: AgentState;
+  /** All events in force. The list grows; after a rewind there is another one. */
+  readonly events: readonly NumberedEvent[];
+  /**
+   * Commits an event with its change of the state; what is shared is committed together with it. The change is asked for
+   * when it is its turn, with the state as it is then.
+   */
+  commit(event: NewAgentEvent, change: (state: AgentState) => Delta): Promise<NumberedEvent & AgentEvent>;
+  leave(): void;
+}
+
+/** A session as a file. */
+export interface SavedSession {
+  app: string;
+  session: string;
+  user: string;
+  /** What is shared, as it was when it was saved. */
+  shared: AgentState;
+  events: Event[];
+}
+
+/** The conversations of one app in one store. Any number of processes may have one on the same store. */
+export interface AgentSessions {
+  readonly app: string;
+  open(options?: OpenAgentSession): Promise<AgentSessionInfo>;
+  info(session: string): Promise<AgentSessionInfo>;
+  /** The state as it is in the store now, with what is shared. */
+  state(session: string): Promise<AgentState>;
+  events(session: string, options?: { after?: number }): AsyncGenerator<NumberedEvent, void, undefined>;
+  enter(session: string, options?: EnterOptions): Promise<Entered>;
+  /**
+   * Makes the conversation again what it was before an invocation; the log only grows. What is shared stays as it is.
+   */
+  rewind(session: string, invocation: string): Promise<AgentSessionInfo>;
+  save(session: string): Promise<SavedSession>;
+  /** A new session with the events of a saved one. What is shared is set where it is not there yet. */
+  restore(saved: SavedSession, session?: string): Promise<AgentSessionInfo>;
+  list(): AsyncGenerator<AgentSessionInfo, void, undefined>;
+  /** Ends a session; true if it was open. */
+  close(session: string): Promise<boolean>;
+  /** Waits for what is under way. */
+  stop(): Promise<void>;
+}

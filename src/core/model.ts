@@ -1,0 +1,122 @@
+// The contract of a model: a request in, items out. Everything is in the words of OpenAI's Responses API.
+import type { Json } from "./json.ts";
+
+/**
+ * One entry of a conversation. Whatever a server adds to one stays on it: token ids and log-probabilities for training
+ * ride there.
+ */
+export type Item = Message | FunctionCall | FunctionCallOutput | Reasoning | OtherItem;
+
+interface Added {
+  id?: string;
+  status?: string;
+  [added: string]: unknown;
+}
+
+export interface Message extends Added {
+  type: "message";
+  role: "user" | "assistant" | "system" | "developer";
+  content: string | Content[];
+}
+
+export interface Content {
+  /** "input_text", "output_text", "refusal", or another kind that is passed on as it is. */
+  type: string;
+  text?: string;
+  [added: string]: unknown;
+}
+
+export interface FunctionCall extends Added {
+  type: "function_call";
+  call_id: string;
+  name: string;
+  /** JSON, or what a model wrote in its place. */
+  arguments: string;
+}
+
+export interface FunctionCallOutput extends Added {
+  type: "function_call_output";
+  call_id: string;
+  output: string | Content[];
+}
+
+export interface Reasoning extends Added {
+  type: "reasoning";
+  summary: Content[];
+}
+
+/** A kind that is not known here. It is kept, and sent back to the server that it came from. */
+export interface OtherItem extends Added {
+  type: string & {};
+}
+
+export interface ToolSchema {
+  type: "function";
+  name: string;
+  description?: string;
+  /** JSON Schema. */
+  parameters: { [keyword: string]: Json };
+  strict?: boolean;
+}
+
+/** The body of `POST /responses`, less the model's name. Fields that are not named here are passed on where they fit. */
+export interface ModelRequest {
+  instructions?: string;
+  input: Item[];
+  tools?: ToolSchema[];
+  tool_choice?: "auto" | "none" | "required" | { type: "function"; name: string };
+  parallel_tool_calls?: boolean;
+  temperature?: number;
+  top_p?: number;
+  max_output_tokens?: number;
+  [added: string]: unknown;
+}
+
+export interface Usage {
+  input_tokens: number;
+  output_tokens: number;
+  total_tokens: number;
+  [added: string]: unknown;
+}
+
+/** The answer of `POST /responses`, or one in its shape. */
+export interface ModelResponse {
+  id?: string;
+  model?: string;
+  output: Item[];
+  usage?: Usage;
+  /** "incomplete" if it was cut off, such as by `max_output_tokens`. */
+  status: "completed" | "incomplete";
+  [added: string]: unknown;
+}
+
+/** A part of an answer that is still being written. The whole answer comes after it, and repeats it. */
+export type Piece =
+  { type: "text" | "reasoning"; text: string } | { type: "arguments"; call_id: string; name: string; text: string };
+
+export interface RespondOptions {
+  signal?: AbortSignal | undefined;
+  /** Asks for a stream, and is given what comes of it. */
+  onPiece?: ((piece: Piece) => void) | undefined;
+}
+
+export interface Model {
+  /** Such as "openai:NAME". */
+  readonly name: string;
+  /** Rejects with a HoldfastError if there is no answer. */
+  respond(request: ModelRequest, options?: RespondOptions): Promise<ModelResponse>;
+}
+
+/** The text of a message's content, or of a tool's output. */
+export function textOf(content: string | Content[]): string {
+  if (typeof content === "string") return content;
+  return content.map(({ text = "" }) => text).join("");
+}
+
+export const isMessage = (item: Item): item is Message => item.type === "message";
+export const isFunctionCall = (item: Item): item is FunctionCall => item.type === "function_call";
+
+/** The text that an answer's messages say. */
+export function answerText(output: Item[]): string {
+  return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? textOf(item.content) : [])).join("");
+}

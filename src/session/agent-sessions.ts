@@ -1,0 +1,425 @@
+// createAgentSessions(): the engine of agents. Conversations are sessions; what users and apps share has logs of its own,
+// which are committed to together with them.
+import type {
+  AgentSessionInfo,
+  AgentSessions,
+  AgentState,
+  Entered,
+  EnterOptions,
+  SavedSession,
+} from "../core/agent-sessions.ts";
+import { replaceState, type Delta } from "../core/delta.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
+import { copyJson, freezeJson, type Json } from "../core/json.ts";
+import { newSeed } from "../core/random.ts";
+import { isInForce, type Session } from "../core/session.ts";
+import { nothingShared, sharedScopes, splitDelta, splitState, withShared, type Scope } from "../core/shared-state.ts";
+import type { Listed, Store } from "../core/store.ts";
+import type { CacheLimits } from "./cache.ts";
+import { newId } from "./id.ts";
+import { createLogs, timeNow, turn, type Hot, type Part } from "./log.ts";
+
+export interface AgentSessionsOptions {
+  /** Letters, digits, `-` and `_`. What is shared as `app:` is shared under this name. */
+  app: string;
+  /** Where the logs live. Who opened it closes it. */
+  store: Store;
+  /** How much is kept in the process between runs. */
+  cache?: CacheLimits;
+}
+
+/** A conversation as far as this process has read it. */
+interface History {
+  events: NumberedEvent[];
+  /** The version up to which it was read. */
+  version: number;
+}
+
+const attempts = 200;
+
+/**
+ * The conversations of one app in one store. Any number of processes may have one on the same store.
+ *
+ * @example
+ * const sessions = createAgentSessions({ app: "concierge", store: memoryStore() });
+ * const { session } = await sessions.open({ user: "ann" });
+ * for await (const event of run(agent, { sessions, session, message: "hello" })) console.log(event);
+ */
+export function createAgentSessions({ app, store, cache }: AgentSessionsOptions): AgentSessions {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(app)) {
+    throw new HoldfastError("invalid_option", `the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
+  }
+  const environment = `agent:${app}`;
+  const logs = createLogs(store, environment, cache);
+  const shared = createLogs(store, sharedEnvironment, cache);
+  const histories = new WeakMap<Hot, History>();
+  let underWay = 0;
+  let stopping: Promise<void> | undefined;
+  let allDone: (() => void) | undefined;
+
+  async function track<T>(run: () => Promise<T>): Promise<T> {
+    if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
+    underWay++;
+    try {
+      return await run();
+    } finally {
+      if (--underWay === 0) allDone?.();
+    }
+  }
+
+  /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
+  const scopeId = (scope: Scope, user: string): string =>
+    scope === "app" ? `holdfast:app:${app}` : `holdfast:user:${app}:${user}`;
+
+  /** What is shared in a scope now. */
+  async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
+    try {
+      return await shared.use(scopeId(scope, user), (hot) =>
+        turn(hot, undefined, async () => {
+          hot.owned = new WeakSet();
+          await shared.refresh(hot);
+          return hot.session.state as AgentState;
+        }),
+      );
+    } catch (thrown) {
+      // Nobody has shared anything yet.
+      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return {};
+      throw thrown;
+    }
+  }
+
+  async function allShared(user: string): Promise<Record<Scope, AgentState>> {
+    const [ofUser, ofApp] = await Promise.all([sharedIn("user", user), sharedIn("app", user)]);
+    return { user: ofUser, app: ofApp };
+  }
+
+  async function ensureScope(id: string): Promise<void> {
+    const first: Event = {
+      ...{ type: "session.opened", at: Date.now(), environment: sharedEnvironment, randomness: { seed: 0, turn: 0 } },
+      delta: replaceState({}),
+    };
+    try {
+      await shared.create(id, [first]);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
+    }
+  }
+
+  /** Runs with the log of a scope and the turn on it, which is made if it is not there. */
+  async function inScope<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    const work = (hot: Hot): Promise<T> => turn(hot, undefined, () => run(hot));
+    try {
+      return await shared.use(id, work);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+    }
+    await ensureScope(id);
+    return shared.use(id, work);
+  }
+
+  /**
+   * Runs with the logs of the scopes that are changed. Always in the same order, so that two who wait for each other's
+   * cannot be.
+   */
+  function withScopes<T>(
+    changes: Record<Scope, Delta>,
+    user: string,
+    run: (hots: { scope: Scope; hot: Hot }[]) => Promise<T>,
+  ): Promise<T> {
+    const enterNext = (scopes: Scope[], hots: { scope: Scope; hot: Hot }[]): Promise<T> => {
+      const [scope, ...rest] = scopes;
+      if (scope === undefined) return run(hots);
+      return inScope(scopeId(scope, user), (hot) => enterNext(rest, [...hots, { scope, hot }]));
+    };
+    return enterNext(
+      sharedScopes.filter((scope) => changes[scope].length > 0),
+      [],
+    );
+  }
+
+  /** Appends an event to a conversation together with what it changes in what is shared. */
+  function commitShared(hot: Hot, event: Event, changes: Record<Scope, Delta>, user: string): Promise<Hot[]> {
+    return withScopes(changes, user, async (scopes) => {
+      for (let attempt = 1; attempt <= attempts; attempt++) {
+        const parts: [Part, ...Part[]] = [{ hot, event }];
+        for (const { scope, hot: at } of scopes) {
+          parts.push({
+            hot: at,
+            event: {
+              ...{ type: "shared.changed", at: timeNow(at.session), session: hot.id },
+              delta: changes[scope],
+            },
+          });
+        }
+        // What runs read must not change under them.
+        for (const part of parts) part.hot.owned = new WeakSet();
+        if ((await logs.appendAll(parts)) === "ok") return scopes.map(({ hot: at }) => at);
+        const seen = hot.session.version;
+        await logs.refresh(hot);
+        if (hot.session.version !== seen) {
+          throw new HoldfastError("session_busy", `another process has run an agent on session ${hot.id} meanwhile`);
+        }
+        for (const { hot: at } of scopes) {
+          at.owned = new WeakSet();
+          await shared.refresh(at);
+        }
+        if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
+      }
+      throw new HoldfastError(
+        "version_conflict",
+        `what session ${hot.id} shares was changed ${attempts} times in a row`,
+      );
+    });
+  }
+
+  /** The events in force, read as far as the process knows of them. */
+  async function historyOf(hot: Hot): Promise<NumberedEvent[]> {
+    let history = histories.get(hot);
+    if (!history) {
+      history = { events: [], version: 0 };
+      histories.set(hot, history);
+    }
+    if (history.version < hot.session.version) {
+      let isRewound = false;
+      for await (const event of logs.events(hot.id, history.version)) {
+        if (event.version > hot.session.version) break;
+        if (event.type === "session.rewound") isRewound = true;
+        history.events.push(freezeJson(event));
+        history.version = event.version;
+      }
+      if (isRewound) history.events = history.events.filter(({ version }) => isInForce(hot.session, version));
+    }
+    return history.events;
+  }
+
+  async function entered(hot: Hot, leave: () => void): Promise<Entered> {
+    hot.owned = new WeakSet();
+    await logs.refresh(hot);
+    assertOpen(hot);
+    const user = userOf(hot.session);
+    const events = await historyOf(hot);
+    let sharedNow = await allShared(user);
+    let state: AgentState | undefined;
+    // One at a time: agents that run side by side commit to the same log.
+    let last: Promise<unknown> = Promise.resolve();
+    const stateNow = (): AgentState => (state ??= withShared(hot.session.state as AgentState, sharedNow));
+    return {
+      session: hot.id,
+      user,
+      events,
+      leave,
+      get state() {
+        return stateNow();
+      },
+      commit(given, change) {
+        const committing = last.then(async () => {
+          assertOpen(hot);
+          const delta = change(stateNow());
+          const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
+          const event = { ...given, at: timeNow(hot.session) } as AgentEvent;
+          if (own.length > 0) event.delta = own;
+          const changes = { user: ofUser, app: ofApp };
+          const together = delta.filter(({ path }) => /^\/(user|app):/.test(path));
+          if (together.length > 0) event.shared = together;
+          const scopes = await commitShared(hot, event, changes, user);
+          for (const { id, session } of scopes) {
+            const scope = id === scopeId("app", user) ? "app" : "user";
+            sharedNow = { ...sharedNow, [scope]: session.state as AgentState };
+          }
+          state = undefined;
+          const numbered = freezeJson({ ...event, version: hot.session.version });
+          const history = histories.get(hot) as History;
+          history.events.push(numbered);
+          history.version = numbered.version;
+          return numbered;
+        });
+        last = committing.catch(() => undefined);
+        return committing;
+      },
+    };
+  }
+
+  function enter(id: string, { signal, busy = "wait" }: EnterOptions = {}): Promise<Entered> {
+    return new Promise((resolve, reject) => {
+      const work = (hot: Hot): Promise<void> => {
+        if (busy === "refuse" && hot.busy) {
+          throw new HoldfastError("session_busy", `an agent is running on session ${hot.id}`);
+        }
+        return turn(hot, signal, async () => {
+          let leave = (): void => undefined;
+          const left = new Promise<void>((done) => (leave = done));
+          resolve(await entered(hot, leave));
+          await left;
+        });
+      };
+      track(() => logs.use(id, async (hot) => work(hot))).catch(reject);
+    });
+  }
+
+  function assertOpen({ id, session: { ended } }: Hot): void {
+    if (ended) throw new HoldfastError("session_closed", `session ${id} was closed`, { detail: { reason: ended } });
+  }
+
+  /** Reads the session as it is in the store now, beside whoever runs on it. */
+  function fresh<T>(id: string, look: (session: Session) => T | Promise<T>): Promise<T> {
+    return track(async () => look((await logs.load(id)).session));
+  }
+
+  async function create(id: string, user: string, events: Event[], initial: AgentState): Promise<AgentSessionInfo> {
+    const { user: ofUser, app: ofApp } = splitState(initial);
+    const session = await logs.create(id, events);
+    const changes = { user: setAll(ofUser), app: setAll(ofApp) };
+    if (changes.user.length + changes.app.length > 0) await share(id, changes, user);
+    return infoOf(id, session);
+  }
+
+  /** Changes what is shared, with no event of a conversation. */
+  function share(session: string, changes: Record<Scope, Delta>, user: string): Promise<void> {
+    return withScopes(changes, user, async (scopes) => {
+      for (const { scope, hot } of scopes) {
+        const always = (): void => undefined;
+        hot.owned = new WeakSet();
+        await shared.commit(hot, always, (now) => ({
+          ...{ type: "shared.changed", at: timeNow(now), session },
+          delta: changes[scope],
+        }));
+      }
+    });
+  }
+
+  const sessions: AgentSessions = {
+    app,
+    open: ({ session: id = newId(), user = "user", state = {} } = {}) =>
+      track(async () => {
+        assertUser(user);
+        const initial = copyJson(state, "state", "drop") as AgentState;
+        const opened: Event = {
+          ...{ type: "session.opened", at: Date.now(), environment, randomness: { seed: newSeed(), turn: 0 } },
+          ...{ labels: { user }, delta: replaceState(splitState(initial).session as Json) },
+        };
+        return create(id, user, [opened], initial);
+      }),
+    info: (id) => fresh(id, (session) => infoOf(id, session)),
+    state: (id) =>
+      fresh(id, async (session) => {
+        const merged = withShared(session.state as AgentState, await allShared(userOf(session)));
+        return copyJson(merged, "state") as AgentState;
+      }),
+    async *events(id, { after = 0 } = {}) {
+      await fresh(id, () => undefined);
+      yield* logs.events(id, after);
+    },
+    enter,
+    rewind: (id, invocation) =>
+      track(() =>
+        logs.use(id, (hot) =>
+          turn(hot, undefined, async () => {
+            await logs.refresh(hot);
+            assertOpen(hot);
+            const events = await historyOf(hot);
+            const began = events.find((event) => event.type === "invocation.began" && event.invocation === invocation);
+            if (!began) {
+              const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
+              throw new HoldfastError("version_not_found", message, { detail: { invocation } });
+            }
+            const to = began.version - 1;
+            const { session: then } = await logs.load(id, to);
+            const { episode, task, randomness, labels, state } = then;
+            const event: Event = {
+              ...{ type: "session.rewound", at: timeNow(hot.session), to, episode, task, randomness, labels },
+              delta: replaceState(state),
+            };
+            await commitShared(hot, event, nothingShared(), userOf(hot.session));
+            await historyOf(hot);
+            return infoOf(id, hot.session);
+          }),
+        ),
+      ),
+    save: (id) =>
+      track(async () => {
+        const { session } = await logs.load(id);
+        const user = userOf(session);
+        const events: Event[] = [];
+        for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
+        return { app, session: id, user, shared: withShared({}, await allShared(user)), events };
+      }),
+    restore: (saved, id = newId()) =>
+      track(async () => {
+        const { user, events, shared: wanted } = checkedSave(saved);
+        const [opened, ...rest] = events;
+        const now = withShared({}, await allShared(user));
+        const missing = Object.entries(wanted).filter(([key]) => !Object.hasOwn(now, key));
+        const first = { ...opened, environment } as Event;
+        return create(id, user, [first, ...rest], Object.fromEntries(missing));
+      }),
+    async *list() {
+      for await (const { session, ...listed } of store.list({ environment })) {
+        const { user } = await sessions.info(session);
+        yield { session, user, ...aboutOf(listed) };
+      }
+    },
+    close: (id) =>
+      track(() =>
+        logs.use(id, (hot) =>
+          turn(hot, undefined, async () => {
+            await logs.refresh(hot);
+            if (hot.session.ended) return false;
+            const event: Event = { type: "session.closed", at: timeNow(hot.session), reason: "closed" };
+            await commitShared(hot, event, nothingShared(), userOf(hot.session));
+            return true;
+          }),
+        ),
+      ),
+    stop() {
+      stopping ??= new Promise((resolve) => {
+        allDone = resolve;
+        if (underWay === 0) resolve();
+      });
+      return stopping;
+    },
+  };
+  return sessions;
+}
+
+/** What the logs of shared state belong to. */
+const sharedEnvironment = "holdfast:shared";
+
+function userOf({ labels }: Session): string {
+  return String(labels["user"] ?? "user");
+}
+
+function assertUser(user: unknown): void {
+  if (typeof user === "string" && user.length > 0 && user.length <= 200) return;
+  throw new HoldfastError("invalid_option", "the user must be a text of 1 to 200 characters");
+}
+
+function infoOf(session: string, folded: Session): AgentSessionInfo {
+  return { session, user: userOf(folded), ...aboutOf(folded) };
+}
+
+function aboutOf({
+  version,
+  opened,
+  touched,
+  ended,
+}: Session | Omit<Listed, "session">): Omit<AgentSessionInfo, "session" | "user"> {
+  return { version, opened, touched, ...(ended && { ended }) };
+}
+
+/** The delta that sets each of these keys. */
+function setAll(state: AgentState): Delta {
+  return Object.entries(state).map(([key, value]) => ({
+    ...{ op: "add" as const, path: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}` },
+    value: value as Json,
+  }));
+}
+
+function checkedSave(saved: SavedSession): SavedSession {
+  const { events, user, shared } = Object(saved) as Partial<SavedSession>;
+  const isWhole = Array.isArray(events) && (events[0] as Event | undefined)?.type === "session.opened";
+  if (!isWhole || typeof user !== "string" || typeof shared !== "object" || shared === null) {
+    throw new HoldfastError("invalid_option", "this is not a saved session: it has no user, shared state and events");
+  }
+  return copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
+}
