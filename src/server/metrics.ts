@@ -117,10 +117,13 @@ async function registryOf(metrics: Metrics, tools: Map<string, Map<string, ToolC
     labelNames: Object.keys(values[0]?.[0] ?? {}),
   });
   const counter = (name: string, help: string, values: Labelled): void => {
+    // Of what never happened nothing is known, not even its labels.
+    if (values.length === 0) return;
     const made = new Counter(described(name, help, values));
     for (const [labels, value] of values) made.inc(labels, value);
   };
   const gauge = (name: string, help: string, values: Labelled, aggregator: "sum" | "max" = "sum"): void => {
+    if (values.length === 0) return;
     const made = new Gauge({ ...described(name, help, values), aggregator });
     for (const [labels, value] of values) made.set(labels, value);
   };
@@ -258,11 +261,11 @@ export function observedStore(store: Store, metrics: Metrics): Store {
   };
   return {
     persistent: store.persistent,
-    append(commit) {
+    append(...commits) {
       const start = performance.now();
-      return store.append(commit).then((appended) => {
+      return store.append(...commits).then((appended) => {
         spread(counts.commitSeconds, (performance.now() - start) / 1000);
-        if (appended === "ok") committed(commit);
+        if (appended === "ok") for (const commit of commits) committed(commit);
         else if (appended === "conflict") counts.conflicts++;
         else counts.duplicates++;
         return appended;

@@ -1,7 +1,10 @@
 // The store that lives and dies with the process: for tests, and for sessions that need not outlive it.
 import { HoldfastError } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
-import type { Entry, Filter, Heading, Listed, NewEntry, Store } from "../core/store.ts";
+import type { Appended, Commit, Entry, Filter, Heading, Listed, Store } from "../core/store.ts";
+import { assertDifferentSessions } from "../core/store.ts";
+import type { Keys } from "./memory/keys.ts";
+import { isRepeat, versionOf, withKey } from "./memory/keys.ts";
 
 /**
  * One session. Flat, and linked through itself, because it is what an idle session costs: two lists with a node per
@@ -28,9 +31,6 @@ interface Log {
   previous: Log | undefined;
   next: Log | undefined;
 }
-
-/** The version of each key: pairs in a row while they are few, as a Map takes more room than the log of most sessions. */
-type Keys = (string | number)[] | Map<string, number>;
 
 /** The open or the ended sessions of one environment, the longest idle first. */
 interface Lane {
@@ -128,6 +128,36 @@ export function memoryStore(): Store {
     log.snapshots = undefined;
   }
 
+  /** Stores what was judged to be ok, whole: nothing in here fails. */
+  function write({ session, entries, heading, snapshot }: Commit, known: Log | undefined): void {
+    const log = known ?? create(session);
+    for (const { body, key } of entries) {
+      // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
+      body.charCodeAt(0);
+      if (log.bodies.length < exactLength) log.bodies = log.bodies.concat([body]);
+      else log.bodies.push(body);
+      if (key !== undefined) log.keys = withKey(log.keys, key, log.bodies.length);
+    }
+    if (snapshot !== undefined) {
+      log.snapshots ??= { versions: [], bodies: [] };
+      log.snapshots.versions.push(snapshot.version);
+      log.snapshots.bodies.push(snapshot.body);
+    }
+    if (heading !== undefined) {
+      log.opened = heading.opened;
+      log.parent = heading.parent && { session: heading.parent.session, version: heading.parent.version };
+      log.ended = heading.ended;
+    }
+
+    const from = log.lane;
+    const to = heading === undefined ? from! : laneOf(heading);
+    if (from !== undefined) unlink(log, from);
+    log.touched = entries[entries.length - 1]!.at;
+    log.turn = ++turn;
+    link(log, to);
+    if (from !== undefined && from !== to) dropIfEmpty(from);
+  }
+
   /** The session opened next after one that may have been deleted meanwhile. */
   function following(log: Log): Log | undefined {
     let at: Log | undefined = log;
@@ -200,42 +230,20 @@ export function memoryStore(): Store {
   return {
     persistent: false,
 
-    async append({ session, version, entries, heading, snapshot }) {
+    async append(commit, ...together) {
       assertOpen();
-      let log = logs.get(session);
-      if (isRepeat(entries, log?.keys)) return "duplicate";
-      if ((log?.bodies.length ?? 0) !== version) return "conflict";
-      const touched = entries[entries.length - 1]!.at;
-      if (log === undefined) {
-        if (heading === undefined) throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-        log = create(session);
+      if (together.length === 0) {
+        const log = logs.get(commit.session);
+        const answer = judge(commit, log);
+        if (answer === "ok") write(commit, log);
+        return answer;
       }
-
-      for (const { body, key } of entries) {
-        // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
-        body.charCodeAt(0);
-        if (log.bodies.length < exactLength) log.bodies = log.bodies.concat([body]);
-        else log.bodies.push(body);
-        if (key !== undefined) log.keys = withKey(log.keys, key, log.bodies.length);
-      }
-      if (snapshot !== undefined) {
-        log.snapshots ??= { versions: [], bodies: [] };
-        log.snapshots.versions.push(snapshot.version);
-        log.snapshots.bodies.push(snapshot.body);
-      }
-      if (heading !== undefined) {
-        log.opened = heading.opened;
-        log.parent = heading.parent && { session: heading.parent.session, version: heading.parent.version };
-        log.ended = heading.ended;
-      }
-
-      const from = log.lane;
-      const to = heading === undefined ? from! : laneOf(heading);
-      if (from !== undefined) unlink(log, from);
-      log.touched = touched;
-      log.turn = ++turn;
-      link(log, to);
-      if (from !== undefined && from !== to) dropIfEmpty(from);
+      const commits = [commit, ...together];
+      assertDifferentSessions(commits);
+      const answers = new Set(commits.map((each) => judge(each, logs.get(each.session))));
+      if (answers.has("duplicate")) return "duplicate";
+      if (answers.has("conflict")) return "conflict";
+      for (const each of commits) write(each, logs.get(each.session));
       return "ok";
     },
 
@@ -285,6 +293,16 @@ export function memoryStore(): Store {
   };
 }
 
+/** The answer to a commit. Changes nothing. */
+function judge({ version, entries, heading }: Commit, log: Log | undefined): Appended {
+  if (isRepeat(entries, log?.keys)) return "duplicate";
+  if ((log?.bodies.length ?? 0) !== version) return "conflict";
+  if (log === undefined && heading === undefined) {
+    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
+  }
+  return "ok";
+}
+
 function emptyLane(environment: string, open: boolean): Lane {
   return { environment, open, size: 0, first: undefined, last: undefined, sorted: true };
 }
@@ -327,29 +345,6 @@ function sort(lane: Lane): void {
 
 function byIdleness(a: Pick<Log, "touched" | "turn">, b: Pick<Log, "touched" | "turn">): number {
   return a.touched - b.touched || a.turn - b.turn;
-}
-
-function isRepeat(entries: NewEntry[], taken: Keys | undefined): boolean {
-  const isTaken = (key: string | undefined): boolean => key !== undefined && versionOf(taken, key) !== undefined;
-  if (entries.length === 1) return isTaken(entries[0]!.key);
-  const keys = entries.flatMap(({ key }) => key ?? []);
-  return new Set(keys).size < keys.length || keys.some(isTaken);
-}
-
-function versionOf(keys: Keys = [], key: string): number | undefined {
-  if (keys instanceof Map) return keys.get(key);
-  for (let index = 0; index < keys.length; index += 2) {
-    if (keys[index] === key) return keys[index + 1] as number;
-  }
-  return undefined;
-}
-
-function withKey(keys: Keys = [], key: string, version: number): Keys {
-  if (keys instanceof Map) return keys.set(key, version);
-  if (keys.length < 2 * exactLength) return keys.concat(key, version);
-  const map = new Map<string, number>();
-  for (let index = 0; index < keys.length; index += 2) map.set(keys[index] as string, keys[index + 1] as number);
-  return map.set(key, version);
 }
 
 /** How many of the ascending numbers are not above the limit. */

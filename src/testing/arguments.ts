@@ -1,7 +1,15 @@
 // Arguments made from a JSON Schema: some that fit it, to try a tool that nobody described further, and many that do not.
+import {
+  alternativesOf,
+  follow,
+  isSchema,
+  numberOf,
+  propertiesOf,
+  requiredOf,
+  typeOf,
+  type JsonSchema,
+} from "../core/json-schema.ts";
 import type { Json } from "../core/json.ts";
-
-type JsonSchema = { [key: string]: Json };
 
 export interface BadInput {
   /** What is wrong with it, in words. */
@@ -89,48 +97,6 @@ function nested(depth: number): Json {
   let value: Json = [];
   for (let n = 1; n < depth; n++) value = [value];
   return value;
-}
-
-const isSchema = (value: Json | undefined): value is JsonSchema =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-const numberOf = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined);
-
-function follow(schema: JsonSchema, root: JsonSchema): JsonSchema {
-  const { $ref: reference } = schema;
-  if (typeof reference !== "string" || !reference.startsWith("#/")) return schema;
-  let target: Json | undefined = root;
-  for (const step of reference.slice(2).split("/")) target = isSchema(target) ? target[step] : undefined;
-  return isSchema(target) && target !== schema ? target : {};
-}
-
-function alternativesOf(schema: JsonSchema): JsonSchema[] {
-  for (const key of ["anyOf", "oneOf", "allOf"]) {
-    const found = schema[key];
-    if (Array.isArray(found) && found.length > 0) return found.filter(isSchema);
-  }
-  return [];
-}
-
-function typeOf(schema: JsonSchema): Json | undefined {
-  const { type } = schema;
-  if (type === undefined && schema["properties"] !== undefined) return "object";
-  return Array.isArray(type) ? type[0] : type;
-}
-
-function propertiesOf(schema: JsonSchema): { [name: string]: JsonSchema } {
-  const { properties } = schema;
-  return Object.fromEntries(
-    Object.entries(isSchema(properties) ? properties : {}).map(([name, property]) => [
-      name,
-      isSchema(property) ? property : {},
-    ]),
-  );
-}
-
-function requiredOf(schema: JsonSchema): Set<string> {
-  const { required } = schema;
-  return new Set(Array.isArray(required) ? required.map(String) : []);
 }
 
 function sampleNumber(schema: JsonSchema): number {

@@ -11,6 +11,7 @@ import { persistentCases } from "./store-cases/persistent.ts";
 import { raceCases } from "./store-cases/races.ts";
 import { readCases } from "./store-cases/read.ts";
 import { textCases } from "./store-cases/text.ts";
+import { togetherCases } from "./store-cases/together.ts";
 
 /** Every case there is, those that need a flag too. */
 export const storeCases: readonly StoreCase[] = [
@@ -22,6 +23,7 @@ export const storeCases: readonly StoreCase[] = [
   ...deleteCases,
   ...textCases,
   ...raceCases,
+  ...togetherCases,
   ...closeCases,
   ...persistentCases,
 ];

@@ -205,8 +205,8 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     let failing = false;
     const flaky: Store = {
       ...store,
-      async append(commit) {
-        const result = await store.append(commit);
+      async append(...commits) {
+        const result = await store.append(...commits);
         if (failing) throw new HoldfastError("store_failed", "the line to the store broke");
         return result;
       },

@@ -67,6 +67,25 @@ test("conflicts and failures of the store are counted", async () => {
   expect(await valueOf(metrics, 'holdfast_store_errors_total{code="store_closed"}')).toBe(2);
 });
 
+test("commits appended together are counted one by one and timed as one", async () => {
+  const metrics = createMetrics();
+  const store = observedStore(memoryStore(), metrics);
+  const commitOf = (session: string, version: number, body: string): Commit => ({
+    session,
+    version,
+    entries: [{ body, at: 1 }],
+    heading: { environment: "e", opened: 1, ...(version > 0 && { ended: "closed" }) },
+  });
+  expect(await store.append(commitOf("a", 0, "12345"), commitOf("b", 0, "123"))).toBe("ok");
+  expect(await store.append(commitOf("c", 0, "1"), commitOf("b", 0, "2"))).toBe("conflict");
+  expect(await store.append(commitOf("c", 0, "1"), commitOf("a", 1, "2"), commitOf("b", 1, "3"))).toBe("ok");
+  expect(await valueOf(metrics, "holdfast_store_bytes_total")).toBe(11);
+  expect(await valueOf(metrics, 'holdfast_sessions_opened_total{environment="e"}')).toBe(3);
+  expect(await valueOf(metrics, 'holdfast_sessions_closed_total{environment="e",reason="closed"}')).toBe(2);
+  expect(await valueOf(metrics, "holdfast_commit_seconds_count")).toBe(3);
+  expect(await valueOf(metrics, "holdfast_commit_conflicts_total")).toBe(1);
+});
+
 test("what several processes have counted is added up, but not how many sessions are in the store that they share", async () => {
   const store = memoryStore();
   const processes = [];

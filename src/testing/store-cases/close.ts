@@ -8,6 +8,8 @@ import { append, bodiesUpTo, collect, commitOf, expectLog, grow, noon } from "./
 const verbs: Record<string, (store: Store) => Promise<unknown>> = {
   append: (store) => store.append(commitOf({ session: "b", version: 0 })),
   "append to a session that is there": (store) => store.append(commitOf({ session: "a", version: 2 })),
+  "append to several sessions": (store) =>
+    store.append(commitOf({ session: "b", version: 0 }), commitOf({ session: "a", version: 2 })),
   read: (store) => store.read("a", 0),
   "read of a session that is not there": (store) => store.read("none", 0),
   load: (store) => store.load("a"),

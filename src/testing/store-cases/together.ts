@@ -1,0 +1,371 @@
+// Cases of commits handed over together: all of them are stored or none, for every reader and against every rival.
+import assert from "node:assert/strict";
+import type { Appended, Store } from "../../core/store.ts";
+import type { StoreCase } from "./harness.ts";
+import { onStorage, onStore } from "./harness.ts";
+import type { Given } from "./logs.ts";
+import { append, bodiesUpTo, collect, commitOf, expectLog, grow, ids, noon, numbered, rowOf, write } from "./logs.ts";
+import { tally } from "./races.ts";
+
+function appendAll(store: Store, [first, ...rest]: Given[]): Promise<Appended> {
+  assert.ok(first, "there is something to append");
+  return store.append(commitOf(first), ...rest.map(commitOf));
+}
+
+/** Ways in which a commit fares on a log of two entries, of which the second has the key "k". */
+const fates: Record<string, { answer: Appended; given: Omit<Given, "session"> }> = {
+  extends: { answer: "ok", given: { version: 2, entries: [{ key: "new" }, {}], snapshot: '"new"' } },
+  ends: { answer: "ok", given: { version: 2, heading: { environment: "chess", ended: "closed" } } },
+  opens: { answer: "ok", given: { version: 0, entries: [{ key: "new" }, {}], snapshot: '"new"' } },
+  stale: { answer: "conflict", given: { version: 1, entries: [{ key: "new" }], snapshot: '"stale"' } },
+  reopens: { answer: "conflict", given: { version: 0, heading: { environment: "chess" } } },
+  absent: { answer: "conflict", given: { version: 3, entries: [{ key: "new" }] } },
+  repeats: { answer: "duplicate", given: { version: 2, entries: [{ key: "new" }, { key: "k" }] } },
+  "repeats, stale": { answer: "duplicate", given: { version: 1, entries: [{ key: "k" }] } },
+  twins: { answer: "duplicate", given: { version: 0, entries: [{ key: "x" }, { key: "x" }] } },
+};
+const withoutLog = new Set(["opens", "absent", "twins"]);
+
+interface Mix {
+  fates: string[];
+  commits: Given[];
+  answer: Appended;
+}
+
+/** Every mix of three fates, each on sessions of its own. */
+function everyMix(): Mix[] {
+  const names = Object.keys(fates);
+  const triples = names.flatMap((a) => names.flatMap((b) => names.map((c) => [a, b, c])));
+  return triples.map((triple, index) => {
+    const answers = new Set(triple.map((fate) => fates[fate]!.answer));
+    const refusal = (["duplicate", "conflict"] as const).find((answer) => answers.has(answer));
+    return {
+      fates: triple,
+      commits: triple.map((fate, at) => ({ session: `${index} ${at}`, ...fates[fate]!.given })),
+      answer: refusal ?? "ok",
+    };
+  });
+}
+
+/** Writes the logs that the commits of the mixes come upon. */
+async function prepare(store: Store, mixes: Mix[]): Promise<void> {
+  const there = mixes.flatMap((mix) => mix.commits.filter((_, at) => !withoutLog.has(mix.fates[at]!)));
+  await Promise.all(
+    there.map(({ session }) => write(store, { session, version: 0, entries: [{}, { key: "k" }], snapshot: '"old"' })),
+  );
+}
+
+/** Compares all that there is to see of a session with what it should be after its mix. */
+async function expectFates(store: Store, mixes: Mix[]): Promise<void> {
+  const rows = new Map((await collect(store)).map((row) => [row.session, row]));
+  const open = { shop: 0, chess: 0 };
+  for (const { fates, commits, answer } of mixes) {
+    for (const [at, given] of commits.entries()) {
+      const stored = answer === "ok";
+      const before = withoutLog.has(fates[at]!) ? 0 : 2;
+      const { session, entries, heading, snapshot } = commitOf(given);
+      const version = stored ? before + entries.length : before;
+      const what = `${session}, which ${fates[at]!}, of ${fates.join(" + ")}`;
+      const row = rows.get(session);
+      assert.deepEqual(
+        await store.read(session, 0),
+        version === 0 ? undefined : numbered(bodiesUpTo(version)),
+        `the log of ${what}`,
+      );
+      assert.equal(row?.version ?? 0, version, `the version of ${what}, listed`);
+      const fresh = await store.find(session, "new");
+      const hasNew = stored && entries.some(({ key }) => key === "new");
+      assert.equal(fresh?.version, hasNew ? before + 1 : undefined, `the new key of ${what}`);
+      const old = before === 0 ? undefined : { version: 2, body: '"old"' };
+      assert.deepEqual((await store.load(session))?.snapshot, (stored && snapshot) || old, `the snapshot of ${what}`);
+      if (row === undefined) continue;
+      const environment = (stored && heading?.environment) || "shop";
+      assert.equal(row.environment, environment, `the environment of ${what}`);
+      assert.equal(row.ended, stored ? heading?.ended : undefined, `the end of ${what}`);
+      if (row.ended === undefined) open[environment as keyof typeof open]++;
+    }
+  }
+  for (const [environment, count] of Object.entries(open)) {
+    assert.equal(await store.count(environment), count, `the count of ${environment}`);
+  }
+}
+
+/** Appends the same body to several logs at once; on a conflict it looks again and tries again. */
+async function insistOnAll(store: Store, sessions: string[], body: string): Promise<void> {
+  for (let tries = 0; tries < 10_000; tries++) {
+    const lengths = await Promise.all(sessions.map(async (session) => (await store.read(session, 0))?.length ?? 0));
+    const commits = sessions.map((session, at) => ({ session, version: lengths[at]!, entries: [{ body, key: body }] }));
+    const answer = await appendAll(store, commits);
+    assert.notEqual(answer, "duplicate", `${body} is there already, though it was never accepted`);
+    if (answer === "ok") return;
+  }
+  assert.fail(`${body} was refused 10,000 times`);
+}
+
+async function bodiesOf(store: Store, session: string): Promise<string[]> {
+  return ((await store.read(session, 0)) ?? []).map(({ body }) => body);
+}
+
+const names = ["a", "b", "c"] as const;
+
+/** Writers on some handles, each of which appends one body to two of three logs; then each body is in its two logs. */
+async function raceOverThree(handles: Store[]): Promise<void> {
+  const writers = Array.from({ length: 60 }, (_, index) => ({
+    store: handles[index % handles.length]!,
+    sessions: [names[index % 3]!, names[(index + 1 + (index % 2)) % 3]!],
+    body: `"${index}"`,
+  }));
+  await Promise.all(writers.map(({ store, sessions, body }) => insistOnAll(store, sessions, body)));
+  for (const store of handles) {
+    for (const name of names) {
+      const expected = writers.filter(({ sessions }) => sessions.includes(name)).map(({ body }) => body);
+      assert.deepEqual((await bodiesOf(store, name)).toSorted(), expected.toSorted(), `the log of ${name}`);
+    }
+  }
+}
+
+/** Looks at two logs that always grow together, until told to stop: what was seen of one must be seen of the other. */
+async function watch(store: Store, isDone: () => boolean): Promise<number> {
+  const lengthOf = async (session: string): Promise<number> => (await store.read(session, 0))?.length ?? 0;
+  const loadedOf = async (session: string): Promise<number> =>
+    (await store.load(session))?.entries.at(-1)?.version ?? 0;
+  let rounds = 0;
+  for (; !isDone(); rounds++) {
+    for (const [first, second] of [
+      ["a", "b"],
+      ["b", "a"],
+    ] as const) {
+      const seen = await lengthOf(first);
+      assert.ok((await lengthOf(second)) >= seen, `${first} was read at ${seen}, and ${second} after it at less`);
+      const loaded = await loadedOf(first);
+      assert.ok((await loadedOf(second)) >= loaded, `${first} was loaded at ${loaded}, and ${second} at less`);
+      const found = await store.find(first, `k${loaded + 1}`);
+      if (found) assert.ok(await store.find(second, `k${loaded + 1}`), `a key was found in ${first} only`);
+    }
+    const versions = (await collect(store)).map(({ version }) => version);
+    assert.ok(versions.length !== 1, "one of two sessions opened together was listed without the other");
+    assert.ok((versions[1] ?? 0) >= (versions[0] ?? 0), `listed at ${versions.join(" and then ")}`);
+    // Lets the writers in, also where reading waits for nothing.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return rounds;
+}
+
+/** A writer of two logs on one handle, and watchers on all of them. */
+async function watchedGrowth(writer: Store, watchers: Store[]): Promise<void> {
+  let done = false;
+  const watching = Promise.all(watchers.map((store) => watch(store, () => done)));
+  try {
+    for (let version = 0; version < 100; version++) {
+      const entries = [{ key: `k${version + 1}` }];
+      const answer = await appendAll(
+        writer,
+        ["a", "b"].map((session) => ({ session, version, entries })),
+      );
+      assert.equal(answer, "ok");
+      if (version % 4 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    done = true;
+  }
+  for (const rounds of await watching) assert.ok(rounds > 1, "the logs were watched while they grew");
+}
+
+export const togetherCases: StoreCase[] = [
+  onStore("ATOMIC: commits handed over together open, extend and end logs", async (store) => {
+    await grow(store, "a", 2);
+    await grow(store, "b", 1);
+    const parent = { session: "a", version: 2 };
+    const answer = await appendAll(store, [
+      { session: "a", version: 2, entries: [{ key: "k", at: noon + 50 }, {}], snapshot: '"a4"' },
+      { session: "c", version: 0, heading: { environment: "chess", parent }, snapshot: '"c1"' },
+      { session: "b", version: 1, heading: { ended: "closed" } },
+    ]);
+    assert.equal(answer, "ok");
+    await expectLog(store, "a", bodiesUpTo(4));
+    await expectLog(store, "b", bodiesUpTo(2));
+    await expectLog(store, "c", bodiesUpTo(1));
+    assert.deepEqual((await store.load("a"))?.snapshot, { version: 4, body: '"a4"' });
+    assert.deepEqual((await store.load("c"))?.snapshot, { version: 1, body: '"c1"' });
+    const row = { session: "c", version: 1, touched: noon, environment: "chess", opened: noon, parent };
+    assert.deepEqual(await rowOf(store, "c"), row);
+    assert.deepEqual(await ids(store, { open: true }), ["a", "c"]);
+    assert.deepEqual([await store.count("shop"), await store.count("chess")], [1, 1], "the counts");
+    for (const [session, version] of Object.entries({ a: 4, b: 2, c: 1 })) await write(store, { session, version });
+  }),
+
+  onStore("ATOMIC: of commits handed over together all are stored or none, whichever is refused", async (store) => {
+    const mixes = everyMix();
+    await prepare(store, mixes);
+    for (const { fates, commits, answer } of mixes) {
+      assert.equal(await appendAll(store, commits), answer, `the answer to ${fates.join(" + ")}`);
+    }
+    await expectFates(store, mixes);
+  }),
+
+  onStore("ATOMIC: commits that are refused together do not take those written beside them along", async (store) => {
+    const mixes = everyMix();
+    await prepare(store, mixes);
+    const alone = mixes.map((_, index) => ({
+      session: `alone ${index}`,
+      version: 0,
+      heading: { environment: "solo" },
+    }));
+    const answers = await Promise.all(
+      mixes.flatMap(({ commits }, index) => [appendAll(store, commits), append(store, alone[index]!)]),
+    );
+    assert.deepEqual(
+      answers,
+      mixes.flatMap(({ answer }) => [answer, "ok"]),
+    );
+    await expectFates(store, mixes);
+    for (const { session } of alone) assert.equal((await store.read(session, 0))?.length, 1, session);
+    assert.equal(await store.count("solo"), alone.length);
+  }),
+
+  onStore("of commits handed over together no two are for the same session", async (store) => {
+    await grow(store, "a", 1);
+    const twice = [
+      { session: "b", version: 0 },
+      { session: "a", version: 1 },
+      { session: "a", version: 2 },
+    ];
+    await assert.rejects(appendAll(store, twice), { code: "invalid_option" });
+    await assert.rejects(appendAll(store, [twice[1]!, twice[0]!, twice[1]!]), { code: "invalid_option" });
+    await expectLog(store, "a", bodiesUpTo(1));
+    await expectLog(store, "b", undefined);
+    assert.equal(await appendAll(store, twice.slice(0, 2)), "ok");
+  }),
+
+  onStore("ONCE: commits handed over together may have the same key, each log of its own", async (store) => {
+    const both = (version: number, key: string): Given[] =>
+      ["a", "b"].map((session) => ({ session, version, entries: [{ body: `"${session}"`, key }] }));
+    assert.equal(await appendAll(store, both(0, "k")), "ok");
+    for (const session of ["a", "b"]) {
+      assert.deepEqual(await store.find(session, "k"), { version: 1, body: `"${session}"` });
+      assert.equal(await append(store, { session, version: 1, entries: [{ key: "k" }] }), "duplicate");
+    }
+    assert.equal(await appendAll(store, both(1, "k")), "duplicate", "a repeat");
+    assert.equal(await appendAll(store, both(0, "k")), "duplicate", "a repeat of the opening");
+    await write(store, { session: "b", version: 1, entries: [{ key: "l" }] });
+    assert.equal(await appendAll(store, both(1, "l")), "duplicate", "a key that one of the logs has");
+    assert.equal(await append(store, { session: "a", version: 1, entries: [{ key: "l" }] }), "ok", "it is free in a");
+  }),
+
+  onStore("ISOLATION: a session whose opening was refused with others is no other session", async (store) => {
+    await grow(store, "a", 1);
+    const refused = [
+      { session: "b", version: 0, entries: ['"refused"', '"refused"'] },
+      { session: "a", version: 5 },
+    ];
+    assert.equal(await appendAll(store, refused), "conflict");
+    // A store that numbers its sessions may give this one the number that b was to have.
+    await write(store, { session: "c", version: 0, entries: ['"c"', { body: '"c"', key: "k" }] });
+    assert.equal(await append(store, { session: "b", version: 2 }), "conflict", "a commit on what was refused");
+    assert.equal(await append(store, { session: "b", version: 2, entries: [{ key: "k" }] }), "conflict", "with a key");
+    assert.equal(await store.find("b", "k"), undefined);
+    await write(store, { session: "b", version: 0, entries: ['"b"'] });
+    await write(store, { session: "b", version: 1, entries: ['"b"'] });
+    await write(store, { session: "c", version: 2, entries: ['"c"'] });
+    await expectLog(store, "b", ['"b"', '"b"']);
+    await expectLog(store, "c", ['"c"', '"c"', '"c"']);
+    assert.deepEqual(await ids(store), ["a", "c", "b"], "the order of opening");
+  }),
+
+  onStore("ISOLATION: what a caller does to commits after handing them over changes nothing", async (store) => {
+    const commits = ["a", "b", "c"].map((session) => commitOf({ session, version: 0, entries: [{ key: "k" }] }));
+    const [first, ...together] = commits;
+    const answer = store.append(first!, ...together);
+    for (const commit of commits) {
+      commit.session = "d";
+      commit.version = 9;
+      commit.entries[0].body = '"changed"';
+      commit.entries.push({ body: '"pushed"', at: 2 });
+      commit.heading!.environment = "changed";
+    }
+    together.pop();
+    assert.equal(await answer, "ok");
+    for (const session of ["a", "b", "c"]) await expectLog(store, session, bodiesUpTo(1));
+    assert.deepEqual(await ids(store, { environment: "shop" }), ["a", "b", "c"]);
+  }),
+
+  onStore("GROWTH: 200 logs are opened and extended at once", async (store) => {
+    const sessions = Array.from({ length: 200 }, (_, index) => `s${index}`);
+    for (const version of [0, 1]) {
+      const commits = sessions.map((session) => ({ session, version }));
+      assert.equal(await appendAll(store, commits), "ok");
+      assert.equal(await appendAll(store, commits), "conflict");
+      assert.equal(await appendAll(store, [{ session: "z", version: 0 }, ...commits]), "conflict");
+    }
+    assert.deepEqual((await ids(store)).toSorted(), sessions.toSorted());
+    for (const session of sessions) assert.deepEqual(await store.read(session, 0), numbered(bodiesUpTo(2)), session);
+  }),
+
+  onStore("SERIAL: of 64 openings of the same two sessions together exactly one is accepted", async (store) => {
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, (_, writer) => {
+        const both = ["a", "b"].map((session) => ({ session, version: 0, entries: [`"by ${writer}"`] }));
+        return appendAll(store, writer % 2 === 0 ? both : both.toReversed());
+      }),
+    );
+    assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
+    for (const session of ["a", "b"]) await expectLog(store, session, [`"by ${answers.indexOf("ok")}"`]);
+    assert.equal(await store.count("shop"), 2);
+  }),
+
+  onStore("SERIAL: writers of two of three logs that try again on a conflict all get in, into both", (store) =>
+    raceOverThree([store]),
+  ),
+
+  onStore("SERIAL: a delete that races commits handed over together leaves all of them or none", async (store) => {
+    for (let round = 0; round < 20; round++) {
+      const [gone, kept] = [`gone ${round}`, `kept ${round}`];
+      await grow(store, gone, 2);
+      await grow(store, kept, 2);
+      const commits = [kept, gone].map((session) => ({ session, version: 2 }));
+      const racers = [() => appendAll(store, commits), () => store.delete(gone)];
+      if (round % 2 === 1) racers.reverse();
+      const answers = await Promise.all(racers.map((racer) => racer()));
+      assert.ok(answers.includes(true), "there was something to delete");
+      await expectLog(store, gone, undefined);
+      await expectLog(store, kept, bodiesUpTo(answers.includes("ok") ? 3 : 2), `after ${answers.join(", ")}`);
+    }
+  }),
+
+  onStore("ATOMIC: whoever sees one of the commits handed over together sees the others", (store) =>
+    watchedGrowth(store, [store]),
+  ),
+
+  onStorage("ATOMIC: whoever sees one of them through another handle sees the others", async (open) => {
+    const [first, second] = [await open(), await open()];
+    await watchedGrowth(first, [first, second]);
+  }),
+
+  onStorage("SERIAL: writers of two of three logs on two handles all get in, into both", async (open) => {
+    const handles = [await open(), await open()];
+    await raceOverThree(handles);
+    await Promise.all(handles.map((store) => store.close()));
+    const again = await open();
+    assert.equal(new Set((await Promise.all(names.map((name) => bodiesOf(again, name)))).flat()).size, 60);
+  }),
+
+  onStorage("DURABLE: commits handed over together, and just before close, are there after it", async (open) => {
+    const first = await open();
+    const answers = Array.from({ length: 40 }, (_, index) =>
+      appendAll(first, [
+        { session: `a${index}`, version: 0, entries: [{ key: "k" }], snapshot: '"a"' },
+        { session: index % 2 === 0 ? `b${index}` : "b0", version: 0 },
+      ]),
+    );
+    await Promise.all([...answers, first.close()]);
+    const store = await open();
+    for (const [index, answer] of answers.entries()) {
+      const accepted = (await answer) === "ok";
+      assert.equal(accepted, index % 2 === 0, `the answer to pair ${index}`);
+      await expectLog(store, `a${index}`, accepted ? bodiesUpTo(1) : undefined);
+      const repeat = { session: `a${index}`, version: 0, entries: [{ key: "k" }] };
+      if (accepted) assert.equal(await append(store, repeat), "duplicate");
+    }
+    assert.equal(await store.count("shop"), 40);
+  }),
+];
