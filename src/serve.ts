@@ -33,7 +33,7 @@ export interface ServeOptions {
   secret?: string | undefined;
   limits?: Partial<Limits>;
   /** For a process behind the same port as others: what those have counted, for /metrics. */
-  peers?: (() => Promise<MetricsReport[]>) | undefined;
+  peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
 }
 
 export interface Serving {

@@ -13,7 +13,8 @@ const banned = new Set("utils helpers common manager service misc base".split(" 
 const optional = new Set(Object.keys(manifest.peerDependenciesMeta));
 const declared = new Set([...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]);
 const longest = 400;
-const mostNames = 30;
+/** About thirty for environments, and as many for agents. */
+const mostNames = 60;
 
 interface Import {
   from: string;
@@ -89,7 +90,9 @@ const spokesImportCore: Rule = (files) =>
 function mayImport(path: string, target: string): boolean {
   if (target.startsWith("src/core/")) return true;
   if (!target.startsWith("src/") || partOf(target) !== partOf(path)) return false;
-  return !variants.has(partOf(path)) || variantOf(target) === variantOf(path);
+  // What the wire models have in common. It imports none of them.
+  const shared = partOf(path) === "models" ? "wire" : undefined;
+  return !variants.has(partOf(path)) || [variantOf(path), shared].includes(variantOf(target));
 }
 
 const onlyDeclaredPackages: Rule = (files) =>
@@ -328,8 +331,13 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
         ["src/index.ts has something other than export { names } from a file"],
       ],
       [
-        [file("src/index.ts", `export { ${Array.from({ length: 31 }, (_, at) => `n${at}`).join()} } from "./a.ts";`)],
-        ["src/index.ts exports 31 names"],
+        [
+          file(
+            "src/index.ts",
+            `export { ${Array.from({ length: mostNames + 1 }, (_, at) => `n${at}`).join()} } from "./a.ts";`,
+          ),
+        ],
+        [`src/index.ts exports ${mostNames + 1} names`],
       ],
     ],
   },

@@ -12,6 +12,7 @@ interface Flags {
   input: Json[];
   task?: Json;
   tasks?: string;
+  token?: string;
   json?: boolean;
 }
 
@@ -37,6 +38,7 @@ export function addCheck(program: Command): void {
     .option("--input <json>", "the arguments of the tool, in the order of --tool", collect(json), [])
     .option("--task <json>", "what to seed with", json)
     .option("--tasks <file>", "rows to take the task and the tools from, as JSON lines")
+    .option("--token <text>", "the bearer token of a server that wants one, to ask it for its tools")
     .option("--json", "print the results as JSON")
     .addHelpText("after", example)
     .action(run);
@@ -64,7 +66,7 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
       .map(({ name, parameters }) => [String(name), rowOf(parameters ?? {})]),
   );
   if (schemas.size > 0) return checkServed({ url, task, schemas, flags });
-  const described = await describedAt(url);
+  const described = await describedAt(url, flags.token);
   const { sampleInput } = await import("../testing/arguments.ts");
   const given = flags.task ?? flags.tasks;
   const sampled = given === undefined && described.task ? rowOf(sampleInput(described.task)) : task;
@@ -72,9 +74,11 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
 }
 
 /** What a server says of its environment, as ours do. */
-async function describedAt(url: string): Promise<{ schemas: Schemas; task?: Row }> {
+async function describedAt(url: string, token: string | undefined): Promise<{ schemas: Schemas; task?: Row }> {
   try {
-    const reply = await fetch(`${url}/v1/environment`, { signal: AbortSignal.timeout(10_000) });
+    const headers = new Headers();
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    const reply = await fetch(`${url}/v1/environment`, { headers, signal: AbortSignal.timeout(10_000) });
     const { tools = [], task = {} } = reply.ok ? rowOf((await reply.json()) as Json) : {};
     const rows = (Array.isArray(tools) ? tools : []).map(rowOf);
     const schemas = new Map(rows.map(({ name, input }) => [String(name), rowOf(input ?? {})]));
@@ -158,7 +162,10 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
   const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sampleInput(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
   if (tools.size === 0) {
-    throw new HoldfastError("invalid_option", "no tool of the server is known; name one with --tool, or give --tasks");
+    throw new HoldfastError(
+      "invalid_option",
+      "no tool of the server is known; name one with --tool, give --tasks, or a --token if it wants one",
+    );
   }
   try {
     const solved = named.length === 0 && solution ? await callsOfSolution({ url, task }, solution) : sampled;

@@ -25,7 +25,7 @@ export async function openSource(
   url: string,
   options: { environment?: string; token?: string },
 ): Promise<SessionSource> {
-  if (!/^https?:\/\//.test(url)) return storeSource(await openStore(url), options.environment);
+  if (!/^https?:\/\//.test(url)) return storeSource(await openStore(url, { isThere: true }), options.environment);
   const prefix = options.environment === undefined ? "" : `/${options.environment}`;
   return serverSource(url.replace(/\/+$/, "") + prefix, options.token);
 }

@@ -1,9 +1,10 @@
 // Opens a store by its URL.
+import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 
-/** Opens a store. Who calls this closes it. */
-export async function openStore(url: string): Promise<Store> {
+/** Opens a store. Who calls this closes it. `isThere`: it is not made if it is not there. */
+export async function openStore(url: string, { isThere = false } = {}): Promise<Store> {
   const [, scheme, rest = ""] = /^([a-z0-9+.-]+):(.*)$/i.exec(url) ?? [];
   switch (scheme) {
     case "memory": {
@@ -12,6 +13,7 @@ export async function openStore(url: string): Promise<Store> {
     }
     case "sqlite": {
       if (rest === "") throw new HoldfastError("invalid_option", "a SQLite store is sqlite:FILE, as in sqlite:runs.db");
+      if (isThere && !existsSync(rest)) throw new HoldfastError("invalid_option", `there is no file ${rest}`);
       const { sqliteStore } = await import("../stores/sqlite.ts");
       return sqliteStore({ file: rest });
     }

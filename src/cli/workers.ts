@@ -47,7 +47,11 @@ export async function superviseWorkers({
   // that died would stay open and never be answered.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   let stopping = false;
-  const reported = new Map<string, (report: MetricsReport | undefined) => void>();
+  /** Those that have said where they serve. */
+  const serving = new Set<Worker>();
+  /** The last of every worker, also of those that are no more. */
+  const reports = new Map<number, MetricsReport>();
+  const answered = new Map<number, () => void>();
   let questions = 0;
 
   /** Gives the address that the worker serves; undefined if it ended before it could. */
@@ -55,16 +59,25 @@ export async function superviseWorkers({
     const worker = cluster.fork({ HOLDFAST_WORKER: JSON.stringify({ token, port }) });
     alive.add(worker);
     let listening = false;
+    // Its channel breaks when it dies, and what was being sent to it then must not end this process.
+    worker.on("error", () => undefined);
     return new Promise((resolve) => {
       worker.on("message", (said: Said) => {
         if (said.url !== undefined) {
           listening = true;
+          serving.add(worker);
           resolve(said.url);
-        } else if (said.asking !== undefined) void gather(worker, said.asking);
-        else if (said.about !== undefined) reported.get(`${worker.id} ${said.about}`)?.(said.report);
+        } else if (said.asking !== undefined) void gather(worker, said.asking, said.report);
+        else if (said.about !== undefined && said.report) {
+          reports.set(worker.id, said.report);
+          answered.get(said.about)?.();
+        }
       });
       worker.on("exit", (code, signal) => {
         alive.delete(worker);
+        serving.delete(worker);
+        const last = reports.get(worker.id);
+        if (last) reports.set(worker.id, withoutGauges(last));
         resolve(undefined);
         if (!listening || stopping) return;
         process.stderr.write(`worker ${worker.process.pid} ended (${signal ?? code}) and is started again\n`);
@@ -73,17 +86,23 @@ export async function superviseWorkers({
     });
   }
 
-  /** Has all other workers report, and tells the one that asked. One that is silent is left out. */
-  async function gather(asker: Worker, asking: number): Promise<void> {
-    const others = [...alive].filter((worker) => worker !== asker && worker.isConnected());
-    const reports = others.map(async (worker): Promise<MetricsReport | undefined> => {
-      const about = ++questions;
-      const key = `${worker.id} ${about}`;
-      const answer = new Promise<MetricsReport | undefined>((resolve) => reported.set(key, resolve));
-      worker.send({ about });
-      return Promise.race([answer, delay(patience, undefined, { ref: false })]).finally(() => reported.delete(key));
-    });
-    const peers = (await Promise.all(reports)).filter((report) => report !== undefined);
+  /**
+   * Has all other workers report, and tells the one that asked. Of one that is silent, or has died, the last report
+   * counts: what was counted once stays counted.
+   */
+  async function gather(asker: Worker, asking: number, own: MetricsReport | undefined): Promise<void> {
+    if (own) reports.set(asker.id, own);
+    const others = [...serving].filter((worker) => worker !== asker && worker.isConnected());
+    await Promise.all(
+      others.map(async (worker) => {
+        const about = ++questions;
+        const answer = new Promise<void>((resolve) => answered.set(about, resolve));
+        worker.send({ about });
+        await Promise.race([answer, delay(patience, undefined, { ref: false })]);
+        answered.delete(about);
+      }),
+    );
+    const peers = [...reports].filter(([id]) => id !== asker.id).map(([, report]) => report);
     if (asker.isConnected()) asker.send({ asking, peers });
   }
 
@@ -147,12 +166,17 @@ const answers = new Map<number, (peers: MetricsReport[]) => void>();
 let asked = 0;
 
 /** What the other workers have counted, as far as they say so in time. */
-export async function askPeers(): Promise<MetricsReport[]> {
+export async function askPeers(own: MetricsReport): Promise<MetricsReport[]> {
   const asking = ++asked;
   const answer = new Promise<MetricsReport[]>((resolve) => answers.set(asking, resolve));
-  process.send?.({ asking });
+  process.send?.({ asking, report: own });
   const late = delay(2 * patience, [], { ref: false });
   return Promise.race([answer, late]).finally(() => answers.delete(asking));
+}
+
+/** What a process had in hand is gone with it; what it had counted is not. */
+function withoutGauges(report: MetricsReport): MetricsReport {
+  return report.filter((metric) => (metric as { type?: string }).type !== "gauge");
 }
 
 async function freePort(host: string): Promise<number> {

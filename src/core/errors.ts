@@ -18,6 +18,10 @@ export const errorTable = {
   session_closed: { status: 410, meaning: "the session was closed, or ended by idle time, age or capacity" },
   session_unseeded: { status: 409, meaning: "the environment wants a seed before the first call" },
   episode_in_flight: { status: 409, meaning: "the environment takes no seed before the running episode was verified" },
+  session_crowded: {
+    status: 429,
+    meaning: "too many calls of the session are waiting; send more when they were answered",
+  },
   version_not_found: { status: 404, meaning: "the session's log has no such version" },
   version_conflict: { status: 409, meaning: "other writers were faster too many times in a row; try again" },
   call_conflict: { status: 409, meaning: "the call id was used before with another tool or other arguments" },

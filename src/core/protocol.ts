@@ -1,4 +1,5 @@
 // The contract of a protocol: a wire format that sessions are served over. It translates, and decides nothing.
+import type { HoldfastError } from "./errors.ts";
 
 /** A request, free of any HTTP library. */
 export interface Request {
@@ -28,6 +29,21 @@ export interface Reply {
   stream?: AsyncIterable<string>;
   /** Whose it is, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
+  /** What went wrong, for the server's log. */
+  thrown?: unknown;
+}
+
+/** The reply that an error becomes. */
+export function errorReply(error: HoldfastError): Reply {
+  const { status, code, detail } = error;
+  const reply: Reply = { status, body: error.toJSON(), thrown: error };
+  if (code === "unauthorized") reply.headers = { "www-authenticate": "Bearer" };
+  if (status === 503 || status === 429) reply.headers = { "retry-after": "1" };
+  if (code === "method_not_allowed" && Array.isArray(detail["allow"])) {
+    reply.headers = { allow: detail["allow"].join(", ") };
+  }
+  if (typeof detail["session"] === "string") reply.about = { session: detail["session"] };
+  return reply;
 }
 
 export interface Protocol {

@@ -2,7 +2,7 @@
 import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
-import type { Protocol, Reply, Request, Tokens } from "../core/protocol.ts";
+import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 
@@ -37,8 +37,8 @@ const labelNames = [
   "_ng_session_close_token",
 ];
 
-/** So many sessions that were closed are remembered. */
-const mostClosed = 10_000;
+/** So many sessions that were opened here are remembered. */
+const mostOpened = 100_000;
 
 // Ids of sessions have no dot, so that this can stand before one.
 const newMark = "new.";
@@ -53,7 +53,7 @@ const newMark = "new.";
 export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions): Required<Protocol> {
   const { environment } = sessions;
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
-  const closed = new Set<string>();
+  const opened = new Set<string>();
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
 
   const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
@@ -72,7 +72,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
       const session = isNew ? value.slice(newMark.length) : value;
-      return { session, isNew: isNew && !closed.has(session) };
+      return { session, isNew: isNew && !opened.has(session) };
     }
     return { session: sessions.newSession(), isNew: true };
   }
@@ -87,14 +87,17 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
 
   /** Opens the session of a new caller. Undefined if it was there: the caller's first request was sent twice. */
   async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
-    let opened: SessionInfo | undefined;
+    let info: SessionInfo | undefined;
     try {
-      opened = await sessions.open({ ...options, session: caller.session });
+      info = await sessions.open({ ...options, session: caller.session });
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
     }
     caller.isNew = false;
-    return opened;
+    // The token that stood for it before must not open it again, should the store have forgotten it.
+    opened.add(caller.session);
+    if (opened.size > mostOpened) for (const [oldest] of [opened]) opened.delete(oldest as string);
+    return info;
   }
 
   async function seed(exchange: Exchange): Promise<Reply> {
@@ -102,21 +105,24 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const { session } = caller;
     const task = rowOf(request.body);
     const labels = labelsOf(task, rollout);
-    const seeded = (episode: number): Reply => ok({ session_id: session, episode });
     return sending(exchange, "/seed_session", task, true, async (sent) => {
+      const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
+        sent.event = { version };
+        return ok({ session_id: session, episode });
+      };
+      if ((await fateOf(sent)) === "over") sent.opened = false;
       // With a key the seed is a commit of its own, for only so can it be found again by that.
       if (caller.isNew && sent.isKeyed) await open(caller);
       if (caller.isNew) {
         const before = sent.opened;
         sent.opened = true;
-        const opened = await open(caller, { task, labels });
-        if (opened) return seeded(opened.episode);
+        const info = await open(caller, { task, labels });
+        if (info) return seeded(info);
         sent.opened = before;
       }
-      const { episode } = sent.opened
-        ? await sessions.info(session)
-        : await sessions.seed(session, task, { call: sent.call, labels });
-      return seeded(episode);
+      if (!sent.opened) return seeded(await sessions.seed(session, task, { call: sent.call, labels }));
+      const { episode } = await sessions.info(session);
+      return ok({ session_id: session, episode });
     });
   }
 
@@ -127,12 +133,14 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const needsId = (environment.definitions.get(tool)?.kind ?? "state") !== "state";
     const send = (): Promise<Reply> =>
       sending(exchange, tool, request.body ?? {}, needsId, async (sent) => {
-        const { call, input, repeats: before } = sent;
-        sent.repeats = undefined;
+        const fate = sent.repeats ? await fateOf(sent) : undefined;
+        const { call, input } = sent;
         const answer =
-          (before && call === undefined ? await recorded(before) : undefined) ??
-          (await sessions.call(caller.session, tool, input, { call, episode }));
-        sent.event = answer;
+          typeof fate === "object" && call === undefined
+            ? fate
+            : await sessions.call(caller.session, tool, input, { call, episode });
+        sent.event = { version: answer.version };
+        repeats.answered(sent, answer.version);
         return answered(answer);
       });
     if (!caller.isNew) return send();
@@ -141,19 +149,40 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return open(caller).then(send);
   }
 
-  /** What the log has of a call that was sent without an id. Undefined if it was not applied. */
-  async function recorded(sent: Sent): Promise<Answer | undefined> {
+  /**
+   * What became of a call that this one may be a repeat of: its answer, if the log has it; "over", if the client has
+   * gone on elsewhere since, so that this is a new call; undefined, if it was not applied.
+   */
+  async function fateOf(sent: Sent): Promise<Answer | "over" | undefined> {
+    const before = sent.repeats;
+    if (!before) return undefined;
     // It may be running still.
-    await sent.done?.catch(() => undefined);
-    if (!sent.event) return undefined;
+    await before.running?.catch(() => undefined);
+    const fate = before.event && (await recorded(before, before.event));
+    // Only now: should the look-up have failed, the repeat of this one has to know.
+    repeats.looked(sent);
+    if (fate === "over" && sent.call !== undefined) sent.call = repeats.newId();
+    return fate;
+  }
+
+  async function recorded(
+    sent: Sent,
+    { version, at }: { version: number; at?: number },
+  ): Promise<Answer | "over" | undefined> {
     const { session, what, input } = sent;
-    const { version, at } = sent.event;
+    let answer: Answer | undefined;
     for await (const event of sessions.events(session, { after: version - 1 })) {
-      if (event.type !== "tool.called" || event.call !== undefined || event.tool !== what) break;
-      if ((at !== undefined && at !== event.at) || !equalJson(event.input, input as Json)) break;
-      return { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
+      if (event.version > version) {
+        if (event.type !== "session.verified" && repeats.isForeign(sent, event)) return "over";
+        continue;
+      }
+      if (at !== undefined && at !== event.at) return undefined;
+      // What has an id, and a seed, is found by the engine.
+      if (event.type !== "tool.called" || event.call !== undefined) continue;
+      if (event.tool !== what || !equalJson(event.input, input as Json)) return undefined;
+      answer = { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
     }
-    return undefined;
+    return answer;
   }
 
   /** Sends, and should the answer not arrive, takes the next request like this one for a repeat. */
@@ -167,8 +196,10 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const { request, caller } = exchange;
     const sent = repeats.begin(caller.session, what, input, request, needsId);
     exchange.call = sent.call;
-    sent.done = attempted(sent, send);
-    return sent.done;
+    const running = attempted(sent, send);
+    // Until it is settled, or it would keep the whole answer.
+    if (sent.running === undefined && !sent.isOver) sent.running = running;
+    return running;
   }
 
   async function attempted(sent: Sent, send: (sent: Sent) => Promise<Reply>): Promise<Reply> {
@@ -177,10 +208,13 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     } catch (thrown) {
       if (isHoldfastError(thrown) && isUndecided(thrown)) {
         // Nobody knows what became of it, and a repeat finds out.
-        sent.event = thrown.detail["doubt"] as Sent["event"];
+        sent.event = (thrown.detail["doubt"] as Sent["event"]) ?? sent.event ?? sent.repeats?.event;
         repeats.lost(sent);
       }
       throw thrown;
+    } finally {
+      sent.running = undefined;
+      repeats.looked(sent);
     }
   }
 
@@ -207,16 +241,16 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {
-    if (caller.isNew) return ok({ closed: false });
-    // The token that stood for it before it was opened must not open it again, where the store has forgotten it.
-    closed.add(caller.session);
-    if (closed.size > mostClosed) for (const [oldest] of [closed]) closed.delete(oldest as string);
-    return ok({ closed: await sessions.close(caller.session) });
+    return ok({ closed: !caller.isNew && (await sessions.close(caller.session)) });
   }
 
   function unknownTool(tool: string): HoldfastError {
     const known = [...environment.definitions.keys()].join(", ") || "none";
     return new HoldfastError("unknown_tool", `there is no tool "${tool}"; the tools are: ${known}`);
+  }
+
+  function isServedByPost(path: string): boolean {
+    return lifecycle.has(`POST ${path}`) || environment.definitions.has(toolOf(path) ?? "");
   }
 
   return {
@@ -226,7 +260,12 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       // Lifecycle calls go by the path as it was sent; the name of a tool is decoded later, and can reach none of them.
       const verb = lifecycle.get(`${request.method} ${path}`);
       const tool = verb || request.method !== "POST" ? undefined : toolOf(path);
-      if (!verb && tool === undefined) return undefined;
+      if (!verb && tool === undefined) {
+        if (request.method !== "GET" || !isServedByPost(path)) return undefined;
+        const message = `${path} is served by POST`;
+        const refusal = new HoldfastError("method_not_allowed", message, { detail: { allow: ["POST"] } });
+        return withCookie(errorReply(refusal), callerOf(request));
+      }
       const caller = callerOf(request);
       const exchange: Exchange = { request, caller, rollout };
       let reply: Reply;
@@ -235,7 +274,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         reply = await (verb ? verb(exchange) : call(exchange, tool as string));
       } catch (thrown) {
         if (!isHoldfastError(thrown)) throw thrown;
-        reply = { status: thrown.status, body: thrown.toJSON() };
+        reply = errorReply(thrown);
       }
       reply.about = { session: caller.session, call: exchange.call, rollout };
       return withCookie(reply, caller);

@@ -1,6 +1,6 @@
 // createApp(): a request in, a reply out. Routes to the protocols, and makes a reply of whatever goes wrong.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import type { Protocol, Reply, Request } from "../core/protocol.ts";
+import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { bearerCheck } from "./bearer.ts";
 import type { Log } from "./log.ts";
@@ -23,7 +23,7 @@ export interface AppOptions {
   /** What /v1 and /metrics want as a bearer token. By default nothing. */
   token?: string;
   /** What other processes behind the same port have counted. */
-  peers?: () => Promise<MetricsReport[]>;
+  peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
 }
 
 export interface App {
@@ -79,7 +79,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
         return {
           status: 200,
           headers: { "content-type": metrics.contentType },
-          text: await metrics.text(await peers?.()),
+          text: await metrics.text(await peers?.(await metrics.report())),
         };
       default:
         return undefined;
@@ -145,17 +145,17 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     try {
       const ask = ownPaths.has(path) ? own : methods.has(request.method) ? routed : undefined;
       const found = await ask?.(request, path);
-      if (found && !("thrown" in found)) return { reply: found };
+      if (found && "status" in found) return { reply: found, thrown: found.thrown };
       if (found) {
         const { thrown } = found;
-        return { reply: decorated(request, path, errorReply(thrown)), thrown };
+        return { reply: decorated(request, path, failureReply(thrown)), thrown };
       }
       const thrown = methods.has(request.method)
         ? new HoldfastError("not_found", `nothing is served at ${request.method} ${shortened(path)}`)
         : notAllowed(request.method, [...methods]);
-      return { reply: decorated(request, path, errorReply(thrown)), thrown };
+      return { reply: decorated(request, path, failureReply(thrown)), thrown };
     } catch (thrown) {
-      return { reply: decorated(request, path, errorReply(thrown)), thrown };
+      return { reply: decorated(request, path, failureReply(thrown)), thrown };
     }
   }
 
@@ -178,7 +178,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     },
     refuse(request, error) {
       const { path } = request;
-      return finished(request, path, decorated(request, path, errorReply(error)), performance.now(), error);
+      return finished(request, path, decorated(request, path, failureReply(error)), performance.now(), error);
     },
     stop() {
       stopping = true;
@@ -216,20 +216,10 @@ function notAllowed(method: string, allow: string[]): HoldfastError {
   return new HoldfastError("method_not_allowed", message, { detail: { allow } });
 }
 
-/** The reply that an error becomes. What is not ours shows nothing of itself: it may have secrets in it. */
-function errorReply(thrown: unknown): Reply {
-  if (!isHoldfastError(thrown)) {
-    return errorReply(new HoldfastError("internal", "the server failed; its log says more", { cause: thrown }));
-  }
-  const { status, code, message, detail } = thrown;
-  const reply: Reply = { status, body: { error: { code, message, detail } } };
-  if (code === "unauthorized") reply.headers = { "www-authenticate": "Bearer" };
-  if (status === 503) reply.headers = { "retry-after": "1" };
-  if (code === "method_not_allowed" && Array.isArray(detail["allow"])) {
-    reply.headers = { allow: detail["allow"].join(", ") };
-  }
-  if (typeof detail["session"] === "string") reply.about = { session: detail["session"] };
-  return reply;
+/** The reply that a failure becomes. What is not ours shows nothing of itself: it may have secrets in it. */
+function failureReply(thrown: unknown): Reply {
+  if (isHoldfastError(thrown)) return errorReply(thrown);
+  return errorReply(new HoldfastError("internal", "the server failed; its log says more", { cause: thrown }));
 }
 
 const rolloutOf = (path: string): string | undefined => {

@@ -133,8 +133,9 @@ function serveExchanges(app: App, limits: Limits) {
       // A reply that waited for another one on its connection is not told that the connection has gone.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
-      else if (exchange.reply && exchange.response.socket && !exchange.endStream && ticks - exchange.since > patience) {
-        // A client that does not read its reply must not hold a place for ever.
+      else if (exchange.endStream && !exchange.last && !exchange.response.writableNeedDrain) exchange.since = ticks;
+      else if (exchange.reply && exchange.response.socket && ticks - exchange.since > patience) {
+        // A client that does not read its reply, or its stream, must not hold a place for ever.
         socket.destroy();
       } else if (exchange.reading && ticks - exchange.since > patience) {
         const message = `the body did not arrive within ${limits.requestTimeout} ms`;
@@ -277,10 +278,12 @@ function serveExchanges(app: App, limits: Limits) {
         clearInterval(clock);
         done();
       };
-      for (const { request, endStream } of [...active]) {
-        if (!endStream) continue;
-        request.leave();
-        endStream();
+      for (const exchange of [...active]) {
+        if (!exchange.endStream) continue;
+        exchange.last = true;
+        exchange.since = ticks;
+        exchange.request.leave();
+        exchange.endStream();
       }
       if (active.length === 0) allDone();
     },

@@ -11,7 +11,7 @@ export class HostRequest implements Request {
   #query: URLSearchParams | undefined;
   #headers: Request["headers"] | undefined;
   #leaving: AbortController | undefined;
-  gone: Request["gone"] = undefined;
+  #gone: Request["gone"] = undefined;
   #left = false;
 
   constructor(incoming: IncomingMessage) {
@@ -39,12 +39,22 @@ export class HostRequest implements Request {
     return this.#leaving.signal;
   }
 
+  get gone(): Request["gone"] {
+    return this.#gone;
+  }
+
+  /** Called at once where the client has gone already. */
+  set gone(gone: Request["gone"]) {
+    this.#gone = gone;
+    if (this.#left) gone?.();
+  }
+
   /** The client has gone, or is to be taken for gone. */
   leave(): void {
     if (this.#left) return;
     this.#left = true;
     this.#leaving?.abort();
-    this.gone?.();
+    this.#gone?.();
   }
 
   /** What is wrong with its path and query. */

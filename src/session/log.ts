@@ -28,6 +28,9 @@ export interface Hot extends Cached {
 /** A snapshot is stored once a log has grown by this much, or by twice the size of its state if that is more. */
 const snapshotBytes = 16 * 1024;
 
+/** One session must not take all the places of a server. */
+const mostWaiting = 500;
+
 /** How often a commit is tried before it is given up as `version_conflict`. */
 const attempts = 200;
 
@@ -200,7 +203,10 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     for (const event of events) session = fold(session, event);
     const heading = headingOf(session as Session);
     const entries = events.map((event, at) => entryOf(event, bodies[at] as string)) as [NewEntry, ...NewEntry[]];
-    const result = await store.append({ session: id, version: 0, entries, heading });
+    const commit: Commit = { session: id, version: 0, entries, heading };
+    const result = await store.append(commit).catch((thrown: unknown) => {
+      throw inDoubt(thrown, commit);
+    });
     if (result !== "ok") throw new HoldfastError("session_exists", `there is a session ${id} already`);
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
     cache.release(cache.put(hotOf(id, session as Session, length, length)));
@@ -253,8 +259,10 @@ function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
   const { code, message, detail } = isHoldfastError(thrown)
     ? thrown
     : new HoldfastError("store_failed", `the store failed: ${messageOf(thrown)}`);
-  const doubt = { version: version + entries.length, at: entries[0].at };
-  return new HoldfastError(code, message, { detail: { ...detail, doubt }, cause: thrown });
+  const error = new HoldfastError(code, message, { detail: { ...detail }, cause: thrown });
+  // Not for clients.
+  Object.defineProperty(error.detail, "doubt", { value: { version: version + entries.length, at: entries[0].at } });
+  return error;
 }
 
 /** The time of an event that is made now: never before the event ahead of it. */
@@ -294,6 +302,10 @@ export function endTurn(hot: Hot): void {
 export function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
   hot.waiting ??= [];
   const { waiting } = hot;
+  if (waiting.length >= mostWaiting) {
+    const message = `${mostWaiting} calls of session ${hot.id} are waiting; send more when they were answered`;
+    return Promise.reject(new HoldfastError("session_crowded", message));
+  }
   if (signal?.aborted) return Promise.reject(cancelled(signal));
   return new Promise((resolve, reject) => {
     const cancel = (): void => {

@@ -200,6 +200,52 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect(await count(last)).toBe(6);
   });
 
+  onEveryStore("is a new call if the client has gone on elsewhere since", async (place) => {
+    const client = new StrictClient(gymOf(place.engine(gymCounter)));
+    const replica = await place.replica(gymCounter);
+    const elsewhere = new StrictClient(gymOf(replica));
+    const { session_id: session } = (await client.post("/seed_session", row)).json as { session_id: string };
+    elsewhere.cookie = client.cookie;
+    const lose = async (path: string, body: unknown): Promise<void> => {
+      await client.lose(path, body);
+      // What happens next happens later than the loss, by the clock too.
+      const now = Date.now();
+      while (Date.now() === now) await new Promise((resolve) => setTimeout(resolve, 1));
+    };
+    await lose("/get_counter_value", {});
+    await elsewhere.post("/increment_counter", { count: 5 });
+    expect((await client.post("/get_counter_value", {})).json).toEqual({ count: 8 });
+    await lose("/increment_counter", { count: 7 });
+    await elsewhere.post("/seed_session", { initial_count: 100 });
+    await client.post("/increment_counter", { count: 7 });
+    expect(await count(elsewhere)).toBe(107);
+    const { version } = await replica.info(session);
+    await lose("/increment_counter", { count: 1 });
+    await replica.rewind(session, version);
+    await client.post("/increment_counter", { count: 1 });
+    expect(await count(elsewhere)).toBe(108);
+  });
+
+  test("ONCE: is found again also if the store could not be asked at first", async () => {
+    const store = memoryStore();
+    let isOut = false;
+    const outage = <Args extends unknown[], T>(verb: (...args: Args) => Promise<T>) => {
+      return (...args: Args) => (isOut ? Promise.reject(new HoldfastError("store_busy", "not now")) : verb(...args));
+    };
+    const flaky: Store = { ...store, append: outage(store.append), read: outage(store.read), load: outage(store.load) };
+    const client = new StrictClient(gymOf(createSessions({ environment: gymCounter, store: flaky })));
+    await client.post("/seed_session", row);
+    await client.lose("/increment_counter", { count: 7 });
+    isOut = true;
+    for (let retry = 0; retry < 3; retry++) {
+      expect((await client.post("/increment_counter", { count: 7 })).status).toBe(503);
+    }
+    isOut = false;
+    const { headers } = await client.post("/increment_counter", { count: 7 });
+    expect(headers).toMatchObject({ "holdfast-repeated": "true" });
+    expect(await count(client)).toBe(10);
+  });
+
   test("ONCE: a call that the store failed to confirm is repeated under its own id", async () => {
     const store = memoryStore();
     let failing = false;

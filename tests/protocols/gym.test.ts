@@ -62,8 +62,6 @@ describe("the wire", () => {
   });
 
   test.each([
-    ["GET", "/seed_session"],
-    ["GET", "/increment_counter"],
     ["PUT", "/increment_counter"],
     ["DELETE", "/"],
     ["POST", "/"],
@@ -78,6 +76,13 @@ describe("the wire", () => {
     const { sessions, client } = start(gymCounter);
     expect(await client.protocol.handle(requestOf({ method, path, body: { initial_count: 1 } }))).toBeUndefined();
     expect(await countOpen(sessions)).toBe(0);
+  });
+
+  test.each(["/seed_session", "/verify", "/increment_counter"])("GET %s is told to POST", async (path) => {
+    const { client } = start(gymCounter);
+    const { status, headers, json } = await client.get(path);
+    expect({ status, json }).toMatchObject({ status: 405, json: { error: { code: "method_not_allowed" } } });
+    expect(headers).toMatchObject({ allow: "POST", "set-cookie": expect.any(String) as unknown });
   });
 
   test("a tool that gives a string answers with that text, everything else is JSON", async () => {

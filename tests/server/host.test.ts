@@ -1,5 +1,7 @@
 // The host on a port, with connections that do what no good client does.
 import { setTimeout as sleep } from "node:timers/promises";
+import type { IncomingMessage } from "node:http";
+import { HostRequest } from "../../src/server/request.ts";
 import { describe, expect, test } from "vitest";
 import type { Protocol, Reply } from "../../src/core/protocol.ts";
 import { listen } from "../../src/server/host.ts";
@@ -195,6 +197,15 @@ describe("clients that go", () => {
     expect(protocol.lost).toBe(1);
   });
 
+  test("are told of also to whoever asks late", async () => {
+    const request = new HostRequest({ method: "POST", url: "/x", headers: {} } as IncomingMessage);
+    request.leave();
+    let told = 0;
+    request.gone = () => told++;
+    request.leave();
+    expect([told, request.signal.aborted]).toEqual([1, true]);
+  });
+
   test("half-closed connections count as gone, and take nothing with them", async () => {
     const protocol = echo();
     const app = appOf([protocol]);
@@ -323,6 +334,22 @@ describe("streams", () => {
     expect(given).toBeLessThan(1_000);
     connection.socket.destroy();
     await until(() => protocol.ended);
+  });
+
+  test("of a client that does not read are cut in the end, and do not keep the server from closing", async () => {
+    for (const isClosing of [false, true]) {
+      const protocol = streaming(`data: ${"x".repeat(100_000)}\n\n`);
+      const app = appOf([protocol]);
+      const host = await listen(app, { port: 0, limits: { requestTimeout: 200 } });
+      const connection = raw(Number(new URL(host.url).port));
+      connection.socket.pause();
+      connection.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+      await until(() => app.metrics.streams === 1);
+      if (!isClosing) await until(() => app.metrics.streams === 0);
+      await host.close();
+      await until(() => app.metrics.streams === 0);
+      connection.socket.destroy();
+    }
   });
 
   test("end when the server closes", async () => {
