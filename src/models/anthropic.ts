@@ -1,0 +1,94 @@
+// anthropicModel(): a model behind Anthropic's Messages API.
+import type { Model, ModelRequest, ToolSchema } from "../core/model.ts";
+import { answerIn } from "./anthropic/answer.ts";
+import { messagesOf, type AnthropicMessage } from "./anthropic/messages.ts";
+import { readEvents } from "./anthropic/stream.ts";
+import { callIdsFor } from "./wire/call-ids.ts";
+import type { EndpointOptions } from "./wire/endpoint.ts";
+import { without } from "./wire/fields.ts";
+import { remoteModel, type Api } from "./wire/remote-model.ts";
+
+export type AnthropicModelOptions = EndpointOptions;
+
+/**
+ * A model that is asked by `POST /v1/messages`: Anthropic's, or one of a server that speaks the same API. The base URL
+ * and the key are `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` unless they are given.
+ *
+ * The API wants a limit on every answer: it is 4,096 tokens unless `max_output_tokens` says otherwise. Settings that it
+ * has and Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens`
+ * counts what was read from and written to the cache too.
+ *
+ * @example
+ * const model = anthropicModel({ model: "claude-sonnet-4-5", request: { max_output_tokens: 16_000 } });
+ * const { output } = await model.respond({ input: [{ type: "message", role: "user", content: "Hello" }] });
+ */
+export function anthropicModel(options: AnthropicModelOptions): Model {
+  return remoteModel(messagesApi, options);
+}
+
+export const messagesApi: Api = {
+  name: "anthropic",
+  publicUrl: "https://api.anthropic.com",
+  urlVariable: "ANTHROPIC_BASE_URL",
+  keyVariable: "ANTHROPIC_API_KEY",
+  // A base URL is often written with the version, as that of the other APIs is.
+  path: (base) => (base.endsWith("/v1") ? "/messages" : "/v1/messages"),
+  keyHeader: (key) => ({ "x-api-key": key }),
+  headers: { "anthropic-version": "2023-06-01" },
+  body: (request) => ({ ...anthropicBody(request), ...without(request, ...mapped) }),
+  streaming: () => ({}),
+  answer: (body, request) => answerIn(body, callIdsFor(request)),
+  reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),
+};
+
+/** The fields of a request that have another name or shape here. All others are passed on. */
+const mapped = ["instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens"];
+
+/** What is sent, less what is passed on untouched. */
+export interface AnthropicBody {
+  max_tokens: number;
+  messages: AnthropicMessage[];
+  system?: string;
+  tools?: AnthropicTool[];
+  tool_choice?: ToolChoice;
+}
+
+interface AnthropicTool {
+  name: string;
+  description?: string;
+  input_schema: { type: "object"; [keyword: string]: unknown };
+  strict?: boolean;
+}
+
+type ToolChoice =
+  | { type: "auto" | "any"; disable_parallel_tool_use?: boolean }
+  | { type: "tool"; name: string; disable_parallel_tool_use?: boolean }
+  | { type: "none" };
+
+export function anthropicBody(request: ModelRequest): AnthropicBody {
+  const { tools = [], max_output_tokens: most = 4_096 } = request;
+  const choice = tools.length === 0 ? undefined : choiceOf(request);
+  return {
+    max_tokens: most,
+    ...messagesOf(request),
+    ...(tools.length === 0 ? {} : { tools: tools.map(toolOf) }),
+    ...(choice ? { tool_choice: choice } : {}),
+  };
+}
+
+function toolOf({ name, description, parameters, strict }: ToolSchema): AnthropicTool {
+  return {
+    name,
+    ...(description === undefined ? {} : { description }),
+    input_schema: { ...parameters, type: "object" },
+    ...(strict === undefined ? {} : { strict }),
+  };
+}
+
+function choiceOf({ tool_choice: choice, parallel_tool_calls: parallel }: ModelRequest): ToolChoice | undefined {
+  if (choice === "none") return { type: "none" };
+  const serial = parallel === false ? { disable_parallel_tool_use: true } : {};
+  if (typeof choice === "object") return { type: "tool", name: choice.name, ...serial };
+  if (choice === "required") return { type: "any", ...serial };
+  return choice === "auto" || parallel === false ? { type: "auto", ...serial } : undefined;
+}

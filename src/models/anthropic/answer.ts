@@ -1,0 +1,93 @@
+// An answer of Anthropic's API as items.
+import type { Content, Item, Message, ModelResponse, Usage } from "../../core/model.ts";
+import type { CallIds } from "../wire/call-ids.ts";
+import { broken, complaintIn, faultOfComplaint } from "../wire/fault.ts";
+import { countIn, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { otherPrefix } from "./messages.ts";
+
+/** `callIds` is given the id of every call, in order. */
+export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
+  const complaint = body["type"] === "error" ? complaintIn(body) : undefined;
+  if (complaint) throw faultOfComplaint(complaint);
+  if (!Array.isArray(body["content"])) throw broken("a message without `content`");
+  const usage = usageIn(body["usage"]);
+  const refusal = body["stop_reason"] === "refusal" ? [refusalOf(body["stop_details"])] : [];
+  return {
+    ...without(body, "content", "usage", "type", "role"),
+    output: itemsOf([...listOf(body["content"]), ...refusal], callIds),
+    ...statusOf(body["stop_reason"]),
+    ...(usage ? { usage } : {}),
+  };
+}
+
+function itemsOf(blocks: Fields[], callIds: CallIds): Item[] {
+  const items: Item[] = [];
+  for (const block of blocks) {
+    const part = partOf(block);
+    const last = items.at(-1);
+    if (!part) items.push(itemOf(block, callIds));
+    // Neighbouring texts are one message, which citations cut into blocks.
+    else if (last && last.type === "message") ((last as Message).content as Content[]).push(part);
+    else items.push({ type: "message", role: "assistant", content: [part] });
+  }
+  // An answer that says nothing is a message of no text: nobody has to ask whether there is one.
+  if (items.length === 0)
+    items.push({ type: "message", role: "assistant", content: [{ type: "output_text", text: "" }] });
+  return items;
+}
+
+function partOf(block: Fields): Content | undefined {
+  if (block["type"] === "refusal") return { ...block, type: "refusal" };
+  return block["type"] === "text" ? { ...present(block), type: "output_text" } : undefined;
+}
+
+function itemOf(block: Fields, callIds: CallIds): Item {
+  const { type, ...rest } = block;
+  switch (type) {
+    case "thinking":
+      return {
+        ...without(rest, "thinking"),
+        type: "reasoning",
+        summary: [{ type: "summary_text", text: String(rest["thinking"] ?? "") }],
+      };
+    case "redacted_thinking":
+      return { ...rest, type: "reasoning", summary: [] };
+    case "tool_use": {
+      const { id, name, input = {}, ...added } = rest;
+      if (!textIn(name)) throw broken("a tool_use without a name");
+      // A string: a streamed input that was cut off, or is no JSON.
+      const text = typeof input === "string" ? input : JSON.stringify(input);
+      return { ...added, type: "function_call", call_id: callIds(id), name: name as string, arguments: text };
+    }
+    default:
+      if (typeof type !== "string") throw broken("a content block without a type");
+      return { type: `${otherPrefix}${type}`, block };
+  }
+}
+
+function refusalOf(details: unknown): Fields {
+  const explanation = isFields(details) ? textIn(details["explanation"]) : undefined;
+  return { type: "refusal", refusal: explanation ?? "The model's server stopped the answer." };
+}
+
+function statusOf(stop: unknown): Pick<ModelResponse, "status"> & Fields {
+  if (stop === "max_tokens") return { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
+  const isCut = stop === "model_context_window_exceeded" || stop === "pause_turn";
+  return isCut ? { status: "incomplete", incomplete_details: { reason: stop } } : { status: "completed" };
+}
+
+/** The API counts apart what it read from its cache and what it wrote there; here all of it was read. */
+function usageIn(given: unknown): Usage | undefined {
+  if (!isFields(given)) return undefined;
+  const { input_tokens: fresh, output_tokens: written, ...added } = present(given);
+  const cached = countIn(added["cache_read_input_tokens"]);
+  const stored = countIn(added["cache_creation_input_tokens"]);
+  const input = countIn(fresh) + cached + stored;
+  return {
+    ...added,
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: stored },
+    output_tokens: countIn(written),
+    total_tokens: input + countIn(written),
+  };
+}

@@ -1,0 +1,105 @@
+// A stream of Anthropic's API: puts the whole message together again, and hands on its parts.
+import type { Piece } from "../../core/model.ts";
+import type { CallIds } from "../wire/call-ids.ts";
+import { broken } from "../wire/fault.ts";
+import { growFields, isFields, parsed, present, textIn, without, type Fields } from "../wire/fields.ts";
+import type { StreamReader } from "../wire/remote-model.ts";
+import { answerIn } from "./answer.ts";
+
+export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): StreamReader {
+  let message: Fields | undefined;
+  const blocks = new Map<unknown, Fields>();
+  /** The inputs of calls, which come as parts of JSON. */
+  const inputs = new Map<Fields, string[]>();
+
+  function start(index: unknown, given: unknown): void {
+    if (typeof index !== "number" || !isFields(given)) throw broken("a content block without its place");
+    const block = given["type"] === "tool_use" ? { ...given, id: callIds(given["id"]) } : given;
+    blocks.set(index, block);
+    // Some servers begin with the text that they have.
+    if (block["type"] === "text") hand("text", block["text"]);
+    if (block["type"] === "thinking") hand("reasoning", block["thinking"]);
+  }
+
+  function take(index: unknown, delta: unknown): void {
+    const block = blocks.get(index);
+    if (!block || !isFields(delta)) throw broken("a part of a content block that was not begun");
+    switch (delta["type"]) {
+      case "input_json_delta":
+        return takeInput(block, textIn(delta["partial_json"]));
+      case "citations_delta":
+        return growFields(block, { citations: [delta["citation"]] }, "join");
+      case "text_delta":
+        hand("text", delta["text"]);
+        break;
+      case "thinking_delta":
+        hand("reasoning", delta["thinking"]);
+    }
+    // Also those of kinds that are not known here: text grows, and so do lists.
+    growFields(block, present(without(delta, "type")), "join");
+  }
+
+  function hand(type: "text" | "reasoning", given: unknown): void {
+    const text = textIn(given);
+    if (text !== undefined) onPiece({ type, text });
+  }
+
+  function takeInput(block: Fields, text: string | undefined): void {
+    if (text === undefined) return;
+    inputs.set(block, inputs.get(block) ?? []);
+    inputs.get(block)?.push(text);
+    const { type, id, name } = block;
+    if (type === "tool_use") onPiece({ type: "arguments", call_id: String(id), name: String(name), text });
+  }
+
+  /** A call that has no arguments, or came with all of them, has sent no parts of them. */
+  function stop(block: Fields | undefined): void {
+    if (block?.["type"] === "tool_use" && !inputs.has(block)) takeInput(block, JSON.stringify(block["input"] ?? {}));
+  }
+
+  function finished(block: Fields): Fields {
+    const text = inputs.get(block)?.join("");
+    if (text === undefined) return block;
+    // Of a call the text itself, which the pieces were of and which may be no JSON.
+    return { ...block, input: block["type"] === "tool_use" ? text : (parsed(text) ?? text) };
+  }
+
+  /** What is said of the message at its end. The counts of tokens are those of the whole. */
+  function amend(whole: Fields, { delta, usage, ...added }: Fields): void {
+    Object.assign(whole, without(added, "type"), isFields(delta) ? delta : {});
+    whole["usage"] = {
+      ...(isFields(whole["usage"]) ? whole["usage"] : {}),
+      ...(isFields(usage) ? present(usage) : {}),
+    };
+  }
+
+  return {
+    take(event) {
+      switch (event["type"]) {
+        case "message_start":
+          if (!isFields(event["message"])) throw broken("a stream that starts without a message");
+          message = { ...event["message"] };
+          return undefined;
+        case "content_block_start":
+          start(event["index"], event["content_block"]);
+          return undefined;
+        case "content_block_delta":
+          take(event["index"], event["delta"]);
+          return undefined;
+        case "content_block_stop":
+          stop(blocks.get(event["index"]));
+          return undefined;
+        case "message_delta":
+          if (message) amend(message, event);
+          return undefined;
+        case "message_stop":
+          if (!message) throw broken("a stream that ends without a message");
+          return answerIn({ ...message, content: [...blocks.values()].map(finished) }, String);
+        default:
+          // "ping", and what is to come.
+          return undefined;
+      }
+    },
+    end: () => undefined,
+  };
+}

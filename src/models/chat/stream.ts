@@ -1,0 +1,111 @@
+// A stream of the Chat Completions API: puts the whole completion together again, and hands on its parts.
+import type { Piece } from "../../core/model.ts";
+import type { CallIds } from "../wire/call-ids.ts";
+import { broken } from "../wire/fault.ts";
+import { growFields, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
+import type { StreamReader } from "../wire/remote-model.ts";
+import { answerIn } from "./answer.ts";
+import { reasoningFields } from "./messages.ts";
+
+/** A call as it grows. Its arguments are kept in parts, as they come in thousands. */
+interface Call {
+  index: unknown;
+  /** As the server sent it, if it did. */
+  given: string | undefined;
+  id: string;
+  name: string;
+  arguments: string[];
+  added: Fields;
+  addedToFunction: Fields;
+}
+
+export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): StreamReader {
+  const completion: Fields = {};
+  const choice: Fields = {};
+  const message: Fields = {};
+  const texts: Record<string, string[]> = {};
+  const calls: Call[] = [];
+  let isBegun = false;
+
+  function takeDelta(delta: Fields): void {
+    // Some servers send the same under both names.
+    const [field, other] = reasoningFields.filter((name) => textIn(delta[name]) !== undefined);
+    if (field) takeText(field, delta[field], "reasoning");
+    if (other) takeText(other, delta[other]);
+    const { content } = delta;
+    if (Array.isArray(content)) for (const { text } of listOf(content)) takeText("content", text, "text");
+    else takeText("content", content, "text");
+    takeText("refusal", delta["refusal"]);
+    for (const call of listOf(delta["tool_calls"])) takeCall(call);
+    growFields(
+      message,
+      present(without(delta, "role", "content", "refusal", "tool_calls", ...reasoningFields)),
+      "join",
+    );
+  }
+
+  function takeText(name: string, given: unknown, type?: "text" | "reasoning"): void {
+    const text = textIn(given);
+    if (text === undefined) return;
+    (texts[name] ??= []).push(text);
+    if (type) onPiece({ type, text });
+  }
+
+  function takeCall(part: Fields): void {
+    const called = isFields(part["function"]) ? part["function"] : {};
+    const call = callFor(part, textIn(called["name"]));
+    growFields(call.added, present(without(part, "id", "type", "index", "function")), "join");
+    growFields(call.addedToFunction, present(without(called, "name", "arguments")), "join");
+    const given = called["arguments"];
+    const text = isFields(given) ? JSON.stringify(given) : textIn(given);
+    if (text === undefined) return;
+    takeArguments(call, text);
+  }
+
+  function takeArguments(call: Call, text: string): void {
+    call.arguments.push(text);
+    onPiece({ type: "arguments", call_id: call.id, name: call.name, text });
+  }
+
+  /** The call that a part belongs to. Some servers give no index, or give all calls the same one. */
+  function callFor({ index, id }: Fields, name: string | undefined): Call {
+    const given = textIn(id);
+    const isIndexed = typeof index === "number";
+    const last = isIndexed ? calls.findLast((call) => call.index === index) : calls.at(-1);
+    const isOther = last !== undefined && name !== undefined && given !== undefined && given !== last.given;
+    const isNext = !isIndexed && name !== undefined && given === undefined;
+    if (last && !isOther && !isNext) return last;
+    if (name === undefined) throw broken("a tool call without a function's name");
+    const call = { index, given, id: callIds(given), name, arguments: [], added: {}, addedToFunction: {} };
+    calls.push(call);
+    return call;
+  }
+
+  function whole(): Fields {
+    const written = Object.fromEntries(Object.entries(texts).map(([name, parts]) => [name, parts.join("")]));
+    const tool_calls = calls.map(({ id, name, arguments: parts, added, addedToFunction }) => ({
+      ...added,
+      id,
+      function: { ...addedToFunction, name, arguments: parts.join("") },
+    }));
+    return { ...completion, choices: [{ ...choice, message: { ...message, ...written, tool_calls } }] };
+  }
+
+  return {
+    take(chunk) {
+      Object.assign(completion, present(without(chunk, "choices")));
+      const part = listOf(chunk["choices"]).find(({ index = 0 }) => index === 0);
+      if (!part) return undefined;
+      isBegun = true;
+      growFields(choice, present(without(part, "delta")), "replace");
+      if (isFields(part["delta"])) takeDelta(part["delta"]);
+      return undefined;
+    },
+    // Not every server says [DONE], but all of them say why they stopped.
+    end() {
+      if (!isBegun || !textIn(choice["finish_reason"])) return undefined;
+      for (const call of calls) if (call.arguments.length === 0) takeArguments(call, "{}");
+      return answerIn(whole(), String);
+    },
+  };
+}

@@ -1,0 +1,88 @@
+// A model that calls tools at random, with arguments that fit: a baseline, and a way to try an environment hard.
+import { assistantTurns } from "../core/assistant-turns.ts";
+import { digestOf } from "../core/digest.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { copyJson } from "../core/json.ts";
+import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "../core/made-response.ts";
+import { isMessage, type Item, type Model, type ModelRequest, type ToolSchema } from "../core/model.ts";
+import { randomStream } from "../core/random.ts";
+import { spoiled } from "./random/chaos.ts";
+import { between, chance, pick, type Random } from "./random/draw.ts";
+import { randomValue } from "./random/value.ts";
+
+export interface RandomModelOptions {
+  /** A whole number; 0 by default. */
+  seed?: number;
+  /**
+   * How likely it is, from 0 to 1, that something is wrong with an answer: arguments that do not fit or are not JSON,
+   * tools that are not offered, names of the life cycle, call ids used twice, nothing at all. 0 by default.
+   */
+  chaos?: number;
+  /** How many turns it takes at most after what the user said; the last is a text. 8 by default. */
+  steps?: number;
+}
+
+/**
+ * A model that answers at random: it calls one or several of the tools it is offered, with arguments made from their
+ * schemas, and ends with a text.
+ *
+ * It keeps nothing. An answer is a function of the seed and the request: the same after a restart, whatever else is
+ * asked meanwhile. A request that differs in any field gets another answer, so repeats can be told apart by a field of
+ * their own, such as `metadata`. `tool_choice` and `parallel_tool_calls` are kept to, except that the last of
+ * its `steps` is a text in any case. Usage is a rough count, a token for every four characters.
+ *
+ * @example
+ * const model = randomModel({ seed: 7, chaos: 0.2 });
+ */
+export function randomModel({ seed = 0, chaos = 0, steps = 8 }: RandomModelOptions = {}): Model {
+  if (!Number.isSafeInteger(seed)) throw invalid("seed", "a whole number", seed);
+  if (!(chaos >= 0 && chaos <= 1)) throw invalid("chaos", "a number from 0 to 1", chaos);
+  if (!(Number.isInteger(steps) && steps >= 1)) throw invalid("steps", "a whole number from 1 on", steps);
+  const name = "random";
+  return {
+    name,
+    async respond(request, options = {}) {
+      refuseCancelled(options.signal);
+      const digest = await digestOf(copyJson(request, "the request", "drop"));
+      refuseCancelled(options.signal);
+      const random = randomStream(seed, parseInt(digest.slice(0, 8), 16));
+      const answer = answerTo(request, steps, `${seed}_${digest.slice(0, 12)}`, random);
+      const output = chance(random, chaos) ? spoiled(answer, request, random) : answer;
+      givePieces(output, options);
+      return madeResponse(name, request, output);
+    },
+  };
+}
+
+function invalid(option: string, range: string, value: unknown): HoldfastError {
+  return new HoldfastError("invalid_option", `${option} of randomModel must be ${range}, not ${String(value)}`);
+}
+
+function answerTo(request: ModelRequest, steps: number, id: string, random: Random): Item[] {
+  const tools = toolsFor(request);
+  const isLast = turnsSinceUser(request.input) >= steps - 1;
+  const wantsCall = request.tool_choice !== undefined && request.tool_choice !== "auto";
+  if (tools.length === 0 || isLast || !(wantsCall || chance(random, 0.8))) return [textItem(id, sentence(random))];
+  const count = request.parallel_tool_calls === false || chance(random, 0.7) ? 1 : between(random, 2, 3);
+  return Array.from({ length: count }, (_, n) => {
+    const { name, parameters } = pick(random, tools) as ToolSchema;
+    return callItem(`${id}_${n}`, name, JSON.stringify(randomValue({ type: "object", ...parameters }, random)));
+  });
+}
+
+function toolsFor({ tools = [], tool_choice: choice }: ModelRequest): ToolSchema[] {
+  if (choice === "none") return [];
+  return typeof choice === "object" ? tools.filter(({ name }) => name === choice.name) : tools;
+}
+
+function turnsSinceUser(input: Item[]): number {
+  const last = input.findLastIndex((item) => isMessage(item) && item.role === "user");
+  return assistantTurns(input.slice(last + 1));
+}
+
+const sentences = ["Done.", "I am done.", "That is all.", "I do not know.", "The answer is"] as const;
+
+function sentence(random: Random): string {
+  const text = pick(random, sentences);
+  return text.endsWith(".") ? text : `${text} ${between(random, -100, 100)}.`;
+}

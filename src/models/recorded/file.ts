@@ -1,0 +1,104 @@
+// The file of a recording: JSON lines, one for each answer. Any number of processes may append to it at once.
+import { createReadStream } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
+import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import type { Json } from "../../core/json.ts";
+import type { ModelResponse } from "../../core/model.ts";
+
+export interface Entry {
+  /** Of the request. */
+  digest: string;
+  /** The name of the model that gave the answer. */
+  model: string;
+  request: Json;
+  response: ModelResponse;
+}
+
+// The end of a line that a killed process did not finish, written by the next one: "cancel", which JSON escapes in texts.
+const cut = "\u0018";
+const lineFeed = 10;
+
+/** The entries in the order of the file. Lines that a killed process left unfinished are passed over. */
+export async function* readEntries(file: string): AsyncGenerator<Entry> {
+  let number = 0;
+  try {
+    for await (const { text, whole } of linesOf(file)) {
+      number++;
+      const isCut = !whole || text.endsWith(cut);
+      const entry = parse(isCut && whole ? text.slice(0, -cut.length) : text);
+      if (entry) yield entry;
+      else if (!isCut && text.trim() !== "") throw corrupt(file, number);
+    }
+  } catch (cause) {
+    throw isHoldfastError(cause) ? cause : unreadable(file, cause);
+  }
+}
+
+// Not node:readline: it also ends a line at U+2028, which JSON does not escape.
+async function* linesOf(file: string): AsyncGenerator<{ text: string; whole: boolean }> {
+  let pending: Buffer[] = [];
+  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) {
+    let start = 0;
+    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, start)) {
+      pending.push(chunk.subarray(start, end));
+      yield { text: Buffer.concat(pending).toString(), whole: true };
+      pending = [];
+      start = end + 1;
+    }
+    if (start < chunk.length) pending.push(chunk.subarray(start));
+  }
+  if (pending.length > 0) yield { text: Buffer.concat(pending).toString(), whole: false };
+}
+
+function parse(text: string): Entry | undefined {
+  try {
+    const entry = JSON.parse(text) as Partial<Entry> | null;
+    return typeof entry?.digest === "string" && Array.isArray(entry.response?.output) ? (entry as Entry) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function corrupt(file: string, line: number): HoldfastError {
+  return new HoldfastError(
+    "store_corrupt",
+    `line ${line} of ${file} is not an entry of a recording: { digest, model, request, response }; mend or remove that line`,
+    { detail: { file, line } },
+  );
+}
+
+function unreadable(file: string, cause: unknown): HoldfastError {
+  const missing = (cause as { code?: unknown }).code === "ENOENT";
+  const why = missing ? "there is no such file; give a model to record one" : (cause as Error).message;
+  return new HoldfastError("invalid_option", `the recording ${file} cannot be read: ${why}`, { cause });
+}
+
+/** Makes sure that entries can be appended: better to know it before a model is asked and paid. */
+export async function prepare(file: string): Promise<void> {
+  const handle = await boundary("invalid_option", `opening the recording ${file}`, () => open(file, "a"));
+  await handle.close();
+}
+
+/** Adds one entry. It is handed to the system in one write at the end of the file, so that no other gets into it. */
+export async function appendEntry(file: string, entry: Entry): Promise<void> {
+  await boundary("store_failed", `writing to the recording ${file}`, async () => {
+    const handle = await open(file, "a+");
+    try {
+      const line = `${JSON.stringify(entry)}\n`;
+      const bytes = Buffer.from((await endsWhole(handle)) ? line : `${cut}\n${line}`);
+      const { bytesWritten } = await handle.write(bytes);
+      if (bytesWritten < bytes.length) throw new Error("there was room for only a part of the line");
+    } finally {
+      await handle.close();
+    }
+  });
+}
+
+// Looked at anew each time: another process may have been killed since. Where it was still writing, and not killed, its
+// line will be whole before ours comes, and the mark stands alone on a line that is passed over.
+async function endsWhole(handle: FileHandle): Promise<boolean> {
+  const { size } = await handle.stat();
+  if (size === 0) return true;
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+  return buffer[0] === lineFeed;
+}

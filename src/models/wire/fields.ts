@@ -1,0 +1,64 @@
+// Reading JSON that a server sent: nothing about it is known before it was looked at.
+import { setOwn } from "../../core/json.ts";
+
+export interface Fields {
+  [name: string]: unknown;
+}
+
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The objects in a list, or none if it is no list. */
+export const listOf = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isFields) : []);
+
+/** All fields but those. */
+export function without(fields: Fields, ...names: string[]): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)));
+}
+
+/** All fields that have a value: what is null or undefined says nothing. */
+export function present(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
+}
+
+/** A string that has something in it. */
+export const textIn = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+/** A number, or 0. */
+export const countIn = (value: unknown): number => (typeof value === "number" ? value : 0);
+
+/** The value of a JSON text, or undefined if it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Adds a part of a streamed value to what came before: lists and objects grow, strings too if `strings` says so, and
+ * of the rest the last one stands.
+ */
+function grown(before: unknown, part: unknown, strings: "join" | "replace"): unknown {
+  if (part === undefined || part === null) return before ?? part;
+  if (Array.isArray(before) && Array.isArray(part)) {
+    // In place: a copy for each of a hundred thousand parts would take the square of that.
+    for (const item of part) before.push(item);
+    return before;
+  }
+  if (typeof before === "string" && typeof part === "string" && strings === "join") return before + part;
+  if (isFields(before) && isFields(part)) {
+    growFields(before, part, strings);
+    return before;
+  }
+  return part;
+}
+
+/** The same for every field, in place. */
+export function growFields(before: Fields, part: Fields, strings: "join" | "replace"): void {
+  for (const [name, value] of Object.entries(part)) {
+    setOwn(before, name, grown(Object.hasOwn(before, name) ? before[name] : undefined, value, strings));
+  }
+}

@@ -1,0 +1,64 @@
+// Tries again what may succeed the next time, a bounded number of times, and not at once.
+import { setMaxListeners } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { cancelled, Fault } from "./fault.ts";
+
+/** The most that is waited for, also if the server asks for more: a minute. */
+const longest = 60_000;
+const first = 500;
+
+/** Resolves after so many milliseconds, and rejects if the signal is aborted. */
+export type Wait = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+
+export const waitFor: Wait = (ms, signal) => delay(ms, undefined, { signal });
+
+interface RetryOptions {
+  attempts: number;
+  signal: AbortSignal | undefined;
+  wait: Wait;
+  /** The error of the last attempt, of which there were so many. */
+  fail(fault: Fault, attempts: number): Error;
+}
+
+export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions, attempt: () => Promise<T>) {
+  // A thousand requests may share a signal. Each takes its listeners away when it ends, so that there is no leak to warn of.
+  if (signal instanceof EventTarget) setMaxListeners(0, signal);
+  for (let made = 1; ; made++) {
+    let fault: Fault;
+    try {
+      if (signal?.aborted) throw cancelled(signal);
+      return await attempt();
+    } catch (thrown) {
+      if (!(thrown instanceof Fault)) throw thrown;
+      fault = thrown;
+    }
+    if (!fault.again || made >= attempts) throw fail(fault, made);
+    try {
+      await wait(pause(made, fault.after), signal);
+    } catch (thrown) {
+      throw signal?.aborted ? fail(cancelled(signal), made) : thrown;
+    }
+  }
+}
+
+/** How long to wait before the next attempt: what the server asked for, or twice as long each time. */
+export function pause(made: number, after: number | undefined, random: () => number = Math.random): number {
+  // Never less than was asked for, and not all at once: a thousand rollouts are refused in the same moment.
+  if (after !== undefined) return Math.min(after, longest) * (1 + random() / 4);
+  return Math.min(first * 2 ** (made - 1), longest) * (0.5 + random() / 2);
+}
+
+/** What `retry-after-ms` or `Retry-After` ask for, in milliseconds. */
+export function retryAfter(headers: Record<string, string | string[] | undefined>, now = Date.now()) {
+  const ms = numberIn(headers["retry-after-ms"]);
+  if (ms !== undefined) return ms;
+  const value = headers["retry-after"];
+  const seconds = numberIn(value);
+  if (seconds !== undefined) return seconds * 1_000;
+  const date = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+function numberIn(header: string | string[] | undefined): number | undefined {
+  return typeof header === "string" && /^\s*\d+(\.\d+)?\s*$/.test(header) ? Number(header) : undefined;
+}
