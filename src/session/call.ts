@@ -138,7 +138,10 @@ export function createCalls(options: CallsOptions) {
       return finished instanceof Promise ? finished.then(event) : event(finished);
     };
     // The same as `turn`, without its promises: this is the path of every call.
-    if (hot.busy) await wait(hot, signal);
+    if (hot.busy) {
+      assertRoom(hot);
+      await wait(hot, signal);
+    }
     hot.busy = true;
     try {
       const result = await logs.commit(hot, allow, make);
@@ -200,6 +203,15 @@ export function createCalls(options: CallsOptions) {
     }
     return claims.settle({ ...pending, id }, event, () => ({ outcome: inDoubt(tool) }));
   }
+}
+
+/** One session must not take all the places of a server. */
+const mostWaiting = 500;
+
+function assertRoom({ id, waiting }: Hot): void {
+  if (!waiting || waiting.length < mostWaiting) return;
+  const message = `${mostWaiting} calls of session ${id} are waiting; send more when they were answered`;
+  throw new HoldfastError("session_crowded", message);
 }
 
 function ended(tool: string): HoldfastError {

@@ -28,9 +28,6 @@ export interface Hot extends Cached {
 /** A snapshot is stored once a log has grown by this much, or by twice the size of its state if that is more. */
 const snapshotBytes = 16 * 1024;
 
-/** One session must not take all the places of a server. */
-const mostWaiting = 500;
-
 /** How often a commit is tried before it is given up as `version_conflict`. */
 const attempts = 200;
 
@@ -302,10 +299,6 @@ export function endTurn(hot: Hot): void {
 export function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
   hot.waiting ??= [];
   const { waiting } = hot;
-  if (waiting.length >= mostWaiting) {
-    const message = `${mostWaiting} calls of session ${hot.id} are waiting; send more when they were answered`;
-    return Promise.reject(new HoldfastError("session_crowded", message));
-  }
   if (signal?.aborted) return Promise.reject(cancelled(signal));
   return new Promise((resolve, reject) => {
     const cancel = (): void => {

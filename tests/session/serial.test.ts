@@ -115,3 +115,14 @@ onEveryStore("a concurrent call that began in an episode does not reach into the
   await expect(call).rejects.toMatchObject({ code: "episode_ended" });
   expect((await sessions.state(session)).count).toBe(5);
 });
+
+onEveryStore("a session takes so many calls at once and no more, and loses none of those it took", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  const calls = Array.from({ length: 600 }, () => sessions.call(session, "add", { by: 1 }));
+  const settled = await Promise.allSettled(calls);
+  const refused = settled.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
+  expect(refused.length).toBe(99);
+  for (const { reason } of refused) expect(reason).toMatchObject({ code: "session_crowded", status: 429 });
+  expect((await sessions.state(session)).count).toBe(501);
+});
