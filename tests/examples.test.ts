@@ -1,6 +1,6 @@
-// Every folder of examples/: its environment keeps to the published cases, and its solution wins every task. And the
-// cases themselves: each is shown what it must refuse.
-import { readdirSync, readFileSync } from "node:fs";
+// Every environment of examples/ keeps to the published cases, and its solution wins every task. And the cases
+// themselves: each is shown what it must refuse.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSessions, defineEnvironment, memoryStore, tool, type Environment, type Json } from "holdfast";
 import { environmentCases, solutionCases, type Solution } from "holdfast/testing";
@@ -13,9 +13,20 @@ interface Row {
 }
 
 const folder = join(root, "examples");
-const names = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
+const folders = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
+  entry.isDirectory() ? entry.name : [],
+);
+const names = folders.filter((name) => existsSync(join(folder, name, "environment.ts")));
 
-test("there are the examples of the docs", () => expect(names).toEqual(["counter", "library", "weather"]));
+test("there are the examples of the docs", () => {
+  expect(names).toEqual(["counter", "library", "weather"]);
+  expect(folders).toEqual(expect.arrayContaining(["concierge", "session-state"]));
+});
+
+test.each(folders.filter((name) => !names.includes(name)))("%s has an agent that reads in one sitting", (name) => {
+  const text = readFileSync(join(folder, name, "agent.ts"), "utf8");
+  expect(text.split("\n").length).toBeLessThan(150);
+});
 
 for (const name of names) {
   describe(name, async () => {

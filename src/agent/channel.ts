@@ -5,6 +5,8 @@ export interface Channel<T> {
   put(value: T): Promise<void>;
   /** Puts something in without waiting. */
   drop(value: T): void;
+  /** Resolves when all that was put in was taken. */
+  taken(): Promise<void>;
   /** What is put in until the work is done. */
   read(work: Promise<unknown>): AsyncGenerator<T, void, undefined>;
   /** Nobody reads any more. */
@@ -12,7 +14,8 @@ export interface Channel<T> {
 }
 
 export function createChannel<T>(): Channel<T> {
-  const waiting: { value: T; taken: () => void }[] = [];
+  /** Without a value: somebody waits until all before it was taken. */
+  const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
   let closed = false;
   return {
@@ -28,6 +31,10 @@ export function createChannel<T>(): Channel<T> {
       waiting.push({ value, taken: () => undefined });
       wake();
     },
+    taken() {
+      if (closed || waiting.length === 0) return Promise.resolve();
+      return new Promise((taken) => waiting.push({ taken }));
+    },
     async *read(work) {
       let done = false;
       const finish = (): void => {
@@ -38,8 +45,12 @@ export function createChannel<T>(): Channel<T> {
       for (;;) {
         const next = waiting.shift();
         if (next) {
-          yield next.value;
-          next.taken();
+          try {
+            if ("value" in next) yield next.value as T;
+          } finally {
+            // Also where the reader stops here: whoever put it in must not wait for ever.
+            next.taken();
+          }
         } else if (done) return;
         else {
           await new Promise<void>((resolve) => {

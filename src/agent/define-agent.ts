@@ -45,7 +45,7 @@ export interface AgentOptions<Tools> {
  *   callbacks: { beforeAgent: ({ state }) => void (state["greetings"] = (state["greetings"] ?? 0) + 1) },
  * });
  */
-export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Record<string, never>>(
+export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Record<string, AgentTool | Agent>>(
   options: AgentOptions<Tools>,
 ): ModelAgent {
   const { name, description = "", instruction = "", model, tools = {}, toolsets = [], agents = [] } = options;
@@ -79,7 +79,7 @@ export interface CompositionOptions {
   callbacks?: Pick<Callbacks, "beforeAgent" | "afterAgent">;
 }
 
-/** Runs agents one after the other; each sees what those before it have said. */
+/** Runs agents one after the other, until a tool of one escalates; each sees what those before it have said. */
 export const sequence = (options: CompositionOptions): Composition => composed("sequence", options);
 
 /** Runs agents in turn, again and again, until a tool of one escalates, or so many times. */

@@ -96,9 +96,8 @@ function closeAll(view: View): void {
 }
 
 function isSeen({ path, branch }: ByAgent, sight: Sight): boolean {
-  if (sight.alone !== undefined) return isBelow(path, sight.alone);
   // What was said by an agent that is a tool is for the one that called it, as the result of the call.
-  if (path.includes("#")) return false;
+  if (sight.alone === undefined ? path.includes("#") : !isBelow(path, sight.alone)) return false;
   return branch === undefined || sight.branch === undefined || isSameLine(branch, sight.branch);
 }
 

@@ -8,7 +8,7 @@ const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
 /** The instruction with the state's values in place. A key that is missing is an error, unless it ends with "?". */
 export function fillInstruction(instruction: string, state: AgentState): string {
   return instruction.replaceAll(reference, (_, key: string, optional: string | undefined) => {
-    const value: unknown = state[key];
+    const value: unknown = Object.hasOwn(state, key) ? state[key] : undefined;
     if (value !== undefined && value !== null) return typeof value === "string" ? value : JSON.stringify(value);
     if (optional) return "";
     const message = `the instruction names {${key}}, which the state does not have; write {${key}?} if it may be missing`;

@@ -2,15 +2,14 @@
 // was committed before the run was cut short.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { AgentSessions, AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
-import type { Delta } from "../core/delta.ts";
+import { changed, rebased, type Delta } from "../core/delta.ts";
 import { createDraft, readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { Item, Piece } from "../core/model.ts";
+import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import type { Family } from "./family.ts";
-import { changed, rebased } from "./rebase.ts";
 
 /** Where in an invocation an agent runs. */
 export interface Place {
@@ -35,6 +34,22 @@ export interface PartialEvent {
 
 export type RunEvent = (AgentEvent & { version: number }) | PartialEvent;
 
+/** What a replay takes from a log, where a run would do it. */
+export interface StandIn {
+  /** That of the recorded session's random numbers. */
+  seed: number;
+  /** When the event of that version was committed. */
+  at(version: number): number;
+  /** The model's answer. Throws its failure. */
+  answer(place: Place): ModelResponse;
+  /** What came of a call that is not made again; undefined if it is. */
+  result(place: Place, call: string, isExternal: boolean): { output: Json; error?: HoldfastError } | undefined;
+  /** What came of all calls of an answer, of which some were not made again. */
+  results(place: Place): { delta: Delta; transfer?: string; escalate?: true };
+  /** Whether the agent was out of time here. */
+  isLate(place: Place): boolean;
+}
+
 export interface InvocationOptions {
   id: string;
   /** Whether an earlier run has begun it. */
@@ -44,9 +59,12 @@ export interface InvocationOptions {
   family: Family;
   signal: AbortSignal;
   isStreaming: boolean;
+  standIn?: StandIn | undefined;
   /** Hands a committed event to whoever reads. */
   put(event: RunEvent): Promise<void>;
   drop(event: RunEvent): void;
+  /** Resolves when whoever reads has taken it all. */
+  taken(): Promise<void>;
 }
 
 export type Invocation = ReturnType<typeof createInvocation>;
@@ -55,7 +73,7 @@ export type Invocation = ReturnType<typeof createInvocation>;
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
-  const { id, entered, sessions, family, signal, isStreaming, put, drop } = options;
+  const { id, entered, sessions, family, signal, isStreaming, standIn, put, drop, taken } = options;
   let temporary: AgentState = {};
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
   const recorded = options.isContinued ? recordedSteps(entered.events, id) : new Map<string, NumberedEvent[]>();
@@ -81,9 +99,9 @@ export function createInvocation(options: InvocationOptions) {
     from = state(),
   ): Promise<EventOf<E["type"]> & { version: number }> {
     const committed = await entered.commit(event, () => {
-      const fitting = rebased(delta, from, state());
+      const fitting = rebased(delta, from as Json, state() as Json);
       const { temp } = splitDelta(fitting);
-      if (temp.length > 0) temporary = changed(temporary, temp);
+      if (temp.length > 0) temporary = changed(temporary as Json, temp) as AgentState;
       return fitting.filter((operation) => !temp.includes(operation));
     });
     await put(committed);
@@ -96,7 +114,7 @@ export function createInvocation(options: InvocationOptions) {
   }
 
   return {
-    ...{ id, entered, family, signal, isStreaming, state, draft, commit },
+    ...{ id, entered, family, signal, isStreaming, standIn, taken, state, draft, commit },
     /** What a callback is given, with a state that it may write to. */
     context(place: Place, writable: AgentState): AgentContext {
       return contextOf(about(place), writable);

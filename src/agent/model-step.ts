@@ -7,9 +7,9 @@ import { answerText, isFunctionCall, type ModelRequest, type ModelResponse, type
 import { firstValue, responseOf } from "./callbacks.ts";
 import { historyFor } from "./history.ts";
 import { fillInstruction } from "./instruction.ts";
-import { placed, type Invocation, type Place } from "./invocation.ts";
+import { cancelledRun, placed, type Invocation, type Place } from "./invocation.ts";
 
-type Answered = EventOf<"model.answered">;
+type Answered = EventOf<"model.answered"> & { version: number };
 
 /** Asks the model, unless it was asked before the run was cut short. */
 export async function askModel(
@@ -36,10 +36,14 @@ export async function askModel(
         if (value === undefined) throw error;
         return responseOf(value);
       });
-      const after = await firstValue(callbacks.afterModel, context, asked);
-      response = after === undefined ? asked : responseOf(after);
+      // A log has the answer as the callbacks left it: they are not to change it again.
+      const isFinal = invocation.standIn !== undefined;
+      const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
+      response = after === undefined || isFinal ? asked : responseOf(after);
       model = agent.model.name;
     } else response = responseOf(instead);
+    // A model that does not look at the signal may have answered all the same.
+    if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
     const text = answerText(output);
     if (outputKey !== undefined && text !== "" && !output.some(isFunctionCall)) draft.state[outputKey] = text;
@@ -82,10 +86,13 @@ async function answerOf(
   request: ModelRequest,
   signal: AbortSignal,
 ): Promise<ModelResponse> {
+  if (invocation.standIn) return invocation.standIn.answer(place);
   const onPiece = invocation.isStreaming
     ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
     : undefined;
   const response = await model.respond(request, { signal, onPiece });
+  // Whoever reads has seen the whole answer before callbacks look at it.
+  await invocation.taken();
   if (!Array.isArray((response as Partial<ModelResponse> | undefined)?.output)) {
     throw new HoldfastError("model_failed", `${model.name} answered without a list of items`);
   }

@@ -33,11 +33,8 @@ export async function runAgent(invocation: Invocation, agent: Agent, place: Plac
   return runAgent(invocation, next, { ...place, agent: next.name, path: `${place.path}>${next.name}` });
 }
 
-async function begin(
-  invocation: Invocation,
-  { callbacks: { beforeAgent } }: Agent,
-  place: Place,
-): Promise<EventOf<"agent.began"> | undefined> {
+async function begin(invocation: Invocation, agent: Agent, place: Place): Promise<EventOf<"agent.began"> | undefined> {
+  const { beforeAgent } = agent.callbacks;
   const before = invocation.next(place, "agent.began");
   if (before || beforeAgent === undefined) return before;
   const draft = invocation.draft();
@@ -45,6 +42,9 @@ async function begin(
     const said = await firstValue(beforeAgent, invocation.context(place, draft.state));
     assertRunning(invocation);
     const items = said === undefined ? undefined : (copyJson(itemsOf(said), "what beforeAgent said", "drop") as Item[]);
+    // It is the agent's answer, also for whoever reads it in the state.
+    if (items && agent.kind === "model" && agent.outputKey !== undefined)
+      draft.state[agent.outputKey] = answerText(items);
     return await invocation.commit(
       { type: "agent.began", ...placed(place, invocation.id), ...(items && { items }) },
       draft.delta(),
@@ -99,7 +99,8 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   );
   const clock = seconds < Infinity ? AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1)) : undefined;
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
-  const isLate = (): boolean => clock?.aborted === true && !invocation.signal.aborted;
+  const isLate = (): boolean =>
+    invocation.standIn?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> => runAsTool(invocation, child, place, call);
   let [spent, silent] = [0, 0];
   for (let step = 0; ; step++) {
@@ -107,7 +108,7 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
     if (step >= steps) return { outcome: "steps" };
     if (spent >= tokens) return { outcome: "tokens" };
     if (isLate()) return { outcome: "seconds" };
-    let answer: EventOf<"model.answered">;
+    let answer: EventOf<"model.answered"> & { version: number };
     try {
       answer = await askModel(invocation, agent, place, schemas, signal);
     } catch (thrown) {
@@ -122,8 +123,9 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
       continue;
     }
     silent = 0;
+    if (isLate()) return { outcome: "seconds" };
     try {
-      const options = { invocation, agent, place, answerers, signal, runAgent: runChild };
+      const options = { invocation, agent, place, answer, answerers, signal, runAgent: runChild };
       const { transfer, escalate } = await runTools(options, calls);
       if (transfer !== undefined) return { outcome: "transferred", transfer };
       if (escalate) return { outcome: "escalated" };
@@ -194,7 +196,10 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
     });
   switch (agent.kind) {
     case "sequence":
-      for (const child of agent.agents) await inside(child, child.name);
+      for (const child of agent.agents) {
+        // Goes up to the loop around it.
+        if ((await inside(child, child.name)) === "escalated") return { outcome: "escalated" };
+      }
       return { outcome: "answered" };
     case "loop":
       for (let round = 1; round <= agent.times; round++) {
@@ -211,7 +216,8 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
       const failed = runs.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
       const [first] = failed.sort((a, b) => Number(a.reason instanceof Failed) - Number(b.reason instanceof Failed));
       if (first) throw first.reason;
-      return { outcome: "answered" };
+      const isEscalated = runs.some((run) => run.status === "fulfilled" && run.value === "escalated");
+      return { outcome: isEscalated ? "escalated" : "answered" };
     }
   }
 }

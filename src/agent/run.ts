@@ -8,14 +8,14 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
 import { createChannel } from "./channel.ts";
 import { familyOf, type Family } from "./family.ts";
-import { cancelledRun, createInvocation, Failed, type Place, type RunEvent } from "./invocation.ts";
+import { cancelledRun, createInvocation, Failed, type Place, type RunEvent, type StandIn } from "./invocation.ts";
 import { runAgent } from "./run-agent.ts";
 
 export interface RunOptions {
   sessions: AgentSessions;
   /** By default a new one. */
   session?: string | undefined;
-  /** Whose the new session is. */
+  /** Whose the session is: a new one will be, another one must be. */
   user?: string | undefined;
   /** What the user says. Without it the run goes on where an earlier one was cut short. */
   message?: string | Item[] | undefined;
@@ -43,23 +43,43 @@ export interface RunResult {
  *   if (event.type === "model.answered") console.log(answerText(event.items));
  * }
  */
-export async function* run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+export function run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+  return runWith(agent, options);
+}
+
+/** As `run`, with a log in place of the models. */
+export async function* runWith(
+  agent: Agent,
+  options: RunOptions,
+  standIn?: StandIn,
+): AsyncGenerator<RunEvent, RunResult, undefined> {
   const { sessions, user, message, signal, busy } = options;
+  if (message === undefined && options.stateDelta !== undefined) {
+    throw new HoldfastError("invalid_option", "stateDelta is set with a message, and there is none");
+  }
   const family = familyOf(agent);
   if (signal?.aborted) throw cancelledRun(signal);
   const session = options.session ?? (await sessions.open({ user })).session;
-  const entered = await sessions.enter(session, { signal, busy });
+  const entered = await sessions.enter(session, { signal, busy }).catch((thrown: unknown) => {
+    throw signal?.aborted ? cancelledRun(signal) : thrown;
+  });
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(signal?.reason);
   signal?.addEventListener("abort", stop, { once: true });
+  // It may have been aborted while the session was entered.
+  if (signal?.aborted) stop();
   const channel = createChannel<RunEvent>();
   let working: Promise<RunResult> | undefined;
   try {
+    if (stopping.signal.aborted) throw cancelledRun(signal);
+    if (options.session !== undefined && user !== undefined && user !== entered.user) {
+      throw new HoldfastError("session_not_found", `user ${user} has no session ${session}`);
+    }
     const start = message === undefined ? cutShort(entered, agent) : beginning(entered, agent, family);
     const invocation = createInvocation({
       ...{ id: start.invocation, isContinued: message === undefined, entered, sessions, family },
-      signal: stopping.signal,
-      ...{ isStreaming: options.stream ?? false, put: channel.put, drop: channel.drop },
+      ...{ signal: stopping.signal, standIn },
+      ...{ isStreaming: options.stream ?? false, put: channel.put, drop: channel.drop, taken: channel.taken },
     });
     const first = family.find(start.agent);
     if (!first)
@@ -110,12 +130,16 @@ interface Start {
 /** A new invocation: by the agent that the conversation was last handed over to. */
 function beginning({ events }: Entered, { name, agents }: Agent, family: Family): Start {
   const isAlone = agents.length === 0;
-  // Looked for only where somebody could have handed over: a conversation may be long.
+  // Looked for only where somebody could have handed over: a conversation may be long. What agents do that are tools, or
+  // that run in a fixed order, is their own business.
   const last = isAlone
     ? undefined
-    : events.findLast((event) => event.type === "tools.answered" && event.transfer !== undefined);
+    : events.findLast(
+        (event) => event.type === "tools.answered" && event.transfer !== undefined && !/[#/]/.test(event.path),
+      );
   const to = last?.type === "tools.answered" ? last.transfer : undefined;
-  const agent = to !== undefined && family.find(to) ? to : name;
+  // Nothing in a sequence, a loop or side by side could hand it back.
+  const agent = to !== undefined && family.find(to)?.kind === "model" ? to : name;
   return { invocation: newInvocation(), agent };
 }
 

@@ -2,17 +2,18 @@
 // their results in one event.
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { AgentState } from "../core/agent-sessions.ts";
-import type { Delta } from "../core/delta.ts";
+import { changed, rebased, type Delta } from "../core/delta.ts";
 import { createDraft, readOnly } from "../core/draft.ts";
 import type { ToolDefinition } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
+import { randomStream } from "../core/random.ts";
 import { check } from "../core/schema.ts";
+import { splitDelta } from "../core/shared-state.ts";
 import { firstValue } from "./callbacks.ts";
-import { cancelledRun, Failed, placed, type Invocation, type Place } from "./invocation.ts";
-import { changed, rebased } from "./rebase.ts";
+import { cancelledRun, Failed, placed, type Invocation, type Place, type StandIn } from "./invocation.ts";
 
 /** What answers the calls of an agent: its own tools, those of its toolsets, other agents, and the hand-over. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
@@ -21,6 +22,8 @@ export interface ToolsOptions {
   invocation: Invocation;
   agent: ModelAgent;
   place: Place;
+  /** The answer that has the calls. */
+  answer: { version: number; at: number };
   answerers: ReadonlyMap<string, Answerer>;
   signal: AbortSignal;
   /** Runs an agent that is a tool, and gives what it says. */
@@ -37,6 +40,9 @@ interface Result {
   from: AgentState;
   /** What it asked to be done to the state as it is in the end. */
   updates: ((state: AgentState) => unknown)[];
+  wishes: Wishes;
+  /** It was not made again in a replay. */
+  isTaken?: true;
 }
 
 /** What calls can do to the run of their agent. */
@@ -47,27 +53,15 @@ interface Wishes {
 
 /** Runs the calls of an answer, unless their results were committed before the run was cut short. */
 export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<EventOf<"tools.answered">> {
-  const { invocation, place, answerers } = options;
+  const { invocation, place, signal } = options;
+  // Nothing is begun that nobody waits for any more.
+  if (signal.aborted) throw cancelledRun(signal);
   const lost = await startExternal(options, calls);
   const before = invocation.next(place, "tools.answered");
   if (before) return before;
-  const wishes: Wishes = {};
-  // What calls that run in turn see of each other.
-  let working = invocation.state();
-  const running: Promise<Result>[] = [];
-  for (const call of calls) {
-    const one = createCall({ ...options, wishes, isLost: lost.has(call.call_id) }, call);
-    if (isSideBySide(answerers.get(call.name))) {
-      running.push(one.start(working));
-      continue;
-    }
-    const result = await one.start(working);
-    if (!result.error) working = changed(working, rebased(result.delta, result.from, working));
-    running.push(Promise.resolve(result));
-  }
-  const results = await Promise.all(running);
-  if (options.signal.aborted) throw cancelledRun(options.signal);
-  const { delta, from } = mergedChange(invocation, results);
+  const results = await runAll(options, calls, lost);
+  if (signal.aborted) throw cancelledRun(signal);
+  const { delta, wishes, from } = outcomeOf(options, results);
   const failed = results.flatMap(({ call, error }) =>
     error ? [{ call: call.call_id, code: error.code, message: error.message }] : [],
   );
@@ -80,6 +74,32 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
     delta,
     from,
   );
+}
+
+/** Starts all calls, in turn where they have to be, and gives their results in the same order. */
+async function runAll(options: ToolsOptions, calls: FunctionCall[], lost: ReadonlySet<string>): Promise<Result[]> {
+  const { invocation, answerers } = options;
+  // What calls that run in turn see of each other.
+  let working = invocation.state();
+  const running: Promise<Result>[] = [];
+  const agents: Promise<Result>[] = [];
+  try {
+    for (const [index, call] of calls.entries()) {
+      const answerer = answerers.get(call.name);
+      const started = createCall({ ...options, index, isLost: lost.has(call.call_id) }, call).start(working);
+      // It may fail before anybody waits for it, while one after it has its turn.
+      started.catch(() => undefined);
+      running.push(started);
+      if (answerer && "agent" in answerer) agents.push(started);
+      if (isSideBySide(answerer)) continue;
+      const result = await started;
+      if (!result.error) working = changed(working, rebased(result.delta, result.from, working)) as AgentState;
+    }
+    return await Promise.all(running);
+  } finally {
+    // An agent that is a tool commits to the same session, which must not go on when the run has ended.
+    await Promise.allSettled(agents);
+  }
 }
 
 /**
@@ -102,6 +122,22 @@ async function startExternal(
   return new Set();
 }
 
+/** What all calls together do to the state, and to the run. */
+function outcomeOf(
+  { invocation, place }: ToolsOptions,
+  results: Result[],
+): { delta: Delta; wishes: Wishes; from: AgentState } {
+  const merged = mergedChange(invocation, results);
+  if (!results.some(({ isTaken }) => isTaken)) {
+    const wishes: Wishes = {};
+    for (const result of results) if (!result.error) Object.assign(wishes, result.wishes);
+    return { ...merged, wishes };
+  }
+  // What is temporary is in no log.
+  const { delta, ...wishes } = (invocation.standIn as StandIn).results(place);
+  return { delta: [...delta, ...splitDelta(merged.delta).temp], wishes, from: merged.from };
+}
+
 /** Tools that change only the state run in turn, so that each sees what those before it have done. */
 function isSideBySide(answerer: Answerer | undefined): boolean {
   if (!answerer || "targets" in answerer) return false;
@@ -113,20 +149,29 @@ function mergedChange(invocation: Invocation, results: Result[]): { delta: Delta
   const from = invocation.state();
   let now = from;
   const delta: Delta = [];
-  const add = (change: Delta): void => {
-    now = changed(now, change);
-    delta.push(...change);
-  };
-  for (const { error, delta: own, from: began, updates } of results) {
-    if (error) continue;
-    add(rebased(own, began, now));
-    for (const update of updates) {
-      const draft = createDraft<AgentState>(now as Json);
-      update(draft.state);
-      add(draft.delta());
+  for (const result of results) {
+    if (result.error) continue;
+    try {
+      const change = changeOf(result, now);
+      now = changed(now, change) as AgentState;
+      delta.push(...change);
+    } catch (thrown) {
+      // What it queued cannot be done, or is not JSON: this call has failed, and not the others.
+      result.error = toolError(result.call.name, thrown);
     }
   }
   return { delta, from };
+}
+
+/** What a call does to the state: first what was written, then what it queued. */
+function changeOf({ delta, from, updates }: Result, state: AgentState): Delta {
+  const written = rebased(delta, from, state);
+  if (updates.length === 0) return written;
+  const draft = createDraft<AgentState>(changed(state, written));
+  for (const update of updates) {
+    if (update(draft.state) instanceof Promise) throw new TypeError("update takes a function that is not async");
+  }
+  return [...written, ...draft.delta()];
 }
 
 function outputItem({ call, output, error }: Result): FunctionCallOutput {
@@ -137,36 +182,51 @@ function outputItem({ call, output, error }: Result): FunctionCallOutput {
 const textOf = (output: Json): string => (typeof output === "string" ? output : JSON.stringify(output));
 
 /** One call on its way. */
-function createCall(options: ToolsOptions & { wishes: Wishes; isLost: boolean }, call: FunctionCall) {
-  const { invocation, agent, place, answerers, signal, wishes, isLost } = options;
+function createCall(options: ToolsOptions & { index: number; isLost: boolean }, call: FunctionCall) {
+  const { invocation, agent, place, answer: made, index, answerers, signal, isLost } = options;
+  const wishes: Wishes = {};
   const { callbacks } = agent;
   const updates: Result["updates"] = [];
 
   async function start(base: AgentState): Promise<Result> {
-    const draft = invocation.draft(base);
-    const context = invocation.context(place, draft.state);
+    const answerer = answerers.get(call.name);
+    const isExternal = answerer !== undefined && "tool" in answerer && answerer.tool.kind === "external";
+    const isAgent = answerer !== undefined && "agent" in answerer;
+    const taken = isAgent ? undefined : invocation.standIn?.result(place, call.call_id, isExternal);
+    if (taken) return { call, ...taken, delta: [], from: base, updates: [], wishes, isTaken: true };
+    const writes = createWrites(invocation, base);
     try {
-      const output = await outcome(context, draft.state);
+      const output = await outcome(writes);
       // Copied while it is open: a change that is not JSON is this call's failure.
-      return { call, output, delta: draft.delta(), from: draft.from, updates };
+      return { call, output, delta: writes.delta(), from: base, updates, wishes };
     } catch (thrown) {
       if (signal.aborted) throw cancelledRun(signal);
-      return { call, output: null, error: toolError(call.name, thrown), delta: [], from: draft.from, updates: [] };
+      const error = toolError(call.name, thrown);
+      return { call, output: null, error, delta: [], from: base, updates: [], wishes };
     } finally {
-      draft.close();
+      writes.close();
     }
   }
 
-  async function outcome(context: AgentContext, state: AgentState): Promise<Json> {
+  async function outcome(writes: Writes): Promise<Json> {
     const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
+    let context = invocation.context(place, writes.state());
+    let before: Delta = [];
     let output: Json;
     try {
       about.input = argumentsOf(call);
       const instead = await firstValue(callbacks.beforeTool, context, about);
-      output = instead === undefined ? await answer(about, context, state) : instead;
+      before = writes.delta();
+      output = instead === undefined ? await answer(about, context, writes.state()) : instead;
     } catch (thrown) {
       if (signal.aborted || isFatal(thrown)) throw thrown;
       const error = toolError(call.name, thrown);
+      // What a tool has done that failed is not kept, also where a callback sets it right.
+      writes.backTo(before);
+      updates.length = 0;
+      delete wishes.transfer;
+      delete wishes.escalate;
+      context = invocation.context(place, writes.state());
       const value = await firstValue(callbacks.onToolError, context, error, about);
       if (value === undefined) throw error;
       output = value;
@@ -184,7 +244,9 @@ function createCall(options: ToolsOptions & { wishes: Wishes; isLost: boolean },
     }
     if ("targets" in answerer) return handOver(about, answerer.targets);
     if ("agent" in answerer) return options.runAgent(answerer.agent, about);
-    if ("toolset" in answerer) return answerer.toolset.call(context, about);
+    if ("toolset" in answerer) {
+      return answerer.toolset.call(context, { ...about, once: `${made.version}.${about.call}` });
+    }
     return runOwn(answerer.tool, about, state);
   }
 
@@ -207,22 +269,60 @@ function createCall(options: ToolsOptions & { wishes: Wishes; isLost: boolean },
       throw new HoldfastError("invalid_input", `the arguments of ${about.tool} are wrong: ${checked.message}`);
     }
     const isDetached = definition.kind !== "state";
+    let isOpen = true;
+    const update = (change: (state: AgentState) => unknown): void => {
+      if (!isOpen) throw new TypeError("update was called after the tool had returned");
+      updates.push(change);
+    };
     const run = new AbortController();
+    const { standIn, entered } = invocation;
+    // Both are functions of what the log holds, so that a replay has them again.
+    const random = randomStream(standIn?.seed ?? seedOf(entered.events), made.version * 1000 + index);
+    const at = standIn?.at(made.version) ?? made.at;
     const context = {
-      ...{ session: invocation.entered.session, call: about.call, task: undefined, random: Math.random },
-      ...{ now: Date.now, signal: run.signal, log: () => undefined },
+      ...{ session: entered.session, call: about.call, task: undefined, random },
+      ...{ now: () => at, signal: run.signal, log: () => undefined },
       state: isDetached ? readOnly<AgentState>(state as Json) : state,
-      update: (change: (state: AgentState) => unknown) => void updates.push(change),
+      update,
       agent: {
         ...{ name: agent.name, user: invocation.entered.user, invocation: invocation.id },
         escalate: () => void (wishes.escalate = true),
         transfer: (to: string) => void handOver({ ...about, input: { agent: to } }, targetsOf(invocation, agent)),
       },
     };
-    return within(definition, about.tool, run, signal, async () => definition.run(context, checked.value) as Json);
+    const work = async (): Promise<Json> => definition.run(context, checked.value) as Json;
+    try {
+      return await within(definition, about.tool, run, signal, work);
+    } finally {
+      isOpen = false;
+    }
   }
 
   return { start };
+}
+
+type Writes = ReturnType<typeof createWrites>;
+
+/** What a call writes, of which the end can be taken back. */
+function createWrites(invocation: Invocation, base: AgentState) {
+  let kept: Delta = [];
+  let draft = invocation.draft(base);
+  return {
+    state: () => draft.state,
+    delta: (): Delta => [...kept, ...draft.delta()],
+    /** Drops what was written since it was this. */
+    backTo(delta: Delta): void {
+      draft.close();
+      kept = delta;
+      draft = invocation.draft(changed(base, delta) as AgentState);
+    },
+    close: () => draft.close(),
+  };
+}
+
+/** The seed of a session's random numbers. */
+function seedOf([first]: Invocation["entered"]["events"]): number {
+  return first?.type === "session.opened" ? first.randomness.seed : 0;
 }
 
 export const targetsOf = ({ family }: Invocation, agent: ModelAgent): string[] =>
@@ -245,7 +345,7 @@ function within<T>(
     const late = (): void => stop(new HoldfastError("tool_timeout", `${tool} did not return within ${timeout} ms`));
     const timer = timeout === undefined ? undefined : setTimeout(late, timeout);
     signal.addEventListener("abort", cancel, { once: true });
-    if (signal.aborted) cancel();
+    if (signal.aborted) return cancel();
     work()
       .then(resolve, reject)
       .finally(() => {

@@ -1,8 +1,10 @@
-// Loads what an author wrote: an environment from a folder, a file or a package, and the solution and tasks beside it.
+// Loads what an author wrote: an environment or an agent from a folder, a file or a package, and what lies beside it.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti, type Jiti } from "jiti";
+import { isAgent } from "../agent/define-agent.ts";
+import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -20,7 +22,7 @@ const endings = [".ts", ".mts", ".js", ".mjs"];
 
 /** Loads what a command was given as its target. */
 export async function load(target: string): Promise<Loaded> {
-  const file = await locate(target);
+  const file = await locate(target, "environment");
   const environment = environmentIn(await importModule(file, target), target);
   const folder = dirname(file);
   const beside = fileIn(folder, "solution");
@@ -29,6 +31,19 @@ export async function load(target: string): Promise<Loaded> {
     throw wrong(`the default export of ${beside} is not a function`);
   }
   return { environment, solution: solution as Solution | undefined, tasks: readTasks(join(folder, "tasks.jsonl")) };
+}
+
+/** Loads an agent: the default export of its module, or the one that is called `agent`. */
+export async function loadAgent(target: string): Promise<Agent> {
+  const module = await importModule(await locate(target, "agent"), target);
+  // Not `module.default`: jiti gives the whole module for a default that is missing.
+  const exported = ["default", "agent"].filter((name) => name in module);
+  const found = exported.map((name) => module[name]).find(isAgent);
+  if (found) return found;
+  const [first] = exported;
+  if (first === undefined) throw wrong(`${target} exports no agent; write \`export default defineAgent({ … })\``);
+  const what = first === "default" ? "the default export" : "the export `agent`";
+  throw wrong(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
 }
 
 /** The rows of a file of JSON lines; none if it is not there. */
@@ -45,13 +60,13 @@ export function readTasks(file: string): Json[] {
   });
 }
 
-async function locate(target: string): Promise<string> {
+async function locate(target: string, name: "environment" | "agent"): Promise<string> {
   const path = resolve(target);
   if (existsSync(path)) {
     if (!statSync(path).isDirectory()) return path;
-    const file = fileIn(path, "environment");
+    const file = fileIn(path, name);
     if (file) return file;
-    throw wrong(`the folder ${target} has no environment.ts, .js or .mjs`);
+    throw wrong(`the folder ${target} has no ${name}.ts, .js or .mjs`);
   }
   const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
   const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
@@ -99,6 +114,12 @@ async function jitiAt(folder: string): Promise<Jiti> {
       "holdfast/testing": await import("../testing/index.ts"),
       "holdfast/stores/memory": await import("../stores/memory.ts"),
       "holdfast/stores/sqlite": await import("../stores/sqlite.ts"),
+      "holdfast/models/scripted": await import("../models/scripted.ts"),
+      "holdfast/models/random": await import("../models/random.ts"),
+      "holdfast/models/recorded": await import("../models/recorded.ts"),
+      "holdfast/models/openai": await import("../models/openai.ts"),
+      "holdfast/models/chat": await import("../models/chat.ts"),
+      "holdfast/models/anthropic": await import("../models/anthropic.ts"),
     },
   });
 }

@@ -3,17 +3,24 @@
 import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { addCheck } from "./check.ts";
+import { addRun } from "./run.ts";
 import { addServe } from "./serve.ts";
 import { addSessions } from "./sessions.ts";
 
 const program = new Command("holdfast")
-  .description("Stateful environments for language models: state that survives restarts, replicas and retries.")
+  .description(
+    "Stateful environments and agents for language models: state that survives restarts, replicas and retries.",
+  )
   .showHelpAfterError("(--help says what there is)")
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")) });
 
 addServe(program);
+addRun(program);
 addCheck(program);
 addSessions(program);
+
+// Whoever reads the output may have read enough, as in `| head -1`.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 
 try {
   await program.parseAsync();

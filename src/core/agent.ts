@@ -77,8 +77,11 @@ export type AgentTool = Tool<AgentState, undefined, any, any>;
 /** Tools that are known when the agent runs: those of an environment, or of a server. */
 export interface Toolset {
   list(context: ReadonlyAgentContext): Promise<ToolSchema[]>;
-  /** What comes of a call. Called again with the same id after a crash, it must not be applied twice. */
-  call(context: AgentContext, call: CallOfTool): Promise<Json>;
+  /**
+   * What comes of a call. `once` is an id that no other call of the session has, whatever ids the models give: called
+   * again with it, after a crash, the call must not be applied twice.
+   */
+  call(context: AgentContext, call: CallOfTool & { once: string }): Promise<Json>;
 }
 
 interface AnyAgent {

@@ -1,6 +1,6 @@
 // A delta: the change that one event made to a state, as JSON Patch (RFC 6902). Applies it.
 import { HoldfastError } from "./errors.ts";
-import { setOwn, unescapeKey, type Json } from "./json.ts";
+import { escapeKey, setOwn, unescapeKey, type Json } from "./json.ts";
 
 /** The three operations of RFC 6902 that a draft writes. `path` is a JSON Pointer; "" is the whole state. */
 export type Operation =
@@ -85,4 +85,29 @@ function change(parent: Json, key: string, operation: Operation): void {
 
 function misfit(operation: Operation): HoldfastError {
   return new HoldfastError("store_corrupt", `a stored delta does not fit the state: ${operation.op} ${operation.path}`);
+}
+
+/** The state after a delta; the one before it stays as it is. */
+export function changed(state: Json, delta: Delta): Json {
+  return delta.length === 0 ? state : applyDelta(state, delta, new WeakSet());
+}
+
+/**
+ * A delta that was made to one state, for another that others have changed since. It stays as it is where it still fits.
+ * Where it does not, each key at the top that it touches gets the value that it gave it.
+ */
+export function rebased(delta: Delta, from: Json, to: Json): Delta {
+  if (from === to || delta.length === 0) return delta;
+  try {
+    changed(to, delta);
+    return delta;
+  } catch {
+    const wanted = changed(from, delta) as { [key: string]: Json };
+    const keys = new Set(delta.map(({ path }) => unescapeKey(path.split("/")[1] as string)));
+    return [...keys].flatMap((key): Delta => {
+      const path = `/${escapeKey(key)}`;
+      if (Object.hasOwn(wanted, key)) return [{ op: "add", path, value: wanted[key] as Json }];
+      return Object.hasOwn(to as object, key) ? [{ op: "remove", path }] : [];
+    });
+  }
 }

@@ -39,7 +39,7 @@ export interface ToolAgent {
   /** Whose conversation it is. */
   readonly user: string;
   readonly invocation: string;
-  /** Ends the run of the agent with this result, and the loop that it is in. */
+  /** Ends the run of the agent with this result, and what it runs in up to the nearest loop. */
   escalate(): void;
   /** Has another agent of the same family go on, now and with the next message. */
   transfer(to: string): void;

@@ -14,11 +14,12 @@ import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
 import { copyJson, freezeJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
-import { nothingShared, sharedScopes, splitDelta, splitState, withShared, type Scope } from "../core/shared-state.ts";
+import { nothingShared, splitDelta, splitState, withShared } from "../core/shared-state.ts";
 import type { Listed, Store } from "../core/store.ts";
 import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
-import { createLogs, timeNow, turn, type Hot, type Part } from "./log.ts";
+import { createShared } from "./shared.ts";
+import { createLogs, timeNow, turn, type Hot } from "./log.ts";
 
 export interface AgentSessionsOptions {
   /** Letters, digits, `-` and `_`. What is shared as `app:` is shared under this name. */
@@ -36,8 +37,6 @@ interface History {
   version: number;
 }
 
-const attempts = 200;
-
 /**
  * The conversations of one app in one store. Any number of processes may have one on the same store.
  *
@@ -52,7 +51,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
   }
   const environment = `agent:${app}`;
   const logs = createLogs(store, environment, cache);
-  const shared = createLogs(store, sharedEnvironment, cache);
+  const shared = createShared({ app, store, cache, logs });
   const histories = new WeakMap<Hot, History>();
   let underWay = 0;
   let stopping: Promise<void> | undefined;
@@ -66,111 +65,6 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     } finally {
       if (--underWay === 0) allDone?.();
     }
-  }
-
-  /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
-  const scopeId = (scope: Scope, user: string): string =>
-    scope === "app" ? `holdfast:app:${app}` : `holdfast:user:${app}:${user}`;
-
-  /** What is shared in a scope now. */
-  async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
-    try {
-      return await shared.use(scopeId(scope, user), (hot) =>
-        turn(hot, undefined, async () => {
-          hot.owned = new WeakSet();
-          await shared.refresh(hot);
-          return hot.session.state as AgentState;
-        }),
-      );
-    } catch (thrown) {
-      // Nobody has shared anything yet.
-      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return {};
-      throw thrown;
-    }
-  }
-
-  async function allShared(user: string): Promise<Record<Scope, AgentState>> {
-    const [ofUser, ofApp] = await Promise.all([sharedIn("user", user), sharedIn("app", user)]);
-    return { user: ofUser, app: ofApp };
-  }
-
-  async function ensureScope(id: string): Promise<void> {
-    const first: Event = {
-      ...{ type: "session.opened", at: Date.now(), environment: sharedEnvironment, randomness: { seed: 0, turn: 0 } },
-      delta: replaceState({}),
-    };
-    try {
-      await shared.create(id, [first]);
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
-    }
-  }
-
-  /** Runs with the log of a scope and the turn on it, which is made if it is not there. */
-  async function inScope<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
-    const work = (hot: Hot): Promise<T> => turn(hot, undefined, () => run(hot));
-    try {
-      return await shared.use(id, work);
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
-    }
-    await ensureScope(id);
-    return shared.use(id, work);
-  }
-
-  /**
-   * Runs with the logs of the scopes that are changed. Always in the same order, so that two who wait for each other's
-   * cannot be.
-   */
-  function withScopes<T>(
-    changes: Record<Scope, Delta>,
-    user: string,
-    run: (hots: { scope: Scope; hot: Hot }[]) => Promise<T>,
-  ): Promise<T> {
-    const enterNext = (scopes: Scope[], hots: { scope: Scope; hot: Hot }[]): Promise<T> => {
-      const [scope, ...rest] = scopes;
-      if (scope === undefined) return run(hots);
-      return inScope(scopeId(scope, user), (hot) => enterNext(rest, [...hots, { scope, hot }]));
-    };
-    return enterNext(
-      sharedScopes.filter((scope) => changes[scope].length > 0),
-      [],
-    );
-  }
-
-  /** Appends an event to a conversation together with what it changes in what is shared. */
-  function commitShared(hot: Hot, event: Event, changes: Record<Scope, Delta>, user: string): Promise<Hot[]> {
-    return withScopes(changes, user, async (scopes) => {
-      for (let attempt = 1; attempt <= attempts; attempt++) {
-        const parts: [Part, ...Part[]] = [{ hot, event }];
-        for (const { scope, hot: at } of scopes) {
-          parts.push({
-            hot: at,
-            event: {
-              ...{ type: "shared.changed", at: timeNow(at.session), session: hot.id },
-              delta: changes[scope],
-            },
-          });
-        }
-        // What runs read must not change under them.
-        for (const part of parts) part.hot.owned = new WeakSet();
-        if ((await logs.appendAll(parts)) === "ok") return scopes.map(({ hot: at }) => at);
-        const seen = hot.session.version;
-        await logs.refresh(hot);
-        if (hot.session.version !== seen) {
-          throw new HoldfastError("session_busy", `another process has run an agent on session ${hot.id} meanwhile`);
-        }
-        for (const { hot: at } of scopes) {
-          at.owned = new WeakSet();
-          await shared.refresh(at);
-        }
-        if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
-      }
-      throw new HoldfastError(
-        "version_conflict",
-        `what session ${hot.id} shares was changed ${attempts} times in a row`,
-      );
-    });
   }
 
   /** The events in force, read as far as the process knows of them. */
@@ -199,36 +93,40 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     assertOpen(hot);
     const user = userOf(hot.session);
     const events = await historyOf(hot);
-    let sharedNow = await allShared(user);
+    let sharedNow = await shared.all(user);
     let state: AgentState | undefined;
     // One at a time: agents that run side by side commit to the same log.
     let last: Promise<unknown> = Promise.resolve();
+    // Once another process has come between, what runs side by side here was made for a state that is no more.
+    let lost: HoldfastError | undefined;
     const stateNow = (): AgentState => (state ??= withShared(hot.session.state as AgentState, sharedNow));
     return {
       session: hot.id,
       user,
       events,
-      leave,
+      leave() {
+        lost ??= new HoldfastError("session_busy", `the run on session ${hot.id} is over`);
+        leave();
+      },
       get state() {
         return stateNow();
       },
       commit(given, change) {
         const committing = last.then(async () => {
+          if (lost) throw lost;
           assertOpen(hot);
           const delta = change(stateNow());
           const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
           const event = { ...given, at: timeNow(hot.session) } as AgentEvent;
           if (own.length > 0) event.delta = own;
           const changes = { user: ofUser, app: ofApp };
-          const together = delta.filter(({ path }) => /^\/(user|app):/.test(path));
-          if (together.length > 0) event.shared = together;
-          const scopes = await commitShared(hot, event, changes, user);
-          for (const { id, session } of scopes) {
-            const scope = id === scopeId("app", user) ? "app" : "user";
-            sharedNow = { ...sharedNow, [scope]: session.state as AgentState };
-          }
+          const stored = await shared.commit(hot, event, changes, sharedNow, user).catch((thrown: unknown) => {
+            if (isHoldfastError(thrown) && thrown.code === "session_busy") lost = thrown;
+            throw thrown;
+          });
+          sharedNow = { ...sharedNow, ...stored.now };
           state = undefined;
-          const numbered = freezeJson({ ...event, version: hot.session.version });
+          const numbered = freezeJson({ ...(stored.event as AgentEvent), version: hot.session.version });
           const history = histories.get(hot) as History;
           history.events.push(numbered);
           history.version = numbered.version;
@@ -257,6 +155,10 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     });
   }
 
+  async function commitAlone(hot: Hot, event: Event): Promise<void> {
+    await shared.commit(hot, event, nothingShared(), { user: {}, app: {} }, userOf(hot.session));
+  }
+
   function assertOpen({ id, session: { ended } }: Hot): void {
     if (ended) throw new HoldfastError("session_closed", `session ${id} was closed`, { detail: { reason: ended } });
   }
@@ -270,22 +172,8 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     const { user: ofUser, app: ofApp } = splitState(initial);
     const session = await logs.create(id, events);
     const changes = { user: setAll(ofUser), app: setAll(ofApp) };
-    if (changes.user.length + changes.app.length > 0) await share(id, changes, user);
+    if (changes.user.length + changes.app.length > 0) await shared.change(id, changes, user);
     return infoOf(id, session);
-  }
-
-  /** Changes what is shared, with no event of a conversation. */
-  function share(session: string, changes: Record<Scope, Delta>, user: string): Promise<void> {
-    return withScopes(changes, user, async (scopes) => {
-      for (const { scope, hot } of scopes) {
-        const always = (): void => undefined;
-        hot.owned = new WeakSet();
-        await shared.commit(hot, always, (now) => ({
-          ...{ type: "shared.changed", at: timeNow(now), session },
-          delta: changes[scope],
-        }));
-      }
-    });
   }
 
   const sessions: AgentSessions = {
@@ -303,7 +191,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     info: (id) => fresh(id, (session) => infoOf(id, session)),
     state: (id) =>
       fresh(id, async (session) => {
-        const merged = withShared(session.state as AgentState, await allShared(userOf(session)));
+        const merged = withShared(session.state as AgentState, await shared.all(userOf(session)));
         return copyJson(merged, "state") as AgentState;
       }),
     async *events(id, { after = 0 } = {}) {
@@ -330,7 +218,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
               ...{ type: "session.rewound", at: timeNow(hot.session), to, episode, task, randomness, labels },
               delta: replaceState(state),
             };
-            await commitShared(hot, event, nothingShared(), userOf(hot.session));
+            await commitAlone(hot, event);
             await historyOf(hot);
             return infoOf(id, hot.session);
           }),
@@ -342,13 +230,13 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         const user = userOf(session);
         const events: Event[] = [];
         for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
-        return { app, session: id, user, shared: withShared({}, await allShared(user)), events };
+        return { app, session: id, user, shared: withShared({}, await shared.all(user)), events };
       }),
     restore: (saved, id = newId()) =>
       track(async () => {
         const { user, events, shared: wanted } = checkedSave(saved);
         const [opened, ...rest] = events;
-        const now = withShared({}, await allShared(user));
+        const now = withShared({}, await shared.all(user));
         const missing = Object.entries(wanted).filter(([key]) => !Object.hasOwn(now, key));
         const first = { ...opened, environment } as Event;
         return create(id, user, [first, ...rest], Object.fromEntries(missing));
@@ -366,7 +254,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
             await logs.refresh(hot);
             if (hot.session.ended) return false;
             const event: Event = { type: "session.closed", at: timeNow(hot.session), reason: "closed" };
-            await commitShared(hot, event, nothingShared(), userOf(hot.session));
+            await commitAlone(hot, event);
             return true;
           }),
         ),
@@ -381,9 +269,6 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
   };
   return sessions;
 }
-
-/** What the logs of shared state belong to. */
-const sharedEnvironment = "holdfast:shared";
 
 function userOf({ labels }: Session): string {
   return String(labels["user"] ?? "user");

@@ -2,5 +2,6 @@
 import { randomBytes } from "node:crypto";
 
 export function newId(): string {
-  return randomBytes(16).toString("base64url");
+  // Not with "-" first: a command would take it for a flag.
+  return randomBytes(16).toString("base64url").replace(/^-/, "_");
 }

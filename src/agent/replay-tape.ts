@@ -1,0 +1,236 @@
+// The events of one recorded invocation, in the hands of a replay: keeps what comes now in the order of the record,
+// compares it, and gives what is not done again.
+import type { Agent } from "../core/agent.ts";
+import type { AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
+import { changed, type Delta } from "../core/delta.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { AgentEvent, EventOf } from "../core/event.ts";
+import { equalJson, type Json } from "../core/json.ts";
+import { textOf, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
+import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
+import type { Place, StandIn } from "./invocation.ts";
+
+export type RecordedEvent = AgentEvent & { version: number };
+
+export interface TapeOptions {
+  events: RecordedEvent[];
+  agent: Agent;
+  /** Of the session, and when each of its events happened. */
+  seed: number;
+  at(version: number): number;
+  /** The text with the ids of this run in place of those of the record. */
+  withRecordedIds(text: string): string;
+}
+
+export type Tape = ReturnType<typeof createTape>;
+
+/** What came of a call by time and circumstance, not by code: it is taken as it was. */
+const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
+
+/** How long an event of agents that run side by side waits for one that was before it, in milliseconds. */
+const patience = 60_000;
+
+export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOptions) {
+  const isCut = !events.some((event) => event.type === "agent.ended" && event.last);
+  const known = namesIn(agent);
+  let next = 0;
+  let difference: Difference | undefined;
+  let waiting: (() => void)[] = [];
+
+  /** The next event of a run of an agent. */
+  const upcoming = (path: string | undefined): RecordedEvent | undefined =>
+    events.slice(next).find((event) => pathOf(event) === path);
+
+  function wake(): void {
+    const woken = waiting;
+    waiting = [];
+    for (const resolve of woken) resolve();
+  }
+
+  function differ(found: Omit<Difference, "same">): HoldfastError {
+    difference ??= { same: false, ...found };
+    wake();
+    return over();
+  }
+
+  function differAt(recorded: RecordedEvent | undefined, actual: NewAgentEvent | undefined, why: string) {
+    const version = recorded?.version ?? (events.at(-1)?.version ?? 0) + 1;
+    return differ({ version, expected: recorded, actual, message: `event ${version}: ${why}` });
+  }
+
+  /** Waits until all that was recorded before an event has come again. */
+  async function turnOf(event: NewAgentEvent): Promise<void> {
+    for (;;) {
+      if (difference) throw over();
+      const head = events[next];
+      if (!head) {
+        if (isCut) throw over();
+        throw differAt(undefined, event, `${named(event)} comes after the end of the invocation`);
+      }
+      if (pathOf(head) === pathOf(event)) return;
+      const mayCome = isCut || upcoming(pathOf(event)) !== undefined;
+      if (!mayCome || !areSideBySide(head, event) || !("agent" in head && known.has(head.agent))) {
+        throw differAt(head, event, `was ${named(head)}, and is ${named(event)}`);
+      }
+      const before = next;
+      const timer = setTimeout(() => {
+        if (next === before) differAt(head, undefined, `was ${named(head)}, which does not come`);
+      }, patience);
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      clearTimeout(timer);
+    }
+  }
+
+  /** Throws if an event is not the one that was recorded. */
+  function compare(event: NewAgentEvent, delta: Delta, state: AgentState): void {
+    const head = events[next] as RecordedEvent;
+    const { version } = head;
+    const shape = JSON.parse(withRecordedIds(JSON.stringify(shapeOf(event)))) as Json;
+    if (head.type !== event.type) {
+      throw differ({
+        ...{ version, expected: shapeOf(head), actual: shape },
+        message: `event ${version}: was ${named(head)}, and is ${named(event)}`,
+      });
+    }
+    const found = firstDifference(shapeOf(head), shape) ?? differentChange(head, delta, state);
+    if (!found) return;
+    const { pointer, expected, actual } = found;
+    const message = `event ${version} (${named(head)}): ${pointer} was ${shown(expected)}, and is ${shown(actual)}`;
+    throw differ({ version, expected, actual, message });
+  }
+
+  /** Two deltas may lead to the same state. */
+  function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
+    const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
+    const now = comparableDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
+    if (equalJson(recorded as Json, now as Json)) return undefined;
+    try {
+      if (equalJson(changed(state as Json, recorded), changed(state as Json, now))) return undefined;
+    } catch {
+      // The recorded one does not fit the state that there is now.
+    }
+    return firstDifference({ delta: recorded as Json }, { delta: now as Json });
+  }
+
+  const standIn: StandIn = {
+    seed,
+    at,
+    answer(place) {
+      const found = upcoming(place.path);
+      if (found?.type === "model.answered") {
+        const { items, usage, response } = found;
+        return structuredClone({ ...response, output: items, ...(usage && { usage }) }) as unknown as ModelResponse;
+      }
+      if (found?.type === "agent.failed" && found.step === "model") throw errorOf(found);
+      if (!found && isCut) throw over();
+      const was = found ? `was ${named(found)}` : "there is none";
+      throw differAt(found ?? events[next], undefined, `${was}, and the model of ${place.agent} is asked once more`);
+    },
+    result(place, call, isExternal) {
+      const found = upcoming(place.path);
+      if (found?.type === "tools.answered") {
+        const failed = found.failed?.find((one) => one.call === call);
+        if (!isExternal && !(failed && fromOutside.has(failed.code))) return undefined;
+        if (failed) return { output: null, error: new HoldfastError(failed.code, failed.message) };
+        const item = found.items.find((one) => (one as FunctionCallOutput).call_id === call) as FunctionCallOutput;
+        return { output: textOf(item?.output ?? "") };
+      }
+      if (!isExternal) return undefined;
+      if (found?.type === "agent.failed" && found.step === "tools") throw errorOf(found);
+      // Cut short before there were results: these are never compared.
+      if (!found && isCut) return { output: null };
+      throw over();
+    },
+    results(place) {
+      const found = upcoming(place.path);
+      if (found?.type !== "tools.answered") return { delta: [] };
+      const { delta = [], shared = [], transfer, escalate } = found;
+      return {
+        delta: structuredClone([...delta, ...shared]),
+        ...(transfer !== undefined && { transfer }),
+        ...(escalate && { escalate }),
+      };
+    },
+    isLate({ path }: Place) {
+      const found = upcoming(path);
+      return found?.type === "agent.ended" && found.outcome === "seconds";
+    },
+  };
+
+  return {
+    standIn,
+    get difference() {
+      return difference;
+    },
+    /** How many events have come again. */
+    get position() {
+      return next;
+    },
+    get isDone() {
+      return next >= events.length;
+    },
+    /** The session, where nothing is committed that was not recorded. */
+    guard(entered: Entered): Entered {
+      return {
+        session: entered.session,
+        user: entered.user,
+        get state() {
+          return entered.state;
+        },
+        get events() {
+          return entered.events;
+        },
+        leave: () => entered.leave(),
+        async commit(event, change) {
+          await turnOf(event);
+          const committed = await entered.commit(event, (state) => {
+            const delta = change(state);
+            compare(event, delta, state);
+            return delta;
+          });
+          next++;
+          wake();
+          return committed;
+        },
+      };
+    },
+    /** That nothing more came where something was recorded. */
+    ended(why: string): Difference {
+      const head = events[next] as RecordedEvent;
+      differAt(head, undefined, `was ${named(head)}, and ${why}`);
+      return difference as Difference;
+    },
+  };
+}
+
+/** Ends a run, wherever it is: a session that somebody else has is not gone on with. */
+const over = (): HoldfastError => new HoldfastError("session_busy", "the replay ends here");
+
+const errorOf = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
+
+const pathOf = (event: RecordedEvent | NewAgentEvent): string | undefined => ("path" in event ? event.path : undefined);
+
+interface Placed {
+  type: string;
+  path?: string;
+  branch?: string;
+}
+
+/** Whether two events are of agents that ran side by side: in different branches, or as tools of one answer. */
+function areSideBySide(a: Placed, b: Placed): boolean {
+  const [x, y] = [`${a.branch ?? ""}/`, `${b.branch ?? ""}/`];
+  const isOneLine = a.branch === undefined || b.branch === undefined || x.startsWith(y) || y.startsWith(x);
+  if (!isOneLine) return true;
+  const [calls, others] = [a, b].map(({ path = "" }) => path.split("#")) as [string[], string[]];
+  const at = calls.findIndex((part, index) => part !== others[index]);
+  const callOf = (part = ""): string => part.split("/")[0] as string;
+  return at > 0 && others[at] !== undefined && callOf(calls[at]) !== callOf(others[at]);
+}
+
+/** The names of all agents that can run, those that are tools included. */
+function namesIn(agent: Agent, names = new Set<string>()): Set<string> {
+  names.add(agent.name);
+  const tools = agent.kind === "model" ? [...agent.tools.values()].filter((made) => !("run" in made)) : [];
+  for (const child of [...agent.agents, ...(tools as Agent[])]) if (!names.has(child.name)) namesIn(child, names);
+  return names;
+}

@@ -1,0 +1,181 @@
+// replaySession(): runs a saved session again on its recorded model answers, and names the first event that differs.
+import type { Agent } from "../core/agent.ts";
+import type { AgentSessions, AgentState, SavedSession } from "../core/agent-sessions.ts";
+import { applyDelta, type Delta } from "../core/delta.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
+import { copyJson, unescapeKey, type Json } from "../core/json.ts";
+import { comparableDelta, firstDifference, named, shown, type Difference } from "./difference.ts";
+import { createTape, type RecordedEvent, type Tape } from "./replay-tape.ts";
+import { runWith } from "./run.ts";
+
+export type ReplayedSession = { same: true; events: number } | Difference;
+
+/**
+ * Runs a saved session again, with its agent, in `sessions`: a new engine on a new store in memory. Messages, answers of
+ * models and their failures come from the record, rewinds are made again; callbacks and tools run. Every event must come
+ * out as it was recorded: all of it but times, ids of the session and of invocations, and what models are called and count.
+ *
+ * Taken from the record are, too: the results and changes of tools with `effects: "external"`, which are not run, nor are
+ * the callbacks around them; what time decided (time-outs, the limit of seconds, outcomes that are not known); and what
+ * `afterModel` made of an answer, as only that was recorded. Agents that ran side by side come in the recorded order. An
+ * invocation that failed and was gone on with does so again; one that was cut short ends where it did.
+ *
+ * Not known, and so not the same where code looks at it: `temp:` state that was given with a message, or that a crash has
+ * lost; what `onModelError` wrote; and what others shared. Shared state begins as it was when the session was saved, less
+ * what the session itself had added since.
+ *
+ * @example
+ * const saved = await sessions.save(session);
+ * const again = createAgentSessions({ app: saved.app, store: memoryStore() });
+ * const result = await replaySession(agent, saved, again);
+ * if (!result.same) console.log(result.message);
+ */
+export async function replaySession(
+  agent: Agent,
+  saved: SavedSession,
+  sessions: AgentSessions,
+): Promise<ReplayedSession> {
+  const events = saved.events.map((event, index) => ({ ...event, version: index + 1 }) as NumberedEvent);
+  const [opened] = events;
+  if (opened?.type !== "session.opened") {
+    throw new HoldfastError("invalid_option", "this is not a saved session: it has no event that opens it");
+  }
+  const state = { ...(opened.delta ? (applyDelta(null, opened.delta) as AgentState) : {}), ...sharedBefore(saved) };
+  const { session } = await sessions.open({ user: saved.user, state });
+  /** Of the invocations that were run again, by the version of their first event. */
+  const invocations = new Map<number, string>();
+  const ids = new Map([[session, saved.session]]);
+  const withRecordedIds = (text: string): string => {
+    let result = text;
+    for (const [now, then] of ids) if (result.includes(now)) result = result.replaceAll(now, then);
+    return result;
+  };
+
+  for (let index = 1; index < events.length;) {
+    const event = events[index] as NumberedEvent;
+    let difference: Difference | undefined;
+    if (event.type === "invocation.began") {
+      const part = invocationAt(events, index);
+      const tape = createTape({
+        ...{ events: part, agent, withRecordedIds, seed: opened.randomness.seed },
+        at: (version) => events[version - 1]?.at ?? 0,
+      });
+      const began = (id: string): void => {
+        invocations.set(event.version, id);
+        ids.set(id, event.invocation);
+      };
+      difference = await replayInvocation(agent, event, tape, { sessions, session, began });
+      index += part.length;
+    } else {
+      difference = await repeat(event, sessions, session, invocations);
+      index++;
+    }
+    if (difference) return difference;
+  }
+  return { same: true, events: events.length };
+}
+
+/** The events of the invocation that begins there. While one runs, nothing else is committed to its session. */
+function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
+  const end = events.findIndex(
+    ({ type }, at) => at > index && (type === "invocation.began" || type.startsWith("session.")),
+  );
+  return events.slice(index, end < 0 ? undefined : end) as RecordedEvent[];
+}
+
+interface Where {
+  sessions: AgentSessions;
+  session: string;
+  began(id: string): void;
+}
+
+async function replayInvocation(
+  agent: Agent,
+  recorded: EventOf<"invocation.began">,
+  tape: Tape,
+  { sessions, session, began }: Where,
+): Promise<Difference | undefined> {
+  const guarded: AgentSessions = {
+    ...sessions,
+    enter: async (id, options) => tape.guard(await sessions.enter(id, options)),
+  };
+  const first = { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
+  for (let isFirst = true; ; isFirst = false) {
+    const { position } = tape;
+    let why = "the run ended before it";
+    let isFailed = false;
+    try {
+      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, tape.standIn);
+      for (let next = await running.next(); ; next = await running.next()) {
+        if (next.done) {
+          isFailed = next.value.outcome === "failed";
+          break;
+        }
+        if (next.value.type === "invocation.began") began(next.value.invocation);
+      }
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_busy") why = messageOf(thrown);
+    }
+    if (tape.difference) return tape.difference;
+    if (tape.isDone) return undefined;
+    // A run that failed was gone on with.
+    if (!isFailed || tape.position === position) return tape.ended(why);
+  }
+}
+
+/** What was set with a message. */
+function stateDeltaOf({ delta = [], shared = [] }: EventOf<"invocation.began">): AgentState {
+  const set = [...delta, ...shared].flatMap((operation) =>
+    operation.op === "remove" ? [] : [[unescapeKey(operation.path.slice(1)), operation.value]],
+  );
+  return Object.fromEntries(set) as AgentState;
+}
+
+/** Does again what was done to the session between invocations. */
+async function repeat(
+  event: NumberedEvent,
+  sessions: AgentSessions,
+  session: string,
+  invocations: ReadonlyMap<number, string>,
+): Promise<Difference | undefined> {
+  const { version } = event;
+  if (event.type === "session.rewound") await sessions.rewind(session, invocations.get(event.to + 1) ?? "");
+  else if (event.type === "session.closed") await sessions.close(session);
+  else {
+    const message = `event ${version}: ${named(event)} is not what happens to the session of an agent`;
+    return { same: false, version, expected: event, actual: undefined, message };
+  }
+  const compared = ({ type, delta, ...rest }: Event): Json => ({
+    ...{ type, to: (rest as { to?: number }).to ?? null },
+    delta: comparableDelta(delta) as Json,
+  });
+  for await (const now of sessions.events(session, { after: version - 1 })) {
+    const found = firstDifference(compared(event), compared(now));
+    if (!found) return undefined;
+    const { pointer, expected, actual } = found;
+    const message = `event ${version} (${event.type}): ${pointer} was ${shown(expected)}, and is ${shown(actual)}`;
+    return { same: false, version, expected, actual, message };
+  }
+  const message = `event ${version}: was ${event.type}, and nothing comes`;
+  return { same: false, version, expected: event, actual: undefined, message };
+}
+
+/**
+ * What was shared when the session began, as far as can be known: what it added is taken away from what there was when
+ * it was saved. What it replaced stays as it was left, for what was there before was not recorded.
+ */
+function sharedBefore({ events, shared }: SavedSession): AgentState {
+  let state = copyJson(shared, "shared") as Json;
+  const changes: Delta = events.flatMap((event) => ("shared" in event && event.shared) || []);
+  for (const { op, path } of changes.toReversed()) {
+    if (op === "replace") continue;
+    try {
+      const undo: Delta = [op === "add" ? { op: "remove", path } : { op: "add", path, value: null }];
+      state = applyDelta(state, undo, new WeakSet());
+    } catch {
+      // Others have changed it since.
+    }
+  }
+  return state as AgentState;
+}

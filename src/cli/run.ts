@@ -1,0 +1,77 @@
+// holdfast run: a conversation with an agent, on a terminal, from a pipe or from a file.
+import type { Command } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import type { Replay } from "./run/files.ts";
+import type { RunFlags } from "./run/start.ts";
+
+interface Flags extends RunFlags {
+  replay?: string;
+  resume?: string;
+  model?: string;
+}
+
+const example = `
+Examples:
+  $ holdfast run examples/concierge
+  $ holdfast run examples/concierge --session trip --user ann --store sqlite:concierge.db
+  $ holdfast run examples/session-state --replay examples/session-state/input.json
+  $ echo "book a table for 2" | holdfast run examples/concierge --save trip.json
+  $ holdfast run examples/concierge --resume trip.json --model openai:gpt-5.1
+
+On a terminal, Ctrl-C ends the agent's answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the chat. With piped input every
+line is a query. A file of queries is {"state": {…}, "queries": ["…"]}; a saved session that is given to --replay is run
+again and compared. From a file or a pipe, the first turn that fails ends the run, and the exit code is 1.
+Models are scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
+
+export function addRun(program: Command): void {
+  program
+    .command("run")
+    .description("Talk to an agent: on a terminal, through a pipe, or with the queries of a file.")
+    .argument("<agent>", "a folder with agent.ts, a file or a package that exports an agent")
+    .option("--replay <file>", "ask the queries of a file, or run a saved session again and compare")
+    .option("--resume <file>", "show a saved session and go on with it")
+    .option("--save <file>", "save the session when the run ends")
+    .option("--session <id>", "go on with this session of the store, or open it")
+    .option("--store <url>", "where sessions live: memory:, sqlite:FILE", "memory:")
+    .option("--user <name>", "whose session it is; by default user")
+    .option("--model <name>", "the model of every agent, in place of its own")
+    .option("--stream", "print answers while they are written; the default in a chat")
+    .option("--no-stream", "print answers when they are whole")
+    .option("--json", "print every committed event as a line of JSON")
+    .addHelpText("after", example)
+    .action(run);
+}
+
+async function run(target: string, flags: Flags): Promise<void> {
+  const { replay, resume, model, save, json = false } = flags;
+  if (replay !== undefined && resume !== undefined) {
+    throw new HoldfastError("invalid_option", "--replay and --resume cannot be given together");
+  }
+  const { assertWritable, readReplay, readSaved } = await import("./run/files.ts");
+  if (save !== undefined) await assertWritable(save);
+  const { queries, saved }: Replay = replay === undefined ? {} : await readReplay(replay);
+  if (saved) assertBare(flags);
+  const resumed = resume === undefined ? undefined : await readSaved(resume);
+  const { loadAgent } = await import("./load.ts");
+  const own = await loadAgent(target);
+  const { withModel } = await import("./model.ts");
+  const agent = model === undefined ? own : await withModel(own, model);
+  if (saved) {
+    const { compare } = await import("./run/compare.ts");
+    await compare(agent, saved, json);
+  } else {
+    const { start } = await import("./run/start.ts");
+    await start(agent, flags, { queries, resumed });
+  }
+  // What an agent has left running must not keep the command from ending.
+  process.stdout.write("", () => process.exit());
+}
+
+/** A saved session is run again in memory, with the answers that its models gave: what says otherwise is refused. */
+function assertBare({ save, session, user, model, store }: Flags): void {
+  const given = Object.entries({ save, session, user, model, store: store === "memory:" ? undefined : store });
+  const flag = given.find(([, value]) => value !== undefined)?.[0];
+  if (flag === undefined) return;
+  const message = `--${flag} does not go with a saved session in --replay, which is run again as it was; use --resume`;
+  throw new HoldfastError("invalid_option", message);
+}

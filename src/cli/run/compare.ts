@@ -1,0 +1,20 @@
+// Runs a saved session again, in memory, and says whether the same came of it.
+import { replaySession } from "../../agent/replay.ts";
+import type { Agent } from "../../core/agent.ts";
+import type { SavedSession } from "../../core/agent-sessions.ts";
+import { createAgentSessions } from "../../session/agent-sessions.ts";
+import { memoryStore } from "../../stores/memory.ts";
+
+export async function compare(agent: Agent, saved: SavedSession, json: boolean): Promise<void> {
+  const store = memoryStore();
+  const sessions = createAgentSessions({ app: saved.app, store });
+  try {
+    const result = await replaySession(agent, saved, sessions);
+    if (!result.same) process.exitCode = 1;
+    const inWords = result.same ? `${result.events} events, all the same` : result.message;
+    process.stdout.write(`${json ? JSON.stringify(result) : inWords}\n`);
+  } finally {
+    await sessions.stop();
+    await store.close();
+  }
+}

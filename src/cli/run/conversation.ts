@@ -1,0 +1,125 @@
+// One conversation with an agent: opens or finds its session, and shows what comes of each message.
+import { run, type RunOptions } from "../../agent/run.ts";
+import type { Agent } from "../../core/agent.ts";
+import type { AgentSessions, AgentState, SavedSession } from "../../core/agent-sessions.ts";
+import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import { userText, type Printer } from "./printer.ts";
+
+export interface ConversationOptions {
+  agent: Agent;
+  sessions: AgentSessions;
+  printer: Printer;
+  stream: boolean;
+  error(text: string): void;
+}
+
+/** How a turn ended. Of a failure the user was told. */
+export type Turn = "done" | "failed" | "cancelled";
+
+export interface Conversation {
+  /** The agent answers. Without a message it goes on where it was cut short. */
+  say(message: string | undefined, signal: AbortSignal): Promise<Turn>;
+}
+
+export function createConversation(session: string, options: ConversationOptions): Conversation {
+  const { agent, sessions, printer, stream, error } = options;
+
+  async function answer(given: RunOptions): Promise<Turn> {
+    const events = run(agent, given);
+    for (;;) {
+      const next = await events.next();
+      if (!next.done) {
+        printer.show(next.value);
+        continue;
+      }
+      const { outcome } = next.value;
+      if (outcome === "failed") return "failed";
+      if (limits.has(outcome)) error(`[${agent.name}] stopped: it reached its limit of ${outcome}\n`);
+      return "done";
+    }
+  }
+
+  return {
+    async say(message, signal) {
+      try {
+        return await answer({ sessions, session, message, signal, stream });
+      } catch (thrown) {
+        if (!isHoldfastError(thrown)) throw thrown;
+        printer.finish();
+        if (thrown.code === "run_cancelled") {
+          return "cancelled";
+        }
+        error(`[${agent.name}] error: ${thrown.code}: ${thrown.message}\n`);
+        return "failed";
+      } finally {
+        printer.finish();
+      }
+    },
+  };
+}
+
+const limits: ReadonlySet<string> = new Set(["steps", "tokens", "seconds", "empty"]);
+
+export interface Opening {
+  session: string | undefined;
+  user: string | undefined;
+  /** Of a new session. */
+  state: AgentState | undefined;
+  saved: SavedSession | undefined;
+}
+
+/** The session that a conversation goes on with: a new one, one of the store, or a saved one. */
+export async function openSession(sessions: AgentSessions, opening: Opening): Promise<string> {
+  const { session, user, state, saved } = opening;
+  if (saved) {
+    assertUser("the saved session", saved.user, user);
+    return (await sessions.restore(saved, session)).session;
+  }
+  const known = session === undefined ? undefined : await knownSession(sessions, session);
+  if (!known) return (await sessions.open({ session, user, state })).session;
+  assertUser(`session ${known.session}`, known.user, user);
+  if (known.ended) throw new HoldfastError("session_closed", `session ${known.session} was closed`);
+  if (state && Object.keys(state).length > 0) {
+    const message = `session ${known.session} is there already; the state of the file is for a new one`;
+    throw new HoldfastError("session_exists", message);
+  }
+  return known.session;
+}
+
+async function knownSession(sessions: AgentSessions, session: string) {
+  try {
+    return await sessions.info(session);
+  } catch (thrown) {
+    if (isHoldfastError(thrown) && thrown.code === "session_not_found") return undefined;
+    throw thrown;
+  }
+}
+
+function assertUser(what: string, is: string, wanted: string | undefined): void {
+  if (wanted === undefined || wanted === is) return;
+  throw new HoldfastError("invalid_option", `${what} is of the user ${is}, not ${wanted}`);
+}
+
+/** The events of a session that are in force. */
+export async function eventsInForce(sessions: AgentSessions, session: string): Promise<readonly NumberedEvent[]> {
+  const entered = await sessions.enter(session);
+  entered.leave();
+  return [...entered.events];
+}
+
+/** What the user asked last, if it was never answered: the process was killed, or the turn was ended. */
+export function cutShort(events: readonly NumberedEvent[]): string | undefined {
+  const last = events.findLastIndex(({ type }) => type === "invocation.began");
+  const began = events[last];
+  if (began?.type !== "invocation.began") return undefined;
+  const isOver = events.slice(last).some((event) => event.type === "agent.ended" && event.last);
+  // A turn that failed was over, and the user was told why.
+  const hasFailed = events.at(-1)?.type === "agent.failed";
+  return isOver || hasFailed ? undefined : userText(began.items);
+}
+
+/** What the user has said, the newest first. */
+export function queriesIn(events: readonly NumberedEvent[]): string[] {
+  return events.flatMap((event) => (event.type === "invocation.began" ? userText(event.items) : [])).toReversed();
+}

@@ -1,0 +1,107 @@
+// The files of `holdfast run`: queries to replay, saved sessions to resume, and where a session is saved.
+import { access, constants, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { AgentState, SavedSession } from "../../core/agent-sessions.ts";
+import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
+
+export interface Queries {
+  state: AgentState;
+  queries: string[];
+}
+
+/** What `--replay` names: one of the two. */
+export interface Replay {
+  queries?: Queries;
+  /** A session to run again. */
+  saved?: SavedSession;
+}
+
+export async function readReplay(file: string): Promise<Replay> {
+  const read = await readObject(file, "--replay");
+  if ("events" in read) return { saved: savedIn(read, file) };
+  const { state = {}, queries } = read;
+  if (!Array.isArray(queries) || !queries.every((query) => typeof query === "string")) {
+    throw wrong(`${file} has no list of queries, as in {"state": {}, "queries": ["hello"]}`);
+  }
+  if (!isObject(state)) throw wrong(`the state in ${file} is not an object, as in {"state": {"visits": 1}, …}`);
+  return { queries: { state, queries } };
+}
+
+/** What `--resume` names. */
+export async function readSaved(file: string): Promise<SavedSession> {
+  const read = await readObject(file, "--resume");
+  if ("queries" in read && !("events" in read)) {
+    throw wrong(`${file} has queries and is no saved session; give it to --replay`);
+  }
+  return savedIn(read, file);
+}
+
+function savedIn(read: { [field: string]: unknown }, file: string): SavedSession {
+  const { app, user, shared, events } = read;
+  const isWhole =
+    Array.isArray(events) && events.every((event) => isObject(event) && typeof event["type"] === "string");
+  const isOpened = isWhole && (events[0] as { type?: string } | undefined)?.type === "session.opened";
+  if (isOpened && typeof app === "string" && typeof user === "string" && isObject(shared)) {
+    return read as unknown as SavedSession;
+  }
+  throw wrong(`${file} is not a saved session: it must have app, user, shared and events, as --save writes them`);
+}
+
+async function readObject(file: string, flag: string): Promise<{ [field: string]: unknown }> {
+  const text = await readFile(file, "utf8").catch((cause: NodeJS.ErrnoException) => {
+    throw unusable(`the file ${file} of ${flag} ${whyNot(cause)}`, "cannot_load", cause);
+  });
+  let read: unknown;
+  try {
+    // Editors of Windows begin a file with a mark that JSON does not know.
+    read = JSON.parse(text.replace(/^\uFEFF/, ""));
+  } catch (cause) {
+    throw unusable(`the file ${file} of ${flag} is not JSON: ${messageOf(cause)}`, "cannot_load", cause);
+  }
+  if (isObject(read)) return read;
+  throw wrong(`the file ${file} of ${flag} holds no JSON object`);
+}
+
+/** Refuses a file that cannot be written before there is anything to lose. */
+export async function assertWritable(file: string): Promise<void> {
+  const refuse = (cause: NodeJS.ErrnoException): never => {
+    throw unusable(`a session cannot be saved to ${file}: its folder ${whyNot(cause)}`, "invalid_option", cause);
+  };
+  if (
+    await stat(file).then(
+      (found) => found.isDirectory(),
+      () => false,
+    )
+  ) {
+    throw new HoldfastError("invalid_option", `a session cannot be saved to ${file}: it is a folder`);
+  }
+  await access(dirname(file), constants.W_OK).catch(refuse);
+}
+
+/** Writes a saved session. A process that is killed meanwhile leaves what was there before. */
+export async function writeSaved(file: string, saved: SavedSession): Promise<void> {
+  const unfinished = `${file}.${process.pid}.part`;
+  await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`);
+  await rename(unfinished, file);
+}
+
+function isObject(value: unknown): value is { [field: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const reasons: { [code: string]: string } = {
+  ENOENT: "is not there",
+  EISDIR: "is a folder",
+  EACCES: "may not be used by you",
+  ENOTDIR: "is not there",
+};
+
+function whyNot({ code = "", message }: NodeJS.ErrnoException): string {
+  return reasons[code] ?? `cannot be used: ${message}`;
+}
+
+function unusable(message: string, code: ErrorCode, cause: unknown): HoldfastError {
+  return new HoldfastError(code, message, { cause });
+}
+
+const wrong = (message: string): HoldfastError => new HoldfastError("cannot_load", message);

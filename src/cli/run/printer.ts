@@ -1,0 +1,86 @@
+// What a conversation looks like: `[who]: text` for whatever is said, or every event as a line of JSON.
+import type { RunEvent } from "../../agent/invocation.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import { answerText, isMessage, textOf, type Item } from "../../core/model.ts";
+
+export interface PrinterOptions {
+  out(text: string): void;
+  error(text: string): void;
+  /** Every committed event as a line of JSON, in place of text. */
+  json: boolean;
+  /** Whether what the user says is printed too: not where it stands there already. */
+  showUser: boolean;
+}
+
+export interface Printer {
+  show(event: RunEvent | NumberedEvent): void;
+  /** Ends what is half printed: the run is over. */
+  finish(): void;
+}
+
+export function createPrinter(options: PrinterOptions): Printer {
+  const { out, error, json } = options;
+  /** The answer that is being written, as far as it was printed. */
+  let open: { path: string; text: string } | undefined;
+  // Agents that run side by side write at once: one of them is printed piece by piece, the others when it is done.
+  let waiting: NumberedEvent[] = [];
+
+  function closeLine(): void {
+    if (open) out("\n");
+    open = undefined;
+  }
+
+  function showPiece({ agent, path, piece }: Extract<RunEvent, { type: "partial" }>): void {
+    if (piece.type !== "text" || isOfTool(path) || (open && open.path !== path)) return;
+    if (!open) out(`[${agent}]: `);
+    open = { path, text: (open?.text ?? "") + piece.text };
+    out(piece.text);
+  }
+
+  function showWhole(event: NumberedEvent): void {
+    const isOpen = open !== undefined && "path" in event && event.path === open.path;
+    if (open && !isOpen) return void waiting.push(event);
+    const said = wordsOf(event);
+    const isPrinted = isOpen && said?.text === open?.text;
+    closeLine();
+    if (event.type === "agent.failed" && !isOfTool(event.path)) {
+      error(`[${event.agent}] error: ${event.error.code}: ${event.error.message}\n`);
+    }
+    if (said && !isPrinted && (said.who !== "user" || options.showUser)) out(`[${said.who}]: ${said.text}\n`);
+    flush();
+  }
+
+  function flush(): void {
+    const held = waiting;
+    waiting = [];
+    for (const event of held) showWhole(event);
+  }
+
+  return {
+    show(event) {
+      if (event.type === "partial") return json ? undefined : showPiece(event);
+      if (json) out(`${JSON.stringify(event)}\n`);
+      else showWhole(event);
+    },
+    finish() {
+      closeLine();
+      flush();
+    },
+  };
+}
+
+/** What an agent says that is another one's tool is the result of a call, and calls are not printed. */
+const isOfTool = (path: string): boolean => path.includes("#");
+
+/** Who says what with an event, if anybody does. */
+function wordsOf(event: NumberedEvent): { who: string; text: string } | undefined {
+  if (event.type === "invocation.began") return { who: "user", text: userText(event.items) };
+  if (!("path" in event) || isOfTool(event.path)) return undefined;
+  const text = answerText(event.items ?? []);
+  return text === "" ? undefined : { who: event.agent, text };
+}
+
+/** The text of what a user sent. */
+export function userText(items: Item[]): string {
+  return items.flatMap((item) => (isMessage(item) ? textOf(item.content) : [])).join("");
+}

@@ -1,0 +1,103 @@
+// What a run is made of: the store, the session and whoever asks, opened and closed together.
+import type { Agent } from "../../core/agent.ts";
+import type { AgentSessions, SavedSession } from "../../core/agent-sessions.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import { createAgentSessions } from "../../session/agent-sessions.ts";
+import { openStore } from "../store.ts";
+import { chat } from "./chat.ts";
+import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
+import { writeSaved, type Queries } from "./files.ts";
+import { createPrinter } from "./printer.ts";
+import { createStopping, type Stopping } from "./stopping.ts";
+import { createTerminal, type Terminal } from "./terminal.ts";
+import { askAll, linesOf } from "./unattended.ts";
+
+export interface RunFlags {
+  save?: string;
+  session?: string;
+  store: string;
+  user?: string;
+  stream?: boolean;
+  json?: boolean;
+}
+
+/** What the files of a run hold. */
+export interface Given {
+  queries: Queries | undefined;
+  /** A saved session to go on with. */
+  resumed: SavedSession | undefined;
+}
+
+export async function start(agent: Agent, flags: RunFlags, given: Given): Promise<void> {
+  const store = await openStore(flags.store);
+  const sessions = createAgentSessions({ app: agent.name, store });
+  const terminal = createTerminal(flags.json ?? false);
+  const isChat = !given.queries && process.stdin.isTTY;
+  const stopping = createStopping(isChat);
+  try {
+    const { session: wanted, user } = flags;
+    const session = await openSession(sessions, {
+      ...{ session: wanted, user, state: given.queries?.state, saved: given.resumed },
+    });
+    // Or nobody could go on with it.
+    if (store.persistent && wanted === undefined) terminal.error(`Session ${session}\n`);
+    try {
+      await talk({ agent, flags, given, sessions, session, isChat, terminal, stopping });
+    } finally {
+      if (flags.save !== undefined) {
+        await writeSaved(flags.save, await sessions.save(session));
+        terminal.note(`Session saved to ${flags.save}\n`);
+      }
+    }
+  } finally {
+    stopping.end();
+    await sessions.stop();
+    await store.close();
+  }
+}
+
+interface Talk {
+  agent: Agent;
+  flags: RunFlags;
+  given: Given;
+  sessions: AgentSessions;
+  session: string;
+  isChat: boolean;
+  terminal: Terminal;
+  stopping: Stopping;
+}
+
+async function talk(options: Talk): Promise<void> {
+  const { agent, flags, given, sessions, session, terminal } = options;
+  // What callbacks print is to come in the order of the events, unless somebody waits for the answer.
+  const { json = false, stream = options.isChat && terminal.isWatched } = flags;
+  const before = await eventsInForce(sessions, session);
+  if (given.resumed) {
+    const printer = createPrinter({ ...terminal, json, showUser: true });
+    for (const event of before) printer.show(event);
+  }
+  const printer = createPrinter({ ...terminal, json, showUser: given.queries !== undefined });
+  const { error } = terminal;
+  const conversation = createConversation(session, { agent, sessions, printer, stream: stream && !json, error });
+  const unanswered = cutShort(before);
+  if (unanswered !== undefined) error(`Going on with a turn that was cut short: ${unanswered}\n`);
+  await (options.isChat ? chatOn : askOn)(options, { ...conversation, before, isCutShort: unanswered !== undefined });
+}
+
+type Going = ReturnType<typeof createConversation> & { before: readonly NumberedEvent[]; isCutShort: boolean };
+
+async function chatOn({ agent, terminal, stopping }: Talk, { say, before, isCutShort }: Going): Promise<void> {
+  const { screen } = terminal;
+  screen.write(`Running agent ${agent.name}, type exit to exit.\n`);
+  await chat({
+    ...{ say, isCutShort, screen, input: process.stdin, isTerminal: screen.isTTY, history: queriesIn(before) },
+    ...{ stopped: stopping.signal, abandon: () => process.exit(130) },
+  });
+}
+
+async function askOn({ given, stopping: { signal } }: Talk, { say, isCutShort }: Going): Promise<void> {
+  const isContinued = !isCutShort || (await say(undefined, signal)) === "done";
+  const queries = given.queries?.queries ?? linesOf(process.stdin, signal);
+  const isDone = isContinued && (await askAll(queries, { say }, signal));
+  if (!isDone) process.exitCode ??= 1;
+}

@@ -1,0 +1,41 @@
+// Turns with nobody at a terminal: queries from a file or a pipe, one after the other, up to the first that fails.
+import { createInterface } from "node:readline";
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { Conversation } from "./conversation.ts";
+
+/** Whether all were answered. */
+export async function askAll(
+  queries: Iterable<string> | AsyncIterable<string>,
+  { say }: Conversation,
+  stopped: AbortSignal,
+): Promise<boolean> {
+  for await (const query of queries) {
+    if (stopped.aborted || (await say(query, stopped)) !== "done") return false;
+  }
+  return !stopped.aborted;
+}
+
+/** The lines of a pipe or a file that say something, up to the end or `exit`. */
+export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
+  const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
+  const stop = (): void => reader.close();
+  stopped.addEventListener("abort", stop, { once: true });
+  let failure: unknown;
+  input.once("error", (thrown: unknown) => {
+    failure = thrown;
+    reader.close();
+  });
+  try {
+    for await (const line of reader) {
+      const query = line.trim();
+      if (query === "exit") return;
+      if (query !== "") yield query;
+    }
+    if (failure !== undefined) {
+      throw new HoldfastError("cannot_load", `the input cannot be read: ${messageOf(failure)}`, { cause: failure });
+    }
+  } finally {
+    reader.close();
+    stopped.removeEventListener("abort", stop);
+  }
+}

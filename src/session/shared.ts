@@ -1,0 +1,157 @@
+// What users and apps share: state in logs of its own, which a conversation's events are committed together with.
+import type { AgentState } from "../core/agent-sessions.ts";
+import { rebased, replaceState, type Delta } from "../core/delta.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import type { Event } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import { sharedScopes, type Scope } from "../core/shared-state.ts";
+import type { Store } from "../core/store.ts";
+import type { CacheLimits } from "./cache.ts";
+import { createLogs, timeNow, turn, type Hot, type Logs, type Part } from "./log.ts";
+
+/** What the logs of shared state belong to. */
+const sharedEnvironment = "holdfast:shared";
+const attempts = 200;
+
+/** `logs` are those of the conversations. */
+export function createShared(options: { app: string; store: Store; cache: CacheLimits | undefined; logs: Logs }) {
+  const { app, store, cache, logs: sessionLogs } = options;
+  const logs = createLogs(store, sharedEnvironment, cache);
+
+  /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
+  const scopeId = (scope: Scope, user: string): string =>
+    scope === "app" ? `holdfast:app:${app}` : `holdfast:user:${app}:${user}`;
+
+  /** What is shared in a scope now. */
+  async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
+    try {
+      return await logs.use(scopeId(scope, user), (hot) =>
+        turn(hot, undefined, async () => {
+          hot.owned = new WeakSet();
+          await logs.refresh(hot);
+          return hot.session.state as AgentState;
+        }),
+      );
+    } catch (thrown) {
+      // Nobody has shared anything yet.
+      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return {};
+      throw thrown;
+    }
+  }
+
+  async function all(user: string): Promise<Record<Scope, AgentState>> {
+    const [ofUser, ofApp] = await Promise.all([sharedIn("user", user), sharedIn("app", user)]);
+    return { user: ofUser, app: ofApp };
+  }
+
+  async function ensureScope(id: string): Promise<void> {
+    const first: Event = {
+      ...{ type: "session.opened", at: Date.now(), environment: sharedEnvironment, randomness: { seed: 0, turn: 0 } },
+      delta: replaceState({}),
+    };
+    try {
+      await logs.create(id, [first]);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
+    }
+  }
+
+  /** Runs with the log of a scope and the turn on it, which is made if it is not there. */
+  async function inScope<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+    const work = (hot: Hot): Promise<T> => turn(hot, undefined, () => run(hot));
+    try {
+      return await logs.use(id, work);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+    }
+    await ensureScope(id);
+    return logs.use(id, work);
+  }
+
+  /**
+   * Runs with the logs of the scopes that are changed. Always in the same order, so that two who wait for each other's
+   * cannot be.
+   */
+  function withScopes<T>(
+    changes: Record<Scope, Delta>,
+    user: string,
+    run: (hots: { scope: Scope; hot: Hot }[]) => Promise<T>,
+  ): Promise<T> {
+    const enterNext = (scopes: Scope[], hots: { scope: Scope; hot: Hot }[]): Promise<T> => {
+      const [scope, ...rest] = scopes;
+      if (scope === undefined) return run(hots);
+      return inScope(scopeId(scope, user), (hot) => enterNext(rest, [...hots, { scope, hot }]));
+    };
+    return enterNext(
+      sharedScopes.filter((scope) => changes[scope].length > 0),
+      [],
+    );
+  }
+
+  /**
+   * Appends an event to a conversation together with what it changes in what is shared; `seen` is what its run saw of
+   * that. Gives the event as it was stored, and the scopes that it changed as they are then.
+   */
+  function commit(
+    hot: Hot,
+    event: Event,
+    changes: Record<Scope, Delta>,
+    seen: Record<Scope, AgentState>,
+    user: string,
+  ): Promise<{ event: Event; now: Partial<Record<Scope, AgentState>> }> {
+    return withScopes(changes, user, async (scopes) => {
+      for (let attempt = 1; attempt <= attempts; attempt++) {
+        // Others share it, and may have changed it since.
+        const fitting = scopes.map(({ scope, hot: at }) => ({
+          scope,
+          hot: at,
+          delta: rebased(changes[scope], seen[scope] as Json, at.session.state),
+        }));
+        const own = scopes.length === 0 ? event : { ...event, shared: fitting.flatMap(prefixed) };
+        const parts: [Part, ...Part[]] = [{ hot, event: own }];
+        for (const { hot: at, delta } of fitting) {
+          parts.push({ hot: at, event: { type: "shared.changed", at: timeNow(at.session), session: hot.id, delta } });
+        }
+        // What runs read must not change under them.
+        for (const part of parts) part.hot.owned = new WeakSet();
+        if ((await sessionLogs.appendAll(parts)) === "ok") {
+          const now = Object.fromEntries(scopes.map(({ scope, hot: at }) => [scope, at.session.state as AgentState]));
+          return { event: own as Event, now };
+        }
+        const version = hot.session.version;
+        await sessionLogs.refresh(hot);
+        if (hot.session.version !== version) {
+          throw new HoldfastError("session_busy", `another process has run an agent on session ${hot.id} meanwhile`);
+        }
+        for (const { hot: at } of scopes) {
+          at.owned = new WeakSet();
+          await logs.refresh(at);
+        }
+        if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
+      }
+      const message = `what session ${hot.id} shares was changed ${attempts} times in a row`;
+      throw new HoldfastError("version_conflict", message);
+    });
+  }
+
+  /** Changes what is shared, with no event of a conversation. */
+  function change(session: string, changes: Record<Scope, Delta>, user: string): Promise<void> {
+    return withScopes(changes, user, async (scopes) => {
+      for (const { scope, hot } of scopes) {
+        const always = (): void => undefined;
+        hot.owned = new WeakSet();
+        await logs.commit(hot, always, (now) => ({
+          ...{ type: "shared.changed", at: timeNow(now), session },
+          delta: changes[scope],
+        }));
+      }
+    });
+  }
+
+  return { all, commit, change };
+}
+
+/** The changes of a scope as a run makes them: under its prefix. */
+function prefixed({ scope, delta }: { scope: Scope; delta: Delta }): Delta {
+  return delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
+}
