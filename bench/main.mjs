@@ -25,6 +25,11 @@ const benches = {
     question: "How many bytes does an idle session take beyond its own state and events?",
     load: () => import("./memory.mjs"),
   },
+  agent: {
+    question:
+      "What does a turn of an agent cost with 10 and with 10,000 events of history? And the import, the install?",
+    load: () => import("./agent.mjs"),
+  },
   drafts: {
     question: "What do two changes to a state cost, on our drafts, mutative's and a clone?",
     load: () => import("./drafts.mjs"),

@@ -80,7 +80,7 @@ export function shuffled(items) {
 }
 
 /** @param {number[]} values @param {number} share */
-function quantile(values, share) {
+export function quantile(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   const place = (sorted.length - 1) * share;
   const below = sorted[Math.floor(place)] ?? Number.NaN;

@@ -48,7 +48,7 @@ export function comparableDelta(delta: Delta = []): Delta {
   });
 }
 
-export function withoutHandles(state: Json): Json {
+function withoutHandles(state: Json): Json {
   return Object.fromEntries(Object.entries(Object(state) as object).filter(([key]) => !isHandle(key))) as Json;
 }
 

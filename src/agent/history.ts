@@ -32,7 +32,8 @@ const views = new WeakMap<readonly NumberedEvent[], Map<string, View>>();
 
 /** The items that a model is shown. A list of the caller's own; the items are not. */
 export function historyFor(events: readonly NumberedEvent[], sight: Sight): Item[] {
-  if (sight.alone !== undefined) return aloneIn(events, sight);
+  const { alone } = sight;
+  if (alone !== undefined) return aloneIn(events, { ...sight, alone });
   let known = views.get(events);
   if (!known) {
     known = new Map();
@@ -48,12 +49,14 @@ export function historyFor(events: readonly NumberedEvent[], sight: Sight): Item
   return view.items.slice();
 }
 
-/** Not kept: an agent that is a tool is asked once, and all that it sees is of this invocation. */
-function aloneIn(events: readonly NumberedEvent[], sight: Sight): Item[] {
+/** Not kept: an agent that is a tool is asked once, and all that it sees came after the answer that calls it. */
+function aloneIn(events: readonly NumberedEvent[], sight: Sight & { alone: string }): Item[] {
   const view = newView();
+  // Not by the id of the call alone: there are models that give the same one again.
+  const above = sight.alone.slice(0, sight.alone.lastIndexOf("#"));
   view.seen = Math.max(
     0,
-    events.findLastIndex(({ type }) => type === "invocation.began"),
+    events.findLastIndex((event) => event.type === "model.answered" && event.path === above),
   );
   for (; view.seen < events.length; view.seen++) add(view, events[view.seen] as NumberedEvent, sight);
   return view.items;

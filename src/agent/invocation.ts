@@ -4,7 +4,7 @@ import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { AgentSessions, AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
 import { changed, rebased, type Delta } from "../core/delta.ts";
 import { createDraft, readOnly } from "../core/draft.ts";
-import { HoldfastError, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Item, ModelResponse, Piece } from "../core/model.ts";
@@ -92,14 +92,14 @@ export function createInvocation(options: InvocationOptions) {
     return { from, state: made.state, delta: () => made.delta(), close: () => made.close(tooLate) };
   }
 
-  /** Commits an event with the change that a step made to the state it began with. */
+  /** Commits an event with the change that a step made to the state it began with, or makes to the state as it is then. */
   async function commit<E extends NewAgentEvent>(
     event: E,
-    delta: Delta = [],
+    delta: Delta | (() => Delta) = [],
     from = state(),
   ): Promise<EventOf<E["type"]> & { version: number }> {
-    const committed = await entered.commit(event, () => {
-      const fitting = rebased(delta, from as Json, state() as Json);
+    const committed = await committing(entered, event, () => {
+      const fitting = typeof delta === "function" ? delta() : rebased(delta, from as Json, state() as Json);
       const { temp } = splitDelta(fitting);
       if (temp.length > 0) temporary = changed(temporary as Json, temp) as AgentState;
       return fitting.filter((operation) => !temp.includes(operation));
@@ -137,7 +137,7 @@ export function createInvocation(options: InvocationOptions) {
     async fail(place: Place, step: EventOf<"agent.failed">["step"], thrown: unknown): Promise<never> {
       if (signal.aborted) throw cancelledRun(signal);
       // Nothing can be committed any more, or all that could be was.
-      if (thrown instanceof Failed || isStoreFailure(thrown)) throw thrown;
+      if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const { code, message } = errorOf(thrown, step);
       const event = await commit({
         ...{ type: "agent.failed" as const, ...placed(place, id), step },
@@ -167,17 +167,34 @@ export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-const storeFailures = new Set<ErrorCode>([
-  ...(["store_closed", "store_busy", "store_full", "store_failed", "store_corrupt", "store_newer"] as const),
-  ...(["session_busy", "session_closed", "session_not_found", "version_conflict", "engine_stopped"] as const),
-]);
+// Not told by their codes: tools and callbacks work with sessions and stores of their own, and what those refuse is theirs.
+const ofCommit = new WeakSet<object>();
 
-function isStoreFailure(thrown: unknown): boolean {
-  return isHoldfastError(thrown) && storeFailures.has(thrown.code);
+/** Whether a step has failed because the conversation cannot be written to. */
+export function isOfCommit(thrown: unknown): boolean {
+  return typeof thrown === "object" && thrown !== null && ofCommit.has(thrown);
+}
+
+/** Commits, and remembers a failure as one of the commit, unless the change itself could not be made. */
+async function committing(entered: Entered, event: NewAgentEvent, change: () => Delta) {
+  let ofChange: unknown;
+  try {
+    return await entered.commit(event, () => {
+      try {
+        return change();
+      } catch (thrown) {
+        ofChange = thrown;
+        throw thrown;
+      }
+    });
+  } catch (thrown) {
+    if (thrown !== ofChange && typeof thrown === "object" && thrown !== null) ofCommit.add(thrown);
+    throw thrown;
+  }
 }
 
 /** What is not ours was thrown by a callback. */
-export function errorOf(thrown: unknown, step: string): HoldfastError {
+function errorOf(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
 }

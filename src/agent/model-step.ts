@@ -73,10 +73,12 @@ async function requestOf(
     typeof instruction === "string"
       ? fillInstruction(instruction, invocation.state())
       : await instruction(invocation.readonlyContext(place));
+  // A callback may change the request, and what it does to this one must not show in the next.
+  const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
   const seen = historyFor(invocation.entered.events, sight);
   const input = place.alone ? [...place.alone.request, ...seen] : seen;
-  return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: [...tools] }) };
+  return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
 }
 
 async function answerOf(

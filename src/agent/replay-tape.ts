@@ -7,6 +7,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { textOf, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
+import { splitDelta } from "../core/shared-state.ts";
 import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
 import type { Place, StandIn } from "./invocation.ts";
 
@@ -36,6 +37,15 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
   let next = 0;
   let difference: Difference | undefined;
   let waiting: (() => void)[] = [];
+  /** The runs of agents that have failed since the run began. */
+  let failed = new Set<string>();
+  let isStopped = false;
+
+  /** Whether the next event is of a run of an agent that has failed: then it came in another run of all. */
+  const isNextElsewhere = (): boolean => {
+    const head = events[next];
+    return head !== undefined && failed.has(pathOf(head) ?? "");
+  };
 
   /** The next event of a run of an agent. */
   const upcoming = (path: string | undefined): RecordedEvent | undefined =>
@@ -61,13 +71,19 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
   /** Waits until all that was recorded before an event has come again. */
   async function turnOf(event: NewAgentEvent): Promise<void> {
     for (;;) {
-      if (difference) throw over();
+      if (difference || isStopped) throw over();
       const head = events[next];
       if (!head) {
         if (isCut) throw over();
         throw differAt(undefined, event, `${named(event)} comes after the end of the invocation`);
       }
       if (pathOf(head) === pathOf(event)) return;
+      if (isNextElsewhere()) {
+        // Whatever ran beside it was cut short here.
+        isStopped = true;
+        wake();
+        throw over();
+      }
       const mayCome = isCut || upcoming(pathOf(event)) !== undefined;
       if (!mayCome || !areSideBySide(head, event) || !("agent" in head && known.has(head.agent))) {
         throw differAt(head, event, `was ${named(head)}, and is ${named(event)}`);
@@ -102,7 +118,8 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
   /** Two deltas may lead to the same state. */
   function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
     const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
-    const now = comparableDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
+    const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
+    const now = comparableDelta([...own, ...prefixed("user", user), ...prefixed("app", app)]);
     if (equalJson(recorded as Json, now as Json)) return undefined;
     try {
       if (equalJson(changed(state as Json, recorded), changed(state as Json, now))) return undefined;
@@ -162,6 +179,15 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     get difference() {
       return difference;
     },
+    /** Before each run. */
+    begin(): void {
+      failed = new Set();
+      isStopped = false;
+    },
+    /** Whether the run ended here and was gone on with. */
+    get isStopped() {
+      return isStopped || isNextElsewhere();
+    },
     /** How many events have come again. */
     get position() {
       return next;
@@ -189,6 +215,7 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
             return delta;
           });
           next++;
+          if (event.type === "agent.failed") failed.add(event.path);
           wake();
           return committed;
         },
@@ -205,6 +232,9 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
 
 /** Ends a run, wherever it is: a session that somebody else has is not gone on with. */
 const over = (): HoldfastError => new HoldfastError("session_busy", "the replay ends here");
+
+const prefixed = (scope: string, delta: Delta): Delta =>
+  delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
 
 const errorOf = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
 

@@ -22,8 +22,9 @@ export type ReplayedSession = { same: true; events: number } | Difference;
  * invocation that failed and was gone on with does so again; one that was cut short ends where it did.
  *
  * Not known, and so not the same where code looks at it: `temp:` state that was given with a message, or that a crash has
- * lost; what `onModelError` wrote; and what others shared. Shared state begins as it was when the session was saved, less
- * what the session itself had added since.
+ * lost; what `onModelError` wrote; what others shared; and, of agents that ran side by side and write what others of them
+ * read, who read before and who after. Shared state begins as it was when the session was saved, less what the session
+ * itself had added since.
  *
  * @example
  * const saved = await sessions.save(session);
@@ -103,6 +104,7 @@ async function replayInvocation(
   const first = { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
   for (let isFirst = true; ; isFirst = false) {
     const { position } = tape;
+    tape.begin();
     let why = "the run ended before it";
     let isFailed = false;
     try {
@@ -120,7 +122,7 @@ async function replayInvocation(
     if (tape.difference) return tape.difference;
     if (tape.isDone) return undefined;
     // A run that failed was gone on with.
-    if (!isFailed || tape.position === position) return tape.ended(why);
+    if (!(isFailed || tape.isStopped) || tape.position === position) return tape.ended(why);
   }
 }
 

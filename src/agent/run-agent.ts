@@ -101,7 +101,8 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
   const isLate = (): boolean =>
     invocation.standIn?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
-  const runChild = (child: Agent, call: CallOfTool): Promise<string> => runAsTool(invocation, child, place, call);
+  const runChild = (child: Agent, call: CallOfTool): Promise<string> =>
+    runAsTool({ ...invocation, signal }, child, place, call);
   let [spent, silent] = [0, 0];
   for (let step = 0; ; step++) {
     assertRunning(invocation);

@@ -13,7 +13,7 @@ import { randomStream } from "../core/random.ts";
 import { check } from "../core/schema.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { firstValue } from "./callbacks.ts";
-import { cancelledRun, Failed, placed, type Invocation, type Place, type StandIn } from "./invocation.ts";
+import { cancelledRun, Failed, isOfCommit, placed, type Invocation, type Place, type StandIn } from "./invocation.ts";
 
 /** What answers the calls of an agent: its own tools, those of its toolsets, other agents, and the hand-over. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
@@ -61,7 +61,8 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
   if (before) return before;
   const results = await runAll(options, calls, lost);
   if (signal.aborted) throw cancelledRun(signal);
-  const { delta, wishes, from } = outcomeOf(options, results);
+  const from = invocation.state();
+  const delta = changeNow(options, results);
   const failed = results.flatMap(({ call, error }) =>
     error ? [{ call: call.call_id, code: error.code, message: error.message }] : [],
   );
@@ -69,10 +70,16 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
     {
       ...{ type: "tools.answered" as const, ...placed(place, invocation.id), items: results.map(outputItem) },
       ...(failed.length > 0 && { failed }),
-      ...wishes,
+      ...wishesOf(options, results),
     },
-    delta,
-    from,
+    () => {
+      // Agents that run side by side may have changed the state since.
+      if (invocation.state() === from) return delta;
+      const again = changeNow(options, results);
+      const late = results.find(({ error, call }) => error && !failed.some((known) => known.call === call.call_id));
+      if (late?.error) throw late.error;
+      return again;
+    },
   );
 }
 
@@ -122,20 +129,23 @@ async function startExternal(
   return new Set();
 }
 
-/** What all calls together do to the state, and to the run. */
-function outcomeOf(
-  { invocation, place }: ToolsOptions,
-  results: Result[],
-): { delta: Delta; wishes: Wishes; from: AgentState } {
-  const merged = mergedChange(invocation, results);
-  if (!results.some(({ isTaken }) => isTaken)) {
-    const wishes: Wishes = {};
-    for (const result of results) if (!result.error) Object.assign(wishes, result.wishes);
-    return { ...merged, wishes };
+/** What the calls want done to the run. */
+function wishesOf({ invocation, place }: ToolsOptions, results: Result[]): Wishes {
+  if (results.some(({ isTaken }) => isTaken)) {
+    const { delta: _, ...wishes } = (invocation.standIn as StandIn).results(place);
+    return wishes;
   }
+  const wishes: Wishes = {};
+  for (const result of results) if (!result.error) Object.assign(wishes, result.wishes);
+  return wishes;
+}
+
+/** What all calls together do to the state as it is now. Those fail whose changes cannot be made. */
+function changeNow({ invocation, place }: ToolsOptions, results: Result[]): Delta {
+  const merged = mergedChange(invocation.state(), results);
+  if (!results.some(({ isTaken }) => isTaken)) return merged;
   // What is temporary is in no log.
-  const { delta, ...wishes } = (invocation.standIn as StandIn).results(place);
-  return { delta: [...delta, ...splitDelta(merged.delta).temp], wishes, from: merged.from };
+  return [...(invocation.standIn as StandIn).results(place).delta, ...splitDelta(merged).temp];
 }
 
 /** Tools that change only the state run in turn, so that each sees what those before it have done. */
@@ -145,9 +155,8 @@ function isSideBySide(answerer: Answerer | undefined): boolean {
 }
 
 /** The changes of all calls, made in the order of the calls. */
-function mergedChange(invocation: Invocation, results: Result[]): { delta: Delta; from: AgentState } {
-  const from = invocation.state();
-  let now = from;
+function mergedChange(state: AgentState, results: Result[]): Delta {
+  let now = state;
   const delta: Delta = [];
   for (const result of results) {
     if (result.error) continue;
@@ -160,7 +169,7 @@ function mergedChange(invocation: Invocation, results: Result[]): { delta: Delta
       result.error = toolError(result.call.name, thrown);
     }
   }
-  return { delta, from };
+  return delta;
 }
 
 /** What a call does to the state: first what was written, then what it queued. */
@@ -219,7 +228,7 @@ function createCall(options: ToolsOptions & { index: number; isLost: boolean }, 
       before = writes.delta();
       output = instead === undefined ? await answer(about, context, writes.state()) : instead;
     } catch (thrown) {
-      if (signal.aborted || isFatal(thrown)) throw thrown;
+      if (signal.aborted || isOfCommit(thrown)) throw thrown;
       const error = toolError(call.name, thrown);
       // What a tool has done that failed is not kept, also where a callback sets it right.
       writes.backTo(before);
@@ -325,7 +334,7 @@ function seedOf([first]: Invocation["entered"]["events"]): number {
   return first?.type === "session.opened" ? first.randomness.seed : 0;
 }
 
-export const targetsOf = ({ family }: Invocation, agent: ModelAgent): string[] =>
+const targetsOf = ({ family }: Invocation, agent: ModelAgent): string[] =>
   family.targets(agent).map(({ name }) => name);
 
 /** Bounds the time of a tool, and passes on that it should stop. */
@@ -366,16 +375,11 @@ function argumentsOf({ name, arguments: text }: FunctionCall): Json {
 }
 
 function toolError(tool: string, thrown: unknown): HoldfastError {
-  if (isFatal(thrown)) throw thrown;
+  if (isOfCommit(thrown)) throw thrown;
   if (thrown instanceof Failed) {
     const { error } = thrown.event;
     return new HoldfastError("tool_failed", `the agent behind ${tool} failed: ${error.message}`);
   }
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("tool_failed", messageOf(thrown), { cause: thrown });
-}
-
-/** The conversation itself cannot be written to any more. */
-function isFatal(thrown: unknown): boolean {
-  return isHoldfastError(thrown) && (thrown.code === "session_busy" || thrown.code === "run_cancelled");
 }

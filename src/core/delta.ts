@@ -94,20 +94,31 @@ export function changed(state: Json, delta: Delta): Json {
 
 /**
  * A delta that was made to one state, for another that others have changed since. It stays as it is where it still fits.
- * Where it does not, each key at the top that it touches gets the value that it gave it.
+ * Each key at the top where it does not gets the value that it gave it.
  */
 export function rebased(delta: Delta, from: Json, to: Json): Delta {
-  if (from === to || delta.length === 0) return delta;
+  if (from === to || delta.length === 0 || fits(delta, to)) return delta;
+  const wanted = changed(from, delta) as { [key: string]: Json };
+  const byKey = new Map<string, Delta>();
+  for (const operation of delta) {
+    const key = unescapeKey(operation.path.split("/")[1] as string);
+    const known = byKey.get(key);
+    if (known) known.push(operation);
+    else byKey.set(key, [operation]);
+  }
+  return [...byKey].flatMap(([key, operations]): Delta => {
+    if (fits(operations, to)) return operations;
+    const path = `/${escapeKey(key)}`;
+    if (Object.hasOwn(wanted, key)) return [{ op: "add", path, value: wanted[key] as Json }];
+    return Object.hasOwn(to as object, key) ? [{ op: "remove", path }] : [];
+  });
+}
+
+function fits(delta: Delta, state: Json): boolean {
   try {
-    changed(to, delta);
-    return delta;
+    changed(state, delta);
+    return true;
   } catch {
-    const wanted = changed(from, delta) as { [key: string]: Json };
-    const keys = new Set(delta.map(({ path }) => unescapeKey(path.split("/")[1] as string)));
-    return [...keys].flatMap((key): Delta => {
-      const path = `/${escapeKey(key)}`;
-      if (Object.hasOwn(wanted, key)) return [{ op: "add", path, value: wanted[key] as Json }];
-      return Object.hasOwn(to as object, key) ? [{ op: "remove", path }] : [];
-    });
+    return false;
   }
 }

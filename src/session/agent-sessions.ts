@@ -169,6 +169,8 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
   }
 
   async function create(id: string, user: string, events: Event[], initial: AgentState): Promise<AgentSessionInfo> {
+    // The logs of what is shared have such names.
+    if (id.startsWith("holdfast:")) throw new HoldfastError("invalid_option", `the id ${id} is reserved`);
     const { user: ofUser, app: ofApp } = splitState(initial);
     const session = await logs.create(id, events);
     const changes = { user: setAll(ofUser), app: setAll(ofApp) };

@@ -1,0 +1,34 @@
+// A process that runs an agent and kills itself before or after its n-th commit. Started by crash.test.ts.
+import { writeSync } from "node:fs";
+import { crashAgent } from "./crash-agent.mjs";
+
+const { built, file, session, message, commit, when } = JSON.parse(process.argv[2]);
+const { sqliteStore } = await import(`${built}/stores/sqlite.js`);
+
+const inner = sqliteStore({ file });
+let commits = 0;
+
+function die() {
+  process.kill(process.pid, "SIGKILL");
+  return new Promise(() => undefined);
+}
+
+const store = {
+  ...inner,
+  append: async (...together) => {
+    if (when === "before" && commits === commit - 1) return die();
+    const result = await inner.append(...together);
+    // One that is refused is no step ahead.
+    if (result === "ok") commits++;
+    return when === "after" && commits === commit ? die() : result;
+  },
+};
+
+// One write each: a report is there whole or not at all, and it is there before anything is done after it.
+const report = (...words) => writeSync(1, `${words.join(" ")}\n`);
+const { agent, holdfast } = await crashAgent(built, store, report);
+const sessions = holdfast.createAgentSessions({ app: "crash", store });
+for await (const event of holdfast.run(agent, { sessions, session, message }))
+  report("event", event.type, event.version);
+report("commits", commits);
+await store.close();

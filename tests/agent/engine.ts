@@ -1,0 +1,100 @@
+// Opens engines of agents on every kind of store for the tests in this folder, and closes all of it after each test.
+import {
+  createAgentSessions,
+  type Agent,
+  type AgentSessions,
+  type AgentState,
+  type NumberedEvent,
+  type RunEvent,
+  type RunOptions,
+  type RunResult,
+  run,
+} from "holdfast";
+import { afterEach, describe, test } from "vitest";
+import { everyStore, type Storage, type StoreKind } from "../every-store.ts";
+
+export interface Place {
+  kind: StoreKind;
+  storage: Storage;
+  /** An engine on the storage's store. */
+  engine(app?: string): AgentSessions;
+  /** An engine of its own store and cache on the same storage, as another process would have. */
+  replica(app?: string): Promise<AgentSessions>;
+}
+
+const cleanups: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+async function open(kind: StoreKind): Promise<Place> {
+  const storage = await kind.open();
+  cleanups.push(() => storage.dispose());
+  const on = (store: Storage["store"], app = "app"): AgentSessions => {
+    const sessions = createAgentSessions({ app, store });
+    cleanups.push(() => sessions.stop());
+    return sessions;
+  };
+  return {
+    kind,
+    storage,
+    engine: (app) => on(storage.store, app),
+    replica: async (app) => on(await storage.second(), app),
+  };
+}
+
+/** A test that is run on every kind of store. */
+export function onEveryStore(title: string, run: (place: Place) => Promise<void>): void {
+  describe.each(everyStore.map((kind) => ({ kind, name: kind.name })))("on $name", ({ kind }) => {
+    test(title, async () => run(await open(kind)));
+  });
+}
+
+export type Committed = Exclude<RunEvent, { type: "partial" }>;
+
+/** Runs an agent to the end. `look` is asked at every event, while the run waits. */
+export async function finish(
+  agent: Agent,
+  options: RunOptions,
+  look: (event: RunEvent) => unknown = () => undefined,
+): Promise<RunResult & { events: RunEvent[] }> {
+  const running = run(agent, options);
+  const events: RunEvent[] = [];
+  try {
+    for (;;) {
+      const next = await running.next();
+      if (next.done) return { ...next.value, events };
+      events.push(next.value);
+      await look(next.value);
+    }
+  } finally {
+    await running.return({ session: "", invocation: "", outcome: "failed" });
+  }
+}
+
+/** The code that something is refused with; "nothing" if it is not. */
+export async function codeOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => "nothing",
+    (thrown: { code?: unknown }) => thrown.code ?? thrown,
+  );
+}
+
+export async function logOf(sessions: AgentSessions, session: string): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for await (const event of sessions.events(session)) events.push(event);
+  return events;
+}
+
+export const typesOf = (events: { type: string }[]): string[] => events.map(({ type }) => type);
+
+/** A state as plain data: what a context shows is no plain object. */
+export const plain = (state: object): AgentState => JSON.parse(JSON.stringify(state)) as AgentState;
+
+/** Something to wait for, and what lets it go on. */
+export function gate(): { open(): void; opened: Promise<void> } {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { open, opened };
+}

@@ -1,0 +1,190 @@
+// environmentTools: an agent plays an environment, one episode for each conversation, and no call of it is made twice.
+import {
+  createAgentSessions,
+  createSessions,
+  defineAgent,
+  defineEnvironment,
+  memoryStore,
+  parallel,
+  run,
+  scriptedModel,
+  tool,
+  type Agent,
+  type AgentState,
+  type Json,
+  type Model,
+  type NumberedEvent,
+} from "holdfast";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { environmentTools } from "../../src/agent/environment-tools.ts";
+import { replaySession } from "../../src/agent/replay.ts";
+import { codeOf, finish, onEveryStore } from "./engine.ts";
+
+const tally = defineEnvironment({
+  name: "tally",
+  state: z.object({ count: z.number().default(0), order: z.array(z.number()).default([]) }),
+  task: z.object({ start: z.number(), goal: z.number().optional() }),
+  seed: ({ task }) => ({ count: task.start, order: [] }),
+  tools: {
+    add: tool({
+      description: "Add to the count.",
+      input: z.object({ by: z.number() }),
+      run: async ({ state }, { by }) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        state.count += by;
+        state.order.push(by);
+        return { count: state.count };
+      },
+    }),
+    refuse: tool({
+      description: "Never works.",
+      run: () => {
+        throw new Error("not today");
+      },
+    }),
+  },
+  verify: ({ state, task }) => Number(state.count === task.goal),
+});
+
+const adding = (...by: Json[]) => ({ calls: by.map((n) => ({ name: "add", arguments: { by: n } })) });
+
+const agentWith = (model: Model, toolset: ReturnType<typeof environmentTools>, name = "player"): Agent =>
+  defineAgent({ name, model, toolsets: [toolset] });
+
+const outputs = (events: { type: string; items?: unknown }[]): unknown[] =>
+  events
+    .flatMap(({ type, items }) => (type === "tools.answered" ? (items as { output: string }[]) : []))
+    .map(({ output }) => JSON.parse(output) as unknown);
+
+onEveryStore(
+  "an agent plays one episode in one conversation, seeded with its task, and it can be verified",
+  async (place) => {
+    const sessions = place.engine();
+    const episodes = createSessions({ environment: tally, store: place.storage.store });
+    const agent = agentWith(
+      scriptedModel([adding(1, 2, 3), "Six more.", adding(4), "Done."]),
+      environmentTools(episodes),
+    );
+    const { session } = await sessions.open({ state: { task: { start: 10, goal: 20 } } });
+    const first = await finish(agent, { sessions, session, message: "go" });
+    expect(outputs(first.events)).toEqual([{ count: 11 }, { count: 13 }, { count: 16 }]);
+    const state = await sessions.state(session);
+    await finish(agent, { sessions: place.engine(), session, message: "more" });
+    const episode = (await sessions.state(session))["environment:tally"] as string;
+    expect(episode).toBe(state["environment:tally"]);
+    // In the order of the calls, though they come side by side.
+    expect(await episodes.state(episode)).toEqual({ count: 20, order: [1, 2, 3, 4] });
+    expect(await episodes.verify(episode)).toMatchObject({ reward: 1 });
+    const other = await sessions.open({ state: { task: { start: 0 } } });
+    await finish(agent, { sessions, session: other.session, message: "go" });
+    expect((await sessions.state(other.session))["environment:tally"]).not.toBe(episode);
+    await episodes.stop();
+  },
+);
+
+test("the model is shown the schemas, and reads what went wrong; the episode goes on", async () => {
+  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const episodes = createSessions({ environment: tally, store: memoryStore() });
+  const seen: unknown[] = [];
+  const model = scriptedModel((request, turn) => {
+    seen.push(request.tools);
+    return [adding("one"), { calls: [{ name: "refuse" }, { name: "lost" }] }, adding(1), "Done."][turn];
+  });
+  const agent = agentWith(model, environmentTools(episodes));
+  const { session } = await sessions.open();
+  const { events } = await finish(agent, { sessions, session, message: "go" });
+  expect(seen[0]).toMatchObject([
+    { type: "function", name: "add", description: "Add to the count.", parameters: { required: ["by"] } },
+    { type: "function", name: "refuse", parameters: { type: "object", properties: {} } },
+  ]);
+  const failed = events.flatMap((event) => (event.type === "tools.answered" ? (event.failed ?? []) : []));
+  expect(failed.map(({ code }) => code)).toEqual(["invalid_input", "tool_failed", "unknown_tool"]);
+  expect(failed[1]?.message).toBe("not today");
+  // Not seeded, as there is no task: the defaults.
+  expect(outputs(events).at(-1)).toEqual({ count: 1 });
+  const listed: unknown[] = [];
+  for await (const one of episodes.list()) listed.push(one);
+  expect(listed).toHaveLength(1);
+});
+
+test("the task can come from anywhere, and one that does not fit is told", async () => {
+  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const episodes = createSessions({ environment: tally, store: memoryStore() });
+  const task = ({ state, user }: { state: AgentState; user: string }) => state["wanted"]?.[user] as unknown;
+  const agent = agentWith(scriptedModel([adding(1), "Done."]), environmentTools(episodes, { task }));
+  const { session } = await sessions.open({ user: "ann", state: { wanted: { ann: { start: 5 } } } });
+  expect(outputs((await finish(agent, { sessions, session, message: "go" })).events)).toEqual([{ count: 6 }]);
+  const { session: wrong } = await sessions.open({ user: "bob", state: { wanted: { bob: { start: "five" } } } });
+  const { events } = await finish(agent, { sessions, session: wrong, message: "go" });
+  expect(outputs(events)).toMatchObject([{ error: { code: "invalid_task" } }]);
+});
+
+test("ONCE: cut short after a call was made and before its result was kept, it is not made again", async () => {
+  for (const stop of [1, 2]) {
+    const store = memoryStore();
+    const sessions = createAgentSessions({ app: "app", store });
+    const episodes = createSessions({ environment: tally, store });
+    const tools = environmentTools(episodes);
+    let calls = 0;
+    const cut = new AbortController();
+    const cutting = {
+      ...tools,
+      call: async (...given: Parameters<typeof tools.call>) => {
+        const output = await tools.call(...given);
+        if (++calls === stop) cut.abort();
+        return output;
+      },
+    };
+    const model = scriptedModel([adding(1), adding(10), "Done."]);
+    const { session } = await sessions.open({ state: { task: { start: 0 } } });
+    const running = finish(agentWith(model, cutting), { sessions, session, message: "go", signal: cut.signal });
+    expect(await codeOf(running)).toBe("run_cancelled");
+    const { events } = await finish(agentWith(model, tools), { sessions, session });
+    const episode = (await sessions.state(session))["environment:tally"] as string;
+    expect(await episodes.state(episode)).toEqual({ count: 11, order: [1, 10] });
+    expect(outputs(events).at(-1)).toEqual({ count: 11 });
+    const log: NumberedEvent[] = [];
+    for await (const event of episodes.events(episode)) log.push(event);
+    expect(log.filter(({ type }) => type === "tool.called")).toHaveLength(2);
+  }
+});
+
+test("calls that models give the same ids are calls of their own", async () => {
+  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const episodes = createSessions({ environment: tally, store: memoryStore() });
+  const tools = environmentTools(episodes, { task: () => ({ start: 0 }) });
+  // Every answer of it has the same id, as those of some servers.
+  const call = { type: "function_call", call_id: "call_0", name: "add", arguments: '{"by":1}' } as const;
+  const careless = scriptedModel((_, turn) => (turn < 3 ? { output: [call] } : "Done."));
+  const team = parallel({ name: "team", agents: ["a", "b"].map((name) => agentWith(careless, tools, name)) });
+  const { session } = await sessions.open();
+  await finish(team, { sessions, session, message: "go" });
+  const episode = (await sessions.state(session))["environment:tally"] as string;
+  expect(await episodes.state(episode)).toMatchObject({ count: 6 });
+});
+
+test("REPLAY: a replay plays an episode of its own, and leaves the recorded one alone", async () => {
+  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const episodes = createSessions({ environment: tally, store: memoryStore() });
+  const agent = agentWith(scriptedModel([adding(1, 2), "Done.", adding(3), "Done."]), environmentTools(episodes));
+  const { session } = await sessions.open({ state: { task: { start: 1 } } });
+  for (const message of ["go", "more"]) for await (const _ of run(agent, { sessions, session, message })) continue;
+  const episode = (await sessions.state(session))["environment:tally"] as string;
+  const { version } = await episodes.info(episode);
+  const saved = await sessions.save(session);
+  const again = createAgentSessions({ app: "app", store: memoryStore() });
+  expect(await replaySession(agent, saved, again)).toEqual({ same: true, events: saved.events.length });
+  expect((await episodes.info(episode)).version).toBe(version);
+});
+
+test("a rewind to before the episode was opened starts another", async () => {
+  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const episodes = createSessions({ environment: tally, store: memoryStore() });
+  const agent = agentWith(scriptedModel([adding(1), "Done."]), environmentTools(episodes));
+  const { session } = await sessions.open({ state: { task: { start: 0 } } });
+  const { invocation } = await finish(agent, { sessions, session, message: "go" });
+  await sessions.rewind(session, invocation);
+  const { events } = await finish(agent, { sessions, session, message: "go" });
+  expect(outputs(events)).toEqual([{ count: 1 }]);
+});
