@@ -1,6 +1,11 @@
 // Callbacks: one or a list, of which the first that returns a value decides; and what their values mean.
 import type { Said } from "../core/agent.ts";
+import { HoldfastError } from "../core/errors.ts";
 import type { Item, ModelResponse } from "../core/model.ts";
+
+export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
+  return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
+}
 
 /** The value of the first callback that returns one. */
 export async function firstValue<Args extends unknown[], T>(
@@ -9,10 +14,25 @@ export async function firstValue<Args extends unknown[], T>(
 ): Promise<Exclude<Awaited<T>, undefined | void> | undefined> {
   if (callbacks === undefined) return undefined;
   for (const callback of Array.isArray(callbacks) ? callbacks : [callbacks]) {
-    const value = await callback(...args);
+    const { signal } = args[0] as unknown as { signal: AbortSignal };
+    const value = await orAborted(signal, callback(...args));
     if (value !== undefined) return value as Exclude<Awaited<T>, undefined | void>;
   }
   return undefined;
+}
+
+/** What the work gives; or a refusal once the run is cancelled, as work that is not ours may not look at the signal. */
+export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaited<T>> {
+  if (!(work instanceof Promise)) return await work;
+  let cancel = (): void => undefined;
+  const cancelled = new Promise<never>((_, reject) => (cancel = () => reject(cancelledRun(signal))));
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
+  try {
+    return (await Promise.race([work, cancelled])) as Awaited<T>;
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
 }
 
 /** What an agent says, as items. */

@@ -9,6 +9,7 @@ import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
+import { cancelledRun } from "./callbacks.ts";
 import type { Family } from "./family.ts";
 
 /** Where in an invocation an agent runs. */
@@ -161,10 +162,6 @@ export class Failed {
 /** What every event of an agent has. */
 export function placed({ agent, path, branch }: Place, invocation: string) {
   return { invocation, agent, path, ...(branch !== undefined && { branch }) };
-}
-
-export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
-  return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
 // Not told by their codes: tools and callbacks work with sessions and stores of their own, and what those refuse is theirs.

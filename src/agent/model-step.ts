@@ -4,10 +4,10 @@ import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { answerText, isFunctionCall, type ModelRequest, type ModelResponse, type ToolSchema } from "../core/model.ts";
-import { firstValue, responseOf } from "./callbacks.ts";
+import { cancelledRun, firstValue, orAborted, responseOf } from "./callbacks.ts";
 import { historyFor } from "./history.ts";
 import { fillInstruction } from "./instruction.ts";
-import { cancelledRun, placed, type Invocation, type Place } from "./invocation.ts";
+import { placed, type Invocation, type Place } from "./invocation.ts";
 
 type Answered = EventOf<"model.answered"> & { version: number };
 
@@ -92,7 +92,7 @@ async function answerOf(
   const onPiece = invocation.isStreaming
     ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
     : undefined;
-  const response = await model.respond(request, { signal, onPiece });
+  const response = await orAborted(signal, model.respond(request, { signal, onPiece }));
   // Whoever reads has seen the whole answer before callbacks look at it.
   await invocation.taken();
   if (!Array.isArray((response as Partial<ModelResponse> | undefined)?.output)) {

@@ -6,9 +6,9 @@ import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
 import { jsonSchemaOf } from "../core/schema.ts";
-import { firstValue, itemsOf } from "./callbacks.ts";
+import { cancelledRun, firstValue, itemsOf } from "./callbacks.ts";
 import { familyOf, transferSchema } from "./family.ts";
-import { cancelledRun, Failed, placed, type Invocation, type Place } from "./invocation.ts";
+import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
 import { agentSchema, askModel } from "./model-step.ts";
 import { runTools, type Answerer } from "./tools-step.ts";
 

@@ -6,9 +6,10 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
+import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
 import { familyOf, type Family } from "./family.ts";
-import { cancelledRun, createInvocation, Failed, type Place, type RunEvent, type StandIn } from "./invocation.ts";
+import { createInvocation, Failed, type Place, type RunEvent, type StandIn } from "./invocation.ts";
 import { runAgent } from "./run-agent.ts";
 
 export interface RunOptions {

@@ -12,8 +12,8 @@ import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
 import { randomStream } from "../core/random.ts";
 import { check } from "../core/schema.ts";
 import { splitDelta } from "../core/shared-state.ts";
-import { firstValue } from "./callbacks.ts";
-import { cancelledRun, Failed, isOfCommit, placed, type Invocation, type Place, type StandIn } from "./invocation.ts";
+import { cancelledRun, firstValue, orAborted } from "./callbacks.ts";
+import { Failed, isOfCommit, placed, type Invocation, type Place, type StandIn } from "./invocation.ts";
 
 /** What answers the calls of an agent: its own tools, those of its toolsets, other agents, and the hand-over. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
@@ -254,7 +254,7 @@ function createCall(options: ToolsOptions & { index: number; isLost: boolean }, 
     if ("targets" in answerer) return handOver(about, answerer.targets);
     if ("agent" in answerer) return options.runAgent(answerer.agent, about);
     if ("toolset" in answerer) {
-      return answerer.toolset.call(context, { ...about, once: `${made.version}.${about.call}` });
+      return orAborted(signal, answerer.toolset.call(context, { ...about, once: `${made.version}.${about.call}` }));
     }
     return runOwn(answerer.tool, about, state);
   }

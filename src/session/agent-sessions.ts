@@ -172,10 +172,8 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     // The logs of what is shared have such names.
     if (id.startsWith("holdfast:")) throw new HoldfastError("invalid_option", `the id ${id} is reserved`);
     const { user: ofUser, app: ofApp } = splitState(initial);
-    const session = await logs.create(id, events);
     const changes = { user: setAll(ofUser), app: setAll(ofApp) };
-    if (changes.user.length + changes.app.length > 0) await shared.change(id, changes, user);
-    return infoOf(id, session);
+    return infoOf(id, await shared.create(id, events, changes, user));
   }
 
   const sessions: AgentSessions = {

@@ -195,23 +195,35 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 
   /** Creates a log. */
   async function create(id: string, events: Event[]): Promise<Session> {
+    return (await createWith(id, events, [])) as Session;
+  }
+
+  /** Creates a log and appends to others, all or none of them. Undefined if one of the others was refused. */
+  async function createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined> {
     let session: Session | undefined;
     const bodies = events.map((event) => JSON.stringify(event));
-    for (const event of events) session = fold(session, event);
+    // The events stay as they are.
+    const owned = new WeakSet();
+    for (const event of events) session = fold(session, event, owned);
     const heading = headingOf(session as Session);
     const entries = events.map((event, at) => entryOf(event, bodies[at] as string)) as [NewEntry, ...NewEntry[]];
     const commit: Commit = { session: id, version: 0, entries, heading };
-    const result = await store.append(commit).catch((thrown: unknown) => {
+    const together = others.map(({ hot, event }) => commitOf(hot, event, JSON.stringify(event)));
+    const result = await store.append(commit, ...together).catch((thrown: unknown) => {
       throw inDoubt(thrown, commit);
     });
-    if (result !== "ok") throw new HoldfastError("session_exists", `there is a session ${id} already`);
+    if (result !== "ok") {
+      if (others.length > 0 && (await store.read(id, 0, 1)) === undefined) return undefined;
+      throw new HoldfastError("session_exists", `there is a session ${id} already`);
+    }
+    others.forEach(({ hot, event }, at) => accepted(hot, event, together[at] as Commit));
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
     cache.release(cache.put(hotOf(id, session as Session, length, length)));
     return session as Session;
   }
 
   return {
-    ...{ use, load, refresh, commit, appendAll, create, counts },
+    ...{ use, load, refresh, commit, appendAll, create, createWith, counts },
     /** The events after a version, in pages. */
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
       for (let from = after; ;) {

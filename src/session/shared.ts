@@ -4,6 +4,7 @@ import { rebased, replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
+import type { Session } from "../core/session.ts";
 import { sharedScopes, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import type { CacheLimits } from "./cache.ts";
@@ -134,21 +135,27 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
     });
   }
 
-  /** Changes what is shared, with no event of a conversation. */
-  function change(session: string, changes: Record<Scope, Delta>, user: string): Promise<void> {
+  /** Creates a conversation together with what it brings to what is shared. */
+  function create(id: string, events: Event[], changes: Record<Scope, Delta>, user: string): Promise<Session> {
     return withScopes(changes, user, async (scopes) => {
-      for (const { scope, hot } of scopes) {
-        const always = (): void => undefined;
-        hot.owned = new WeakSet();
-        await logs.commit(hot, always, (now) => ({
-          ...{ type: "shared.changed", at: timeNow(now), session },
-          delta: changes[scope],
-        }));
+      for (let attempt = 1; attempt <= attempts; attempt++) {
+        const parts = scopes.map(({ scope, hot }): Part => {
+          hot.owned = new WeakSet();
+          const at = timeNow(hot.session);
+          return { hot, event: { type: "shared.changed", at, session: id, delta: changes[scope] } };
+        });
+        const session = await sessionLogs.createWith(id, events, parts);
+        if (session) return session;
+        for (const { hot } of scopes) {
+          hot.owned = new WeakSet();
+          await logs.refresh(hot);
+        }
       }
+      throw new HoldfastError("version_conflict", `what session ${id} shares was changed ${attempts} times in a row`);
     });
   }
 
-  return { all, commit, change };
+  return { all, commit, create };
 }
 
 /** The changes of a scope as a run makes them: under its prefix. */
