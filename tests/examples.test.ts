@@ -19,7 +19,7 @@ const folders = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
 const names = folders.filter((name) => existsSync(join(folder, name, "environment.ts")));
 
 test("there are the examples of the docs", () => {
-  expect(names).toEqual(["counter", "library", "weather"]);
+  expect(names).toEqual(["blackjack", "counter", "library", "shop", "weather"]);
   expect(folders).toEqual(expect.arrayContaining(["concierge", "session-state"]));
 });
 

@@ -1,28 +1,110 @@
-// Metrics of finished rollouts: from verify responses to the statistics that a NeMo Gym collection asks for.
+// Metrics of finished rollouts, row by row: the statistics of a NeMo Gym collection, and what a reader asks next.
 import { HoldfastError } from "../core/errors.ts";
-import { setOwn, type Json } from "../core/json.ts";
-
-export type Metrics = { [name: string]: number };
+import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
+import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
+import { addCosts, createCosts, type Costs } from "./metrics/costs.ts";
+import { createFailures, type FailureCount } from "./metrics/failures.ts";
+import { histogram, type Bin } from "./metrics/histogram.ts";
+import { outcomeOf } from "./metrics/outcome.ts";
+import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
+import { byIndex, createRollouts, type Rollouts } from "./metrics/rollouts.ts";
+import { isObject, readRow } from "./metrics/row.ts";
+import { sum, type Metrics } from "./metrics/statistics.ts";
+import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 
 export interface AggregateMetrics {
   /** One for each task, in the order of their numbers. */
-  group_level_metrics: { [name: string]: Json }[];
+  group_level_metrics: GroupEntry[];
   /** Over all rollouts. */
   agent_metrics: Metrics;
   /** The means of those. */
   key_metrics: Metrics;
 }
 
-interface Rollout {
-  task: number;
-  index: number | undefined;
-  columns: Map<string, number>;
+export interface MetricsOptions {
+  /** The field of a row that holds the rollout's answer; with it there are `majority@{k}` and the score `no_answer`. */
+  answerKey?: string;
+  /** Of the confidence intervals: the same seed draws the same tasks. Default: 0. */
+  seed?: number;
 }
 
-const taskIndex = "_ng_task_index";
-const rolloutIndex = "_ng_rollout_index";
-/** More than any collection has, and few enough that nobody can keep a server busy with them. */
-const mostColumns = 1_000;
+/** A figure with its confidence interval of 95%. */
+export interface Estimate extends Interval {
+  /** `mean/reward`, or `pass@{k}/accuracy` in percent. */
+  name: string;
+}
+
+export interface RunMetrics {
+  rollouts: number;
+  /** How many have a reward. One with a `failure_kind` has none, whatever its row says. */
+  scored: number;
+  /** Statistics over all rows, as {@link aggregate} gives them. */
+  agent_metrics: Metrics;
+  key_metrics: Metrics;
+  /** Of the scored rollouts, in percent: `pass@{k}`, `pass^{k}`, `pass@1[avg-of-{k}]`, `majority@{k}`. */
+  pass_metrics: Metrics;
+  /** Of the scored rollouts, by drawing tasks again. */
+  estimates: Estimate[];
+  /** In the order of their numbers. */
+  tasks: TaskMetrics[];
+  failures: FailureCount[];
+  /** Of all rollouts, those that failed too; null where no row says it. */
+  tokens: { input: number | null; output: number | null; total: number | null };
+  seconds: number | null;
+  /** Of the rewards of scored rollouts. */
+  histogram: Bin[];
+}
+
+export interface RunningMetrics {
+  /** Counts a row; what is no object is passed over. Refuses a row that brings more than 1,000 different numbers. */
+  add(row: unknown): void;
+  /** Of the rows so far. More may follow. */
+  result(): RunMetrics;
+  /** The entries of the tasks one after the other, as together they are as long as the file. */
+  groups(): Iterable<GroupEntry>;
+}
+
+/**
+ * Metrics of rows that come one at a time. Only numbers are kept: 10 bytes for each and 33 for each row, or up to twice
+ * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`; tokens are those of the usage, and
+ * time is the field `seconds`.
+ *
+ * @example
+ * const metrics = createMetrics({ answerKey: "extracted_answer" });
+ * for await (const line of lines) metrics.add(JSON.parse(line));
+ * metrics.result().estimates[0]; // { name: "mean/reward", value: 0.25, low: 0, high: 0.5 }
+ */
+export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): RunningMetrics {
+  const rollouts = createRollouts();
+  const failures = createFailures();
+  return {
+    add(row) {
+      if (!isObject(row)) return;
+      const counted = readRow(row, answerKey);
+      rollouts.add(counted);
+      if (counted.failure !== undefined) failures.add(counted.failure);
+    },
+    result() {
+      const { tasks, scores, answers, costs } = byTask(rollouts);
+      const given = scores.flat().filter((score) => score !== undefined);
+      return {
+        rollouts: rollouts.count(),
+        scored: given.length,
+        ...overall(rollouts),
+        pass_metrics: answerKey === undefined ? passMetrics(scores) : withAnswers(scores, answers),
+        estimates: estimatesOf(scores, seed),
+        tasks,
+        failures: failures.counts(),
+        tokens: { input: costs.input.total(), output: costs.output.total(), total: costs.tokens.total() },
+        seconds: costs.seconds.total(),
+        histogram: histogram(given),
+      };
+    },
+    *groups() {
+      for (const group of rollouts.groups()) yield groupEntry(rollouts, group);
+    },
+  };
+}
 
 /**
  * `mean`, `max`, `min`, `median` and `std` of every number in the rows, over all of them and for each task. `std` is
@@ -35,145 +117,51 @@ export function aggregate(rows: unknown): AggregateMetrics {
   if (!Array.isArray(rows)) {
     throw new HoldfastError("invalid_input", "`verify_responses` must be a list of the rows that verify gave");
   }
-  const rollouts = rows.filter(isObject).map(rolloutOf);
-  const groups = new Map<number, Rollout[]>();
-  for (const rollout of rollouts) {
-    const group = groups.get(rollout.task);
-    if (group) group.push(rollout);
-    else groups.set(rollout.task, [rollout]);
+  // Not createMetrics: a server that is asked for these does not draw tasks a thousand times.
+  const rollouts = createRollouts();
+  for (const row of rows) if (isObject(row)) rollouts.add(readRow(row));
+  const groups = Array.from(rollouts.groups(), (group) => groupEntry(rollouts, group));
+  return { group_level_metrics: groups, ...overall(rollouts) };
+}
+
+interface ByTask {
+  tasks: TaskMetrics[];
+  scores: Score[][];
+  answers: Score[][];
+  costs: Costs;
+}
+
+function byTask(rollouts: Rollouts): ByTask {
+  const found: ByTask = { tasks: [], scores: [], answers: [], costs: createCosts() };
+  for (const group of rollouts.groups()) {
+    const ordered = byIndex(rollouts, group);
+    const outcomes = ordered.map((rollout) => outcomeOf(rollouts, rollout));
+    found.tasks.push(taskMetrics(group.task, outcomes));
+    found.scores.push(outcomes.map(({ score }) => score));
+    found.answers.push(ordered.map((rollout) => rollouts.answer(rollout)));
+    for (const outcome of outcomes) addCosts(found.costs, outcome);
   }
-  const names = new Set<string>();
-  for (const { columns } of rollouts) {
-    for (const name of columns.keys()) names.add(name);
-    if (names.size <= mostColumns) continue;
-    throw new HoldfastError("invalid_input", `the rows have more than ${mostColumns} different fields with numbers`);
-  }
-  const agent = statistics(rollouts);
-  const means = Object.entries(agent).filter(([name]) => name.startsWith("mean/"));
-  return {
-    group_level_metrics: [...groups].sort(([a], [b]) => a - b).map(([task, group]) => groupEntry(task, group)),
-    agent_metrics: agent,
-    key_metrics: Object.fromEntries(means),
-  };
+  return found;
 }
 
-function groupEntry(task: number, group: Rollout[]): { [name: string]: Json } {
-  return {
-    [taskIndex]: task,
-    ...statistics(group),
-    sample: { agent_ref: { name: "agent" } },
-    num_rollouts: group.length,
-    // How many were planned is not told here: as many as came.
-    expected_num_rollouts: group.length,
-    missing_num_rollouts: 0,
-    reward_profile_completion_pct: 100,
-    rollout_infos: group.map(({ index: given, columns }, position) => {
-      const index = given ?? position;
-      const identity = { rollout_id: `${task}:${index}`, [taskIndex]: task, [rolloutIndex]: index };
-      return { ...identity, ...fromPairs(columns) };
-    }),
-  };
+function withAnswers(scores: Score[][], answers: Score[][]): Metrics {
+  const unanswered = scores.map((task, at) =>
+    task.map((score, rollout) => (score === undefined ? undefined : Number(answers[at]?.[rollout] === undefined))),
+  );
+  return { ...passMetrics(scores, { answers }), ...passMetrics(unanswered, { score: "no_answer", answers }) };
 }
 
-function rolloutOf(row: Record<string, unknown>): Rollout {
-  const columns = new Map<string, number>();
-  const { response } = row;
-  const usage = isObject(response) && isObject(response["usage"]) ? response["usage"] : {};
-  for (const [name, value] of [...Object.entries(row), ...Object.entries(usage)]) {
-    const number = typeof value === "boolean" ? Number(value) : value;
-    if (typeof number === "number" && Number.isFinite(number)) columns.set(name, number || 0);
-  }
-  const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
-  columns.delete(taskIndex);
-  columns.delete(rolloutIndex);
-  return { task, index, columns };
-}
-
-function statistics(rollouts: Rollout[]): Metrics {
-  const columns = new Map<string, number[]>();
-  for (const rollout of rollouts) {
-    for (const [name, value] of rollout.columns) {
-      const values = columns.get(name);
-      if (values) values.push(value);
-      else columns.set(name, [value]);
-    }
-  }
-  const spreads = new Map([...columns].map(([name, values]) => [name, sampleStd(values)]));
-  // 0 where nothing at all has a spread; where something has, a column without one is left out.
-  if ([...spreads.values()].every((spread) => spread === undefined)) {
-    for (const [name, values] of columns) if (values.length === rollouts.length) spreads.set(name, 0);
-  }
-  const by = (name: string, statistic: (values: number[]) => number | undefined): [string, number | undefined][] =>
-    [...columns].map(([column, values]) => [`${name}/${column}`, statistic(values)]);
-  return fromPairs([
-    ...by("mean", mean),
-    ...by("max", (values) => values.reduce((a, b) => Math.max(a, b))),
-    ...by("min", (values) => values.reduce((a, b) => Math.min(a, b))),
-    ...by("median", median),
-    ...[...spreads].map(([column, spread]): [string, number | undefined] => [`std/${column}`, spread]),
-  ]);
-}
-
-/**
- * How often one of k tries succeeds, in percent, from the scores of each task's rollouts: `pass@{k}`,
- * `pass@1[avg-of-{k}]`, and how much the latter differs between runs.
- *
- * @example
- * passMetrics([[1, 0], [0, 0]])["pass@2/accuracy"]; // 50
- */
-export function passMetrics(tasks: number[][], score = "accuracy"): Metrics {
-  const most = tasks.reduce((count, scores) => Math.max(count, scores.length), 0);
-  const runs = Array.from({ length: most }, (_, run) => 100 * mean(tasks.flatMap((scores) => scores[run] ?? [])));
-  const metrics: Metrics = {};
-  for (let k = 1; k <= most; k++) {
-    const passed = tasks.filter((scores) => scores.length >= k).map((scores) => passAt(k, scores));
-    metrics[`pass@${k}/${score}`] = 100 * mean(passed);
-    const average = `pass@1[avg-of-${k}]/${score}`;
-    const tried = tasks.filter((scores) => scores.length > 0);
-    metrics[average] = 100 * mean(tried.map((scores) => mean(scores.slice(0, k))));
-    const spread = sampleStd(runs.slice(0, k));
-    if (spread === undefined) continue;
-    metrics[`${average}/std_dev_across_runs`] = spread;
-    metrics[`${average}/std_err_across_runs`] = spread / Math.sqrt(k);
-  }
-  return metrics;
-}
-
-/** That at least one of k of these succeeded; of scores between 0 and 1, the best of the first k. */
-function passAt(k: number, scores: number[]): number {
-  if (scores.some((score) => score !== 0 && score !== 1)) return Math.max(...scores.slice(0, k));
-  const wrong = scores.filter((score) => score === 0).length;
-  // 1 - C(wrong, k) / C(all, k), factor by factor, so that neither grows too large.
-  let allWrong = 1;
-  for (let drawn = 0; drawn < k; drawn++) allWrong *= Math.max(0, wrong - drawn) / (scores.length - drawn);
-  return 1 - allWrong;
-}
-
-function mean(values: number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function median(values: number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : mean(sorted.slice(middle - 1, middle + 1));
-}
-
-function sampleStd(values: number[]): number | undefined {
-  if (values.length < 2) return undefined;
-  const average = mean(values);
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - average) ** 2, 0) / (values.length - 1));
-}
-
-/** Without what JSON cannot say: -0, and sums of huge numbers that are infinite. */
-function fromPairs(pairs: Iterable<readonly [string, number | undefined]>): Metrics {
-  const metrics: Metrics = {};
-  for (const [name, value] of pairs) {
-    if (value !== undefined && Number.isFinite(value)) setOwn(metrics, name, value || 0);
-  }
-  return metrics;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function estimatesOf(scores: Score[][], seed: number): Estimate[] {
+  const shares = scores.flatMap((task): TaskShare[] => {
+    const given = task.filter((score) => score !== undefined);
+    if (given.length === 0) return [];
+    const passed = anyOf(given);
+    return [{ over: [sum(given), ...passed], under: [given.length, ...passed.map(() => 1)] }];
+  });
+  return bootstrap(shares, seed).flatMap((interval, k) => {
+    if (interval === null) return [];
+    if (k === 0) return [{ name: "mean/reward", ...interval }];
+    const [value, low, high] = [100 * interval.value, 100 * interval.low, 100 * interval.high];
+    return Number.isFinite(high - low) ? [{ name: `pass@${k}/accuracy`, value, low, high }] : [];
+  });
 }

@@ -1,7 +1,7 @@
 // Metrics of rollouts, against numbers that were worked out elsewhere.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { aggregate, passMetrics } from "../../src/rollout/metrics.ts";
+import { aggregate } from "../../src/rollout/metrics.ts";
 import { runs } from "../runs.ts";
 
 const rows = [
@@ -90,27 +90,5 @@ describe("aggregate", () => {
       ),
       { numRuns: runs(200) },
     );
-  });
-});
-
-describe("passMetrics", () => {
-  test("agrees with the worked example", () => {
-    const metrics = passMetrics([
-      [1, 0, 1, 0],
-      [0, 0, 0, 0],
-    ]);
-    expect(metrics["pass@1/accuracy"]).toBeCloseTo(25, 10);
-    expect(metrics["pass@2/accuracy"]).toBeCloseTo(41.67, 2);
-    expect(metrics["pass@4/accuracy"]).toBeCloseTo(50, 10);
-    expect(metrics["pass@1[avg-of-2]/accuracy"]).toBeCloseTo(25, 10);
-    expect(metrics["pass@1[avg-of-4]/accuracy/std_dev_across_runs"]).toBeCloseTo(28.87, 2);
-    expect(metrics["pass@1[avg-of-4]/accuracy/std_err_across_runs"]).toBeCloseTo(28.87 / 2, 2);
-  });
-
-  test("of other scores than 0 and 1 it takes the best of the first k; tasks with fewer rollouts are skipped", () => {
-    const metrics = passMetrics([[0.5, 0.25], [0.75]], "score");
-    expect(metrics["pass@1/score"]).toBeCloseTo(62.5, 10);
-    expect(metrics["pass@2/score"]).toBeCloseTo(50, 10);
-    expect(passMetrics([])).toEqual({});
   });
 });

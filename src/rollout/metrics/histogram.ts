@@ -1,0 +1,74 @@
+// How values are spread, as data and as lines for a terminal.
+
+export interface Bin {
+  from: number;
+  /** The same as `from` where the bin is a single value; otherwise itself only in the last bin. */
+  to: number;
+  count: number;
+}
+
+const mostBins = 10;
+const [narrowest, widest] = [20, 1_000];
+const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/**
+ * At most ten bins: one for each value where there are no more, or else ten of the same width. What is no finite number
+ * is left out.
+ *
+ * @example
+ * histogram([0, 1, 1]); // [{ from: 0, to: 0, count: 1 }, { from: 1, to: 1, count: 2 }]
+ */
+export function histogram(values: Iterable<number>): Bin[] {
+  const counts = new Map<number, number>();
+  // `|| 0`: JSON has no -0.
+  for (const value of values) if (Number.isFinite(value)) counts.set(value || 0, (counts.get(value) ?? 0) + 1);
+  const sorted = [...counts].sort(([a], [b]) => a - b);
+  if (sorted.length <= mostBins) return sorted.map(([value, count]) => ({ from: value, to: value, count }));
+  return equalBins(sorted);
+}
+
+function equalBins(counts: [value: number, count: number][]): Bin[] {
+  const [low = 0, high = 0] = [counts[0]?.[0], counts.at(-1)?.[0]];
+  // Not low + width * at: from end to end it can be more than a number can be.
+  const edge = (at: number): number => low * (1 - at / mostBins) + high * (at / mostBins);
+  const bins = Array.from({ length: mostBins }, (_, at) => ({ from: edge(at), to: edge(at + 1), count: 0 }));
+  for (const [value, count] of counts) bins.findLast(({ from }) => value >= from)!.count += count;
+  return bins;
+}
+
+/**
+ * A line for each bin: its range, a bar and its count, together at most `width` columns wide (20 at least).
+ *
+ * @example
+ * histogramLines([0, 1, 1], 20); // ["0 ████████         1", "1 ████████████████ 2"]
+ */
+export function histogramLines(values: Iterable<number>, width: number): string[] {
+  return binLines(histogram(values), width);
+}
+
+/** As {@link histogramLines}, of bins that were counted before. */
+export function binLines(bins: Bin[], width: number): string[] {
+  const labels = bins.map(labelOf);
+  const counts = bins.map(({ count }) => String(count));
+  const labelWidth = longestOf(labels);
+  const room = Math.min(widest, Math.max(narrowest, Math.floor(width) || 0)) - labelWidth - longestOf(counts) - 2;
+  const full = Math.max(1, room);
+  const most = bins.reduce((most, { count }) => Math.max(most, count), 1);
+  return bins.map(({ count }, at) => {
+    const bar = barOf((count / most) * full, count > 0).padEnd(full);
+    return `${(labels[at] as string).padStart(labelWidth)} ${bar} ${(counts[at] as string).padStart(longestOf(counts))}`;
+  });
+}
+
+function labelOf({ from, to }: Bin): string {
+  return from === to ? short(from) : `${short(from)} to ${short(to)}`;
+}
+
+const short = (value: number): string => String(Number(value.toPrecision(4)));
+const longestOf = (texts: string[]): number => texts.reduce((longest, { length }) => Math.max(longest, length), 0);
+
+/** A little of something is not nothing: it has the thinnest bar. */
+function barOf(columns: number, some: boolean): string {
+  const parts = Math.max(some ? 1 : 0, Math.round(columns * 8));
+  return "█".repeat(parts >> 3) + (eighths[parts & 7] as string);
+}

@@ -1,0 +1,33 @@
+// What became of one rollout: its score or its failure, and what it cost.
+import type { Score } from "./pass.ts";
+import type { Rollouts } from "./rollouts.ts";
+
+export interface Outcome {
+  /** Its reward. A rollout that failed has none, whatever its row says: a failure is never a reward of 0. */
+  score: Score;
+  failed: boolean;
+  input: number | undefined;
+  output: number | undefined;
+  /** In and out. */
+  tokens: number | undefined;
+  seconds: number | undefined;
+}
+
+export function outcomeOf(rollouts: Rollouts, rollout: number): Outcome {
+  const told: { [column in "reward" | "input_tokens" | "output_tokens" | "total_tokens" | "seconds"]?: number } = {};
+  rollouts.each(rollout, (column, value) => {
+    switch (column) {
+      case "reward":
+      case "input_tokens":
+      case "output_tokens":
+      case "total_tokens":
+      case "seconds":
+        told[column] = value;
+    }
+  });
+  const { reward, input_tokens: input, output_tokens: output, total_tokens, seconds } = told;
+  const failed = rollouts.failed(rollout);
+  const known = input !== undefined || output !== undefined;
+  const tokens = total_tokens ?? (known ? (input ?? 0) + (output ?? 0) : undefined);
+  return { score: failed ? undefined : reward, failed, input, output, tokens, seconds };
+}

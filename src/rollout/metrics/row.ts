@@ -1,0 +1,74 @@
+// What a row of a rollouts file says that can be counted. Whatever else it holds, or holds wrongly, is passed over.
+
+export interface CountedRow {
+  task: number;
+  /** Which of the task's rollouts it is, where the row says so. */
+  index: number | undefined;
+  /** Every number and truth value of the row and of its usage, in their order. */
+  columns: Map<string, number>;
+  failure: string | undefined;
+  answer: number | undefined;
+}
+
+export const taskIndex = "_ng_task_index";
+export const rolloutIndex = "_ng_rollout_index";
+
+export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
+  const columns = numbersOf(row);
+  const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
+  columns.delete(taskIndex);
+  columns.delete(rolloutIndex);
+  const kind = row["failure_kind"];
+  return {
+    task,
+    index,
+    columns,
+    failure: typeof kind === "string" && kind !== "" ? kind : undefined,
+    answer: answerKey !== undefined && Object.hasOwn(row, answerKey) ? answerNumber(row[answerKey]) : undefined,
+  };
+}
+
+function numbersOf(row: Record<string, unknown>): Map<string, number> {
+  const columns = new Map<string, number>();
+  const { response } = row;
+  const usage = isObject(response) && isObject(response["usage"]) ? response["usage"] : {};
+  for (const [name, value] of [...Object.entries(row), ...Object.entries(usage)]) {
+    const number = typeof value === "boolean" ? Number(value) : value;
+    // JSON has no -0.
+    if (typeof number === "number" && Number.isFinite(number)) columns.set(name, number || 0);
+  }
+  return columns;
+}
+
+/** The same number for the same answer, as numbers are all that is kept; `true` and 1 are the same, "1" is another. */
+function answerNumber(answer: unknown): number | undefined {
+  if (answer === undefined || answer === null) return undefined;
+  const text = jsonText(typeof answer === "boolean" ? Number(answer) : answer);
+  return text === undefined ? undefined : fingerprint(text);
+}
+
+function jsonText(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // Nested too deeply to be written: nobody gives the same answer twice.
+    return undefined;
+  }
+}
+
+/** 53 bits: among a million different texts, the chance that two have the same one is below 1 in 10,000. */
+function fingerprint(text: string): number {
+  let [high, low] = [0x9e3779b9, 0x85ebca6b];
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    high = Math.imul(high ^ unit, 0x21f0aaad);
+    low = Math.imul(low ^ unit, 0x735a2d97);
+    high ^= low >>> 15;
+    low ^= high >>> 13;
+  }
+  return (high >>> 11) * 0x100000000 + (low >>> 0);
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

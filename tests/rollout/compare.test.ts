@@ -1,0 +1,102 @@
+// Two runs compared task by task.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { compareRuns } from "../../src/rollout/compare.ts";
+import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";
+import { runs } from "../runs.ts";
+
+type Rewards = { [task: number]: (number | null)[] };
+
+/** A run from the rewards of its tasks. */
+function run(tasks: Rewards): RunMetrics {
+  const metrics = createMetrics();
+  for (const [task, rewards] of Object.entries(tasks)) {
+    for (const [index, reward] of rewards.entries()) {
+      metrics.add({ _ng_task_index: Number(task), _ng_rollout_index: index, reward });
+    }
+  }
+  return metrics.result();
+}
+
+const rewards = fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 1, maxLength: 5 });
+const tasks = fc.dictionary(fc.integer({ min: 0, max: 9 }).map(String), rewards, { minKeys: 1, maxKeys: 8 });
+
+describe("compareRuns", () => {
+  const before = { 0: [0, 0], 1: [1, 0], 2: [1, 1], 3: [0.5], 9: [1] };
+  const after = { 0: [1, 1], 1: [1, 0], 2: [1, 0], 3: [0.25], 7: [0] };
+
+  test("pairs the tasks, counts what is better, worse and the same, and names those that changed most", () => {
+    const { difference, ...rest } = compareRuns(run(before), run(after));
+    expect(rest).toEqual({
+      ...{ tasks: 4, better: 1, worse: 2, same: 1, only_first: [9], only_second: [7] },
+      changed: [
+        { task: 0, first: 0, second: 1, difference: 1 },
+        { task: 2, first: 1, second: 0.5, difference: -0.5 },
+        { task: 3, first: 0.5, second: 0.25, difference: -0.25 },
+      ],
+    });
+    expect(difference?.value).toBe(0.25 / 4);
+    expect(difference?.low).toBeLessThan(0);
+    expect(difference?.high).toBeGreaterThan(0.25);
+  });
+
+  test("the interval is that of the differences: a gain in every task is sure, however far tasks are apart", () => {
+    const easyAndHard = Array.from({ length: 40 }, (_, task) => task / 10);
+    const gain = compareRuns(
+      run(Object.fromEntries(easyAndHard.map((reward, task) => [task, [reward]]))),
+      run(Object.fromEntries(easyAndHard.map((reward, task) => [task, [reward + 0.1 + (task % 2) / 100]]))),
+    );
+    expect(gain.difference?.value).toBeCloseTo(0.105, 10);
+    expect(gain.difference?.low).toBeGreaterThan(0.1);
+    expect(gain.difference?.high).toBeLessThan(0.11);
+  });
+
+  test("a run compared with itself differs by 0, with an interval of [0, 0]", () => {
+    fc.assert(
+      fc.property(tasks, fc.integer(), (tasks, seed) => {
+        const same = run(tasks);
+        // Huge rewards can have no mean: then there is nothing to compare.
+        fc.pre(same.tasks.some(({ mean }) => mean !== null));
+        const { difference, better, worse, changed } = compareRuns(same, same, { seed });
+        expect({ difference, better, worse, changed }).toEqual({
+          ...{ difference: { value: 0, low: 0, high: 0 }, better: 0, worse: 0, changed: [] },
+        });
+      }),
+      { numRuns: runs(60) },
+    );
+  });
+
+  test("the other way round it is the opposite, and a seed gives the same again", () => {
+    fc.assert(
+      fc.property(tasks, tasks, (first, second) => {
+        const [a, b] = [run({ ...first, 0: [0] }), run({ ...second, 0: [1] })];
+        const [there, back] = [compareRuns(a, b), compareRuns(b, a)];
+        expect(compareRuns(a, b)).toEqual(there);
+        expect([back.better, back.worse, back.same]).toEqual([there.worse, there.better, there.same]);
+        expect([back.only_first, back.only_second]).toEqual([there.only_second, there.only_first]);
+        if (there.difference) expect(back.difference?.value).toBe(-there.difference.value || 0);
+        expect(JSON.parse(JSON.stringify(there))).toEqual(there);
+      }),
+      { numRuns: runs(60) },
+    );
+  });
+
+  test("the same rewards in another order are no change", () => {
+    const { same, changed } = compareRuns(run({ 0: [0.1, 0.2, 0.3] }), run({ 0: [0.3, 0.2, 0.1] }));
+    expect({ same, changed }).toEqual({ same: 1, changed: [] });
+  });
+
+  test("a task without a reward in one run is in the other only, and no task in both is refused", () => {
+    expect(compareRuns(run({ 0: [1], 1: [1] }), run({ 0: [1], 1: [null] }))).toMatchObject({
+      tasks: 1,
+      only_first: [1],
+    });
+    for (const [a, b] of [
+      [{ 0: [1] }, { 1: [1] }],
+      [{ 0: [1] }, { 0: [null] }],
+      [{}, {}],
+    ] as [Rewards, Rewards][]) {
+      expect(() => compareRuns(run(a), run(b))).toThrow(expect.objectContaining({ code: "invalid_input" }));
+    }
+  });
+});

@@ -1,0 +1,202 @@
+// Metrics of rows that come one at a time: the same in any order, from any rows, and with little kept of each.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { aggregate, createMetrics, type MetricsOptions, type RunMetrics } from "../../src/rollout/metrics.ts";
+import { runs } from "../runs.ts";
+
+function metricsOf(rows: unknown[], options?: MetricsOptions): RunMetrics {
+  const metrics = createMetrics(options);
+  for (const row of rows) metrics.add(row);
+  return metrics.result();
+}
+
+const example = [
+  [1, 0, 1, 0],
+  [0, 0, 0, 0],
+].flatMap((rewards, task) =>
+  rewards.map((reward, rollout) => ({
+    ...{ _ng_task_index: task, _ng_rollout_index: rollout, reward, seconds: 1.5, answer: reward === 1 ? "42" : null },
+    response: { usage: { input_tokens: 10 + task, output_tokens: 5, total_tokens: 15 + task } },
+  })),
+);
+const failed = { _ng_task_index: 1, _ng_rollout_index: 4, reward: null, failure_kind: "model_failed", seconds: 2 };
+
+describe("createMetrics", () => {
+  test("gives the statistics of aggregate, and the entries of the tasks one by one", () => {
+    const metrics = createMetrics();
+    for (const row of example) metrics.add(row);
+    const { agent_metrics, key_metrics } = metrics.result();
+    expect({ group_level_metrics: [...metrics.groups()], agent_metrics, key_metrics }).toEqual(aggregate(example));
+  });
+
+  test("gives the worked example's figures, each with its interval", () => {
+    const { pass_metrics: pass, estimates } = metricsOf(example);
+    expect(pass["pass@2/accuracy"]).toBeCloseTo(41.67, 2);
+    expect(pass["pass@1[avg-of-4]/accuracy/std_dev_across_runs"]).toBeCloseTo(28.87, 2);
+    const names = [1, 2, 3, 4].map((k) => `pass@${k}/accuracy`);
+    expect(estimates.map(({ name }) => name)).toEqual(["mean/reward", ...names]);
+    expect(estimates[0]).toEqual({ name: "mean/reward", value: 0.25, low: 0, high: 0.5 });
+    for (const { name, value } of estimates.slice(1)) expect(value).toBe(pass[name]);
+  });
+
+  test("SCORED: a failed rollout is counted as such, and is no reward of 0, also where its row has one", () => {
+    for (const reward of [null, 0]) {
+      const { scored, rollouts, pass_metrics, tasks, failures } = metricsOf([...example, { ...failed, reward }]);
+      expect({ scored, rollouts, failures }).toEqual({
+        ...{ scored: 8, rollouts: 9, failures: [{ kind: "model_failed", count: 1 }] },
+      });
+      expect(pass_metrics["pass@1/accuracy"]).toBe(25);
+      expect(tasks[1]).toMatchObject({ task: 1, rollouts: 5, scored: 4, failures: 1, mean: 0 });
+    }
+  });
+
+  test("gives a table of the tasks, with tokens and time, and their totals", () => {
+    const { tasks, tokens, seconds } = metricsOf([...example, failed]);
+    expect(tasks).toEqual([
+      {
+        ...{ task: 0, rollouts: 4, scored: 4, failures: 0, mean: 0.5, min: 0, max: 1, std: Math.sqrt(1 / 3) },
+        ...{ tokens: 60, seconds: 6 },
+      },
+      {
+        ...{ task: 1, rollouts: 5, scored: 4, failures: 1, mean: 0, min: 0, max: 0, std: 0 },
+        ...{ tokens: 64, seconds: 8 },
+      },
+    ]);
+    expect({ tokens, seconds }).toEqual({ tokens: { input: 84, output: 40, total: 124 }, seconds: 14 });
+    expect(metricsOf([{ reward: 1 }])).toMatchObject({ tokens: { total: null }, seconds: null });
+    // Without a total it is what went in and came out.
+    expect(metricsOf([{ response: { usage: { input_tokens: 2, output_tokens: 3 } } }]).tokens.total).toBe(5);
+  });
+
+  test("counts failures by kind, the most frequent first, and thousands of kinds together", () => {
+    const kinds = ["b", "a", "__proto__", "c", "c"].map((failure_kind) => ({ failure_kind }));
+    expect(metricsOf(kinds).failures).toEqual([
+      ...[{ kind: "c", count: 2 }, ...["__proto__", "a", "b"].map((kind) => ({ kind, count: 1 }))],
+    ]);
+    const many = Array.from({ length: 1_000 }, (_, at) => ({ failure_kind: `kind ${at}` }));
+    expect(metricsOf(many).failures[0]).toEqual({ kind: "other", count: 900 });
+  });
+
+  test("with the answer's field there are majority@k and no_answer, without it there are none", () => {
+    const { pass_metrics: pass } = metricsOf(example, { answerKey: "answer" });
+    // Three of four times "42" or nothing was answered, and "42" is right.
+    expect(pass).toMatchObject({ "majority@1/accuracy": 50, "majority@4/accuracy": 50, "pass@1/no_answer": 75 });
+    expect(Object.keys(metricsOf(example).pass_metrics).join()).not.toMatch(/majority|no_answer/);
+  });
+
+  test("answers are the same when they are the same JSON, and true is 1", () => {
+    const rewards = [1, 0, 0];
+    const majority = (...answers: unknown[]): number | undefined =>
+      metricsOf(
+        answers.map((answer, index) => ({ _ng_rollout_index: index, reward: rewards[index], answer })),
+        { answerKey: "answer" },
+      ).pass_metrics["majority@3/accuracy"];
+    expect(majority("a", "b", "b")).toBe(0);
+    expect(majority([1], { x: [2] }, { x: [2] })).toBe(0);
+    expect(majority(5, true, 1)).toBe(0);
+    expect(majority(5, "1", 1)).toBeCloseTo(100 / 3, 10);
+  });
+
+  test("the first k of a task are those with the lowest index, not those that came first", () => {
+    const rows = [0.25, 0.5, 0.75].map((reward, index) => ({ _ng_rollout_index: index, reward })).reverse();
+    expect(metricsOf(rows).pass_metrics).toMatchObject({ "pass@1/accuracy": 25, "pass@2/accuracy": 50 });
+    const unnumbered = [{ reward: 0.75 }, { reward: 0.25 }];
+    expect(metricsOf(unnumbered).pass_metrics["pass@1/accuracy"]).toBe(75);
+  });
+
+  test("the order of the rows changes nothing", () => {
+    const reward = fc.oneof(fc.constantFrom(0, 1), fc.double({ min: -1, max: 1, noNaN: true }));
+    const row = fc.record({
+      ...{ _ng_task_index: fc.integer({ min: 0, max: 5 }), _ng_rollout_index: fc.integer({ min: 0, max: 9 }), reward },
+      ...{ seconds: fc.integer({ min: 0, max: 100 }), answer: fc.constantFrom("a", "b", null) },
+      failure_kind: fc.constantFrom(null, null, "tool_failed", "model_failed"),
+    });
+    const rows = fc.uniqueArray(row, {
+      selector: (row) => `${row["_ng_task_index"]} ${row["_ng_rollout_index"]}`,
+      maxLength: 30,
+    });
+    const shuffled = rows.chain((rows) =>
+      fc.tuple(fc.constant(rows), fc.shuffledSubarray(rows, { minLength: rows.length })),
+    );
+    fc.assert(
+      fc.property(shuffled, ([rows, others]) => {
+        const [a, b] = [rows, others].map((rows) => metricsOf(rows, { answerKey: "answer" })) as [
+          RunMetrics,
+          RunMetrics,
+        ];
+        const { agent_metrics: left, key_metrics: _, ...one } = a;
+        const { agent_metrics: right, key_metrics: __, ...other } = b;
+        expect(other).toEqual(one);
+        // These are summed as they come, as a collection of NeMo Gym does.
+        expect(Object.keys(right).sort()).toEqual(Object.keys(left).sort());
+        for (const [name, value] of Object.entries(left)) expect(right[name]).toBeCloseTo(value, 9);
+      }),
+      { numRuns: runs(60) },
+    );
+  });
+
+  test("rows that are wrong in every way break nothing, and what comes out is JSON", () => {
+    const key = fc.constantFrom(
+      ...["_ng_task_index", "_ng_rollout_index", "reward", "failure_kind", "answer", "seconds", "response", "usage"],
+      ...["__proto__", "constructor", "total_tokens"],
+    );
+    const leaf = fc.oneof(
+      ...[
+        fc.double(),
+        fc.integer(),
+        fc.boolean(),
+        fc.string(),
+        fc.bigInt(),
+        fc.constantFrom(null, undefined, "1", NaN),
+      ],
+      ...[fc.constantFrom(1.7e308, -1.7e308, Infinity, -0)],
+    );
+    const row = fc.oneof(fc.object({ key, values: [leaf] }), fc.jsonValue(), fc.constantFrom(undefined, [], "row", 3));
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 12 }), key, fc.double(), (rows, answerKey, seed) => {
+        const result = metricsOf(rows, { answerKey, seed });
+        expect(JSON.parse(JSON.stringify(result))).toEqual(result);
+      }),
+      { numRuns: runs(200) },
+    );
+  });
+
+  test("an answer nested too deeply to be written counts as none", () => {
+    const answer: unknown = JSON.parse("[".repeat(200_000) + "]".repeat(200_000));
+    expect(metricsOf([{ reward: 1, answer }], { answerKey: "answer" }).pass_metrics["pass@1/no_answer"]).toBe(100);
+  });
+
+  test("a row that brings too many fields is refused whole, and the metrics go on without it", () => {
+    const metrics = createMetrics();
+    metrics.add({ reward: 1 });
+    const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`field_${at}`, at]));
+    expect(() => metrics.add(wide)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+    expect(metrics.result()).toMatchObject({ rollouts: 1, key_metrics: { "mean/reward": 1 } });
+  });
+
+  test("asking for the result changes nothing, and more rows may follow", () => {
+    const metrics = createMetrics();
+    expect(metrics.result()).toMatchObject({ rollouts: 0, estimates: [], tasks: [], histogram: [], pass_metrics: {} });
+    for (const row of example) {
+      metrics.add(row);
+      metrics.result();
+    }
+    expect(metrics.result()).toEqual(metricsOf(example));
+    expect(metrics.result().histogram).toEqual([
+      { from: 0, to: 0, count: 6 },
+      { from: 1, to: 1, count: 2 },
+    ]);
+  });
+
+  test("of a row with a long transcript only the numbers are kept", () => {
+    const metrics = createMetrics();
+    const line = JSON.stringify({
+      reward: 1,
+      response: { output: ["x".repeat(200_000)] },
+      failure_kind: "f".repeat(9_999),
+    });
+    for (let row = 0; row < 2_000; row++) metrics.add({ ...(JSON.parse(line) as object), _ng_task_index: row });
+    // Kept whole, the rows would be 400 MB; the kinds alone would be 20.
+    expect(metrics.result()).toMatchObject({ rollouts: 2_000, failures: [{ kind: "other", count: 2_000 }] });
+  });
+});
