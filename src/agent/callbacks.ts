@@ -1,7 +1,7 @@
 // Callbacks: one or a list, of which the first that returns a value decides; and what their values mean.
 import type { Said } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { Item, ModelResponse } from "../core/model.ts";
+import { faultInItems, type Item, type ModelResponse } from "../core/model.ts";
 
 export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
@@ -35,13 +35,22 @@ export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaite
   }
 }
 
-/** What an agent says, as items. */
-export function itemsOf(said: Said): Item[] {
-  if (typeof said !== "string") return said;
+/** What an agent says, as items. `what` is who said so, for the refusal of anything else. */
+export function itemsOf(said: Said, what: string): Item[] {
+  if (typeof said !== "string") return checkedItems(said, what);
   return [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }];
 }
 
 /** What a callback gives in place of an answer, as one. */
-export function responseOf(value: Said | ModelResponse): ModelResponse {
-  return typeof value === "string" || Array.isArray(value) ? { output: itemsOf(value), status: "completed" } : value;
+export function responseOf(value: Said | ModelResponse, what: string): ModelResponse {
+  if (typeof value === "string" || Array.isArray(value)) return { output: itemsOf(value, what), status: "completed" };
+  checkedItems((Object(value) as Partial<ModelResponse>).output, what);
+  return value;
+}
+
+/** What callbacks return is kept in the log, and read again in every turn that follows. */
+function checkedItems(items: unknown, what: string): Item[] {
+  const fault = faultInItems(items);
+  if (fault === undefined) return items as Item[];
+  throw new HoldfastError("callback_failed", `${what} must return a text, items or nothing: ${fault}`);
 }

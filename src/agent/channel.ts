@@ -18,6 +18,8 @@ export function createChannel<T>(): Channel<T> {
   const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
   let closed = false;
+  /** Lets go of who put in what the reader has now. */
+  let current = (): void => undefined;
   return {
     put(value) {
       if (closed) return Promise.resolve();
@@ -45,6 +47,7 @@ export function createChannel<T>(): Channel<T> {
       for (;;) {
         const next = waiting.shift();
         if (next) {
+          current = next.taken;
           try {
             if ("value" in next) yield next.value as T;
           } finally {
@@ -62,6 +65,7 @@ export function createChannel<T>(): Channel<T> {
     },
     close() {
       closed = true;
+      current();
       for (const { taken } of waiting.splice(0)) taken();
     },
   };

@@ -70,7 +70,10 @@ function add(view: View, event: NumberedEvent, sight: Sight): void {
     if (sight.alone === undefined) view.items.push(...event.items);
     return;
   }
-  if (!isByAgent(event) || !event.items || !isSeen(event, sight)) return;
+  if (!isByAgent(event) || !isSeen(event, sight)) return;
+  // A run that was out of time may have left calls without a result.
+  if (event.type === "agent.ended" && event.agent === sight.agent) close(view, event.path);
+  if (!event.items) return;
   for (const item of event.items) {
     if (isFunctionCall(item)) view.names.set(item.call_id, item.name);
   }
@@ -87,15 +90,17 @@ type ByAgent = Extract<AgentEvent, { path: string }> & { version: number };
 
 const isByAgent = (event: NumberedEvent): event is ByAgent => "path" in event;
 
-/** Calls of a run that was cut short have no result, and servers refuse such a conversation. */
 function closeAll(view: View): void {
-  for (const calls of view.open.values()) {
-    for (const { call_id } of calls) {
-      const output = "The run was cut short. Whether this call took effect is not known.";
-      view.items.push({ type: "function_call_output", call_id, output });
-    }
+  for (const path of [...view.open.keys()]) close(view, path);
+}
+
+/** Calls of a run that was cut short have no result, and servers refuse such a conversation. */
+function close(view: View, path: string): void {
+  for (const { call_id } of view.open.get(path) ?? []) {
+    const output = "The run was cut short. Whether this call took effect is not known.";
+    view.items.push({ type: "function_call_output", call_id, output });
   }
-  view.open.clear();
+  view.open.delete(path);
 }
 
 function isSeen({ path, branch }: ByAgent, sight: Sight): boolean {

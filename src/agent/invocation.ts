@@ -1,7 +1,7 @@
 // An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
 // was committed before the run was cut short.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
-import type { AgentSessions, AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
+import type { AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
 import { changed, rebased, type Delta } from "../core/delta.ts";
 import { createDraft, readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
@@ -56,7 +56,6 @@ export interface InvocationOptions {
   /** Whether an earlier run has begun it. */
   isContinued: boolean;
   entered: Entered;
-  sessions: AgentSessions;
   family: Family;
   signal: AbortSignal;
   isStreaming: boolean;
@@ -74,8 +73,9 @@ export type Invocation = ReturnType<typeof createInvocation>;
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
-  const { id, entered, sessions, family, signal, isStreaming, standIn, put, drop, taken } = options;
+  const { id, entered, family, signal, isStreaming, standIn, put, drop, taken } = options;
   let temporary: AgentState = {};
+  let commits = 0;
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
   const recorded = options.isContinued ? recordedSteps(entered.events, id) : new Map<string, NumberedEvent[]>();
 
@@ -101,17 +101,23 @@ export function createInvocation(options: InvocationOptions) {
   ): Promise<EventOf<E["type"]> & { version: number }> {
     const committed = await committing(entered, event, () => {
       const fitting = typeof delta === "function" ? delta() : rebased(delta, from as Json, state() as Json);
+      // It may have waited for its turn, and a run that was cancelled commits nothing any more.
+      if (signal.aborted) throw cancelledRun(signal);
       const { temp } = splitDelta(fitting);
-      if (temp.length > 0) temporary = changed(temporary as Json, temp) as AgentState;
-      return fitting.filter((operation) => !temp.includes(operation));
+      if (temp.length === 0) return fitting;
+      temporary = changed(temporary as Json, temp) as AgentState;
+      const passing = new Set(temp);
+      return fitting.filter((operation) => !passing.has(operation));
     });
+    // With a store and a model that answer at once, nothing else in the process would get its turn.
+    if (++commits % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
     await put(committed);
     return committed as unknown as EventOf<E["type"]> & { version: number };
   }
 
   function about({ agent }: Place) {
     const { session, user } = entered;
-    return { agent, session, user, invocation: id, signal, stored: () => sessions.state(session) };
+    return { agent, session, user, invocation: id, signal, stored: () => entered.stored() };
   }
 
   return {

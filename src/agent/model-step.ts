@@ -3,7 +3,15 @@ import type { Agent, ModelAgent } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import { answerText, isFunctionCall, type ModelRequest, type ModelResponse, type ToolSchema } from "../core/model.ts";
+import {
+  answerText,
+  faultInItems,
+  isFunctionCall,
+  type Item,
+  type ModelRequest,
+  type ModelResponse,
+  type ToolSchema,
+} from "../core/model.ts";
 import { cancelledRun, firstValue, orAborted, responseOf } from "./callbacks.ts";
 import { historyFor } from "./history.ts";
 import { fillInstruction } from "./instruction.ts";
@@ -34,14 +42,14 @@ export async function askModel(
         const error = modelError(thrown);
         const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
         if (value === undefined) throw error;
-        return responseOf(value);
+        return responseOf(value, "onModelError");
       });
       // A log has the answer as the callbacks left it: they are not to change it again.
       const isFinal = invocation.standIn !== undefined;
       const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
-      response = after === undefined || isFinal ? asked : responseOf(after);
+      response = after === undefined || isFinal ? asked : responseOf(after, "afterModel");
       model = agent.model.name;
-    } else response = responseOf(instead);
+    } else response = responseOf(instead, "beforeModel");
     // A model that does not look at the signal may have answered all the same.
     if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
@@ -95,10 +103,31 @@ async function answerOf(
   const response = await orAborted(signal, model.respond(request, { signal, onPiece }));
   // Whoever reads has seen the whole answer before callbacks look at it.
   await invocation.taken();
-  if (!Array.isArray((response as Partial<ModelResponse> | undefined)?.output)) {
-    throw new HoldfastError("model_failed", `${model.name} answered without a list of items`);
-  }
-  return response;
+  const output = withCallIds((response as Partial<ModelResponse> | undefined)?.output, callIdsIn(invocation));
+  const fault = faultInItems(output);
+  if (fault) throw new HoldfastError("model_failed", `the answer of ${model.name} cannot be read: ${fault}`);
+  return { ...response, output: output as Item[] };
+}
+
+/** The ids of the calls of this invocation. */
+function callIdsIn({ entered: { events } }: Invocation): Set<string> {
+  const first = events.findLastIndex(({ type }) => type === "invocation.began");
+  const answers = events.slice(first).filter((event) => event.type === "model.answered");
+  return new Set(answers.flatMap(({ items }) => items.filter(isFunctionCall).map(({ call_id }) => call_id)));
+}
+
+/** Items whose calls have ids of their own. There are servers that give none, or the same again: results would be mixed up. */
+function withCallIds(output: unknown, used: Set<string>): unknown {
+  if (!Array.isArray(output)) return output;
+  return output.map((item: unknown) => {
+    if ((item as Item | null)?.type !== "function_call") return item;
+    const { call_id: given } = item as { call_id?: unknown };
+    const wanted = typeof given === "string" && given !== "" ? given : "call";
+    let call_id = wanted;
+    for (let more = 2; used.has(call_id); more++) call_id = `${wanted}_${more}`;
+    used.add(call_id);
+    return call_id === given ? item : { ...(item as object), call_id };
+  });
 }
 
 function modelError(thrown: unknown): HoldfastError {

@@ -206,6 +206,7 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
         get events() {
           return entered.events;
         },
+        stored: () => entered.stored(),
         leave: () => entered.leave(),
         async commit(event, change) {
           await turnOf(event);

@@ -14,6 +14,7 @@ import { runTools, type Answerer } from "./tools-step.ts";
 
 const defaultSteps = 100;
 const defaultEmpty = 3;
+const mostHandOvers = 20;
 
 /** How a run ended, and who goes on. */
 interface Ended {
@@ -25,7 +26,9 @@ interface Ended {
 export async function runAgent(invocation: Invocation, agent: Agent, place: Place): Promise<AgentOutcome> {
   const began = await begin(invocation, agent, place);
   if (began?.items) return (await end(invocation, place, { outcome: "replaced" })).outcome;
-  const ended = await (agent.kind === "model" ? runModel(invocation, agent, place) : compose(invocation, agent, place));
+  let ended = await (agent.kind === "model" ? runModel(invocation, agent, place) : compose(invocation, agent, place));
+  // Two agents may hand over to each other without end.
+  if (ended.transfer !== undefined && place.path.split(">").length > mostHandOvers) ended = { outcome: "steps" };
   const { outcome } = await end(invocation, place, ended, agent);
   if (ended.transfer === undefined) return outcome;
   const next = invocation.family.find(ended.transfer);
@@ -41,7 +44,10 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   try {
     const said = await firstValue(beforeAgent, invocation.context(place, draft.state));
     assertRunning(invocation);
-    const items = said === undefined ? undefined : (copyJson(itemsOf(said), "what beforeAgent said", "drop") as Item[]);
+    const items =
+      said === undefined
+        ? undefined
+        : (copyJson(itemsOf(said, "beforeAgent"), "what beforeAgent said", "drop") as Item[]);
     // It is the agent's answer, also for whoever reads it in the state.
     if (items && agent.kind === "model" && agent.outputKey !== undefined)
       draft.state[agent.outputKey] = answerText(items);
@@ -70,7 +76,10 @@ async function end(
   try {
     const said = agent && (await firstValue(agent.callbacks.afterAgent, invocation.context(place, draft.state)));
     assertRunning(invocation);
-    const items = said === undefined ? undefined : (copyJson(itemsOf(said), "what afterAgent said", "drop") as Item[]);
+    const items =
+      said === undefined
+        ? undefined
+        : (copyJson(itemsOf(said, "afterAgent"), "what afterAgent said", "drop") as Item[]);
     return await invocation.commit(
       {
         ...{ type: "agent.ended" as const, ...placed(place, invocation.id), outcome },

@@ -5,7 +5,7 @@ import { createDraft } from "../core/draft.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import type { Item } from "../core/model.ts";
+import { faultInItems, type Item } from "../core/model.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
 import { familyOf, type Family } from "./family.ts";
@@ -65,11 +65,15 @@ export async function* runWith(
     throw signal?.aborted ? cancelledRun(signal) : thrown;
   });
   const stopping = new AbortController();
-  const stop = (): void => stopping.abort(signal?.reason);
+  const channel = createChannel<RunEvent>();
+  const stop = (): void => {
+    stopping.abort(signal?.reason);
+    // A reader that has stopped reading must not keep the session.
+    channel.close();
+  };
   signal?.addEventListener("abort", stop, { once: true });
   // It may have been aborted while the session was entered.
   if (signal?.aborted) stop();
-  const channel = createChannel<RunEvent>();
   let working: Promise<RunResult> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
@@ -78,7 +82,7 @@ export async function* runWith(
     }
     const start = message === undefined ? cutShort(entered, agent) : beginning(entered, agent, family);
     const invocation = createInvocation({
-      ...{ id: start.invocation, isContinued: message === undefined, entered, sessions, family },
+      ...{ id: start.invocation, isContinued: message === undefined, entered, family },
       ...{ signal: stopping.signal, standIn },
       ...{ isStreaming: options.stream ?? false, put: channel.put, drop: channel.drop, taken: channel.taken },
     });
@@ -110,6 +114,8 @@ export async function* runWith(
         throw thrown;
       }
     })();
+    // Not when the reader is done, who may never ask again.
+    void working.catch(() => undefined).then(() => entered.leave());
     yield* channel.read(working);
     return await working;
   } finally {
@@ -118,7 +124,7 @@ export async function* runWith(
     channel.close();
     signal?.removeEventListener("abort", stop);
     await working?.catch(() => undefined);
-    entered.leave();
+    if (!working) entered.leave();
   }
 }
 
@@ -158,8 +164,10 @@ function cutShort({ session, events }: Entered, { name }: Agent): Start {
 const newInvocation = (): string => crypto.randomUUID();
 
 function messageItems(message: string | Item[]): Item[] {
-  if (typeof message !== "string") return copyJson(message, "message", "drop") as unknown as Item[];
-  return [{ type: "message", role: "user", content: message }];
+  if (typeof message === "string") return [{ type: "message", role: "user", content: message }];
+  const fault = faultInItems(message);
+  if (fault) throw new HoldfastError("invalid_option", `the message must be a text or items: ${fault}`);
+  return copyJson(message, "message", "drop") as unknown as Item[];
 }
 
 function changeOf(state: AgentState, given: AgentState = {}) {

@@ -47,6 +47,8 @@ export interface Entered {
    * when it is its turn, with the state as it is then.
    */
   commit(event: NewAgentEvent, change: (state: AgentState) => Delta): Promise<NumberedEvent & AgentEvent>;
+  /** The state as it is in the store now. */
+  stored(): Promise<AgentState>;
   leave(): void;
 }
 

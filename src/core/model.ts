@@ -110,7 +110,7 @@ export interface Model {
 /** The text of a message's content, or of a tool's output. */
 export function textOf(content: string | Content[]): string {
   if (typeof content === "string") return content;
-  return content.map(({ text = "" }) => text).join("");
+  return content.map(({ text }) => (typeof text === "string" ? text : "")).join("");
 }
 
 export const isMessage = (item: Item): item is Message => item.type === "message";
@@ -120,3 +120,35 @@ export const isFunctionCall = (item: Item): item is FunctionCall => item.type ==
 export function answerText(output: Item[]): string {
   return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? textOf(item.content) : [])).join("");
 }
+
+/** What is wrong with items that somebody made, in words; undefined if nothing is. A log keeps them for good. */
+export function faultInItems(items: unknown): string | undefined {
+  if (!Array.isArray(items)) return "it is not a list of items";
+  for (const [at, item] of items.entries()) {
+    const fault = faultInItem(item);
+    if (fault) return `item ${at} ${fault}`;
+  }
+  return undefined;
+}
+
+function faultInItem(item: unknown): string | undefined {
+  if (typeof item !== "object" || item === null || Array.isArray(item)) return "is not an object";
+  const { type, role, content, output, call_id, name, arguments: args } = item as { [field: string]: unknown };
+  switch (type) {
+    case "message":
+      if (!["user", "assistant", "system", "developer"].includes(String(role))) return "is a message without a role";
+      return isContent(content) ? undefined : "is a message whose content is neither a text nor a list of parts";
+    case "function_call":
+      if (typeof call_id !== "string" || typeof name !== "string") return "is a call without `call_id` or `name`";
+      return typeof args === "string" ? undefined : "is a call whose `arguments` are not a text";
+    case "function_call_output":
+      if (typeof call_id !== "string") return "is the output of a call without `call_id`";
+      return isContent(output) ? undefined : "is an output that is neither a text nor a list of parts";
+    default:
+      return typeof type === "string" && type !== "" ? undefined : "has no type";
+  }
+}
+
+const isContent = (content: unknown): boolean =>
+  typeof content === "string" ||
+  (Array.isArray(content) && content.every((part) => typeof part === "object" && part !== null));

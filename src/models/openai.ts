@@ -1,5 +1,5 @@
 // openaiModel(): a model behind OpenAI's Responses API, whose items are ours.
-import type { Model, ModelResponse, Piece } from "../core/model.ts";
+import type { Item, Model, ModelResponse, Piece } from "../core/model.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
 import { broken, complaintIn, faultOfComplaint, Fault } from "./wire/fault.ts";
 import { isFields, without, type Fields } from "./wire/fields.ts";
@@ -29,11 +29,45 @@ export const responsesApi: Api = {
   keyVariable: "OPENAI_API_KEY",
   path: () => "/responses",
   keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
-  body: (request) => ({ store: false, ...request }),
+  body: (request, { isPublic }) => {
+    const { store = false, input } = request;
+    if (!isPublic) return { ...request, store };
+    const known = input.flatMap(publicItem);
+    return { ...request, store, input: store === false ? known.flatMap(unstored) : known };
+  },
   streaming: () => ({}),
   answer: answerIn,
   reader: readEvents,
 };
+
+/**
+ * An item as OpenAI takes it: what other servers have added to one, as token ids, is theirs, and so are kinds of theirs.
+ * Servers of one's own get all of it back, as some need it.
+ */
+function publicItem(item: Item): Item[] {
+  if (item.type.includes(".")) return [];
+  const fields = fieldsOf[item.type];
+  if (!fields) return [item];
+  return [Object.fromEntries(Object.entries(item).filter(([name]) => fields.includes(name))) as Item];
+}
+
+const fieldsOf: { [type: string]: string[] } = {
+  message: ["type", "id", "status", "role", "content", "phase"],
+  function_call: ["type", "id", "status", "call_id", "name", "arguments"],
+  function_call_output: ["type", "id", "status", "call_id", "output"],
+  reasoning: ["type", "id", "status", "summary", "content", "encrypted_content"],
+};
+
+/**
+ * An item of an answer that the server has not kept: it is not known by its id, and reasoning of which only the id could
+ * tell is left out.
+ */
+function unstored(item: Item): Item[] {
+  if (item.type === "reasoning") return typeof item["encrypted_content"] === "string" ? [item] : [];
+  if (!(item.type in fieldsOf)) return [item];
+  const { id: _, ...rest } = item;
+  return [rest as Item];
+}
 
 function answerIn(body: Fields): ModelResponse {
   const { output, status = "completed", error, usage } = body;

@@ -12,6 +12,7 @@ import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
 import { copyJson, freezeJson, type Json } from "../core/json.ts";
+import { faultInItems } from "../core/model.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import { nothingShared, splitDelta, splitState, withShared } from "../core/shared-state.ts";
@@ -104,6 +105,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
       session: hot.id,
       user,
       events,
+      stored: () => storedState(hot.id),
       leave() {
         lost ??= new HoldfastError("session_busy", `the run on session ${hot.id} is over`);
         leave();
@@ -163,6 +165,12 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     if (ended) throw new HoldfastError("session_closed", `session ${id} was closed`, { detail: { reason: ended } });
   }
 
+  async function storedState(id: string): Promise<AgentState> {
+    const { session } = await logs.load(id);
+    const merged = withShared(session.state as AgentState, await shared.all(userOf(session)));
+    return copyJson(merged, "state") as AgentState;
+  }
+
   /** Reads the session as it is in the store now, beside whoever runs on it. */
   function fresh<T>(id: string, look: (session: Session) => T | Promise<T>): Promise<T> {
     return track(async () => look((await logs.load(id)).session));
@@ -189,11 +197,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         return create(id, user, [opened], initial);
       }),
     info: (id) => fresh(id, (session) => infoOf(id, session)),
-    state: (id) =>
-      fresh(id, async (session) => {
-        const merged = withShared(session.state as AgentState, await shared.all(userOf(session)));
-        return copyJson(merged, "state") as AgentState;
-      }),
+    state: (id) => track(() => storedState(id)),
     async *events(id, { after = 0 } = {}) {
       await fresh(id, () => undefined);
       yield* logs.events(id, after);
@@ -239,7 +243,12 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         const now = withShared({}, await shared.all(user));
         const missing = Object.entries(wanted).filter(([key]) => !Object.hasOwn(now, key));
         const first = { ...opened, environment } as Event;
-        return create(id, user, [first, ...rest], Object.fromEntries(missing));
+        return create(id, user, [first, ...rest], Object.fromEntries(missing)).catch((thrown: unknown) => {
+          // Folded before it is stored: what does not fit together is refused.
+          if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt"))
+            throw thrown;
+          throw new HoldfastError("invalid_option", "this is not a saved session: its events do not fit together");
+        });
       }),
     async *list() {
       for await (const { session, ...listed } of store.list({ environment })) {
@@ -300,11 +309,28 @@ function setAll(state: AgentState): Delta {
   }));
 }
 
+const savedTypes = new Set<string>([
+  ...["session.opened", "session.rewound", "session.closed", "invocation.began", "agent.began", "model.answered"],
+  ...["tools.started", "tools.answered", "agent.ended", "agent.failed"],
+]);
+
+/** A file may have been written by anybody, and what is restored from it is kept for good. */
 function checkedSave(saved: SavedSession): SavedSession {
+  const wrong = (what: string): HoldfastError =>
+    new HoldfastError("invalid_option", `this is not a saved session: ${what}`);
   const { events, user, shared } = Object(saved) as Partial<SavedSession>;
-  const isWhole = Array.isArray(events) && (events[0] as Event | undefined)?.type === "session.opened";
-  if (!isWhole || typeof user !== "string" || typeof shared !== "object" || shared === null) {
-    throw new HoldfastError("invalid_option", "this is not a saved session: it has no user, shared state and events");
+  if (!Array.isArray(events) || typeof user !== "string" || typeof shared !== "object" || shared === null) {
+    throw wrong("it has no user, shared state and events");
   }
-  return copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
+  const copied = copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
+  for (const [at, event] of copied.events.entries()) {
+    if (!savedTypes.has(event.type) || (at === 0) !== (event.type === "session.opened")) {
+      throw wrong(`event ${at + 1} cannot be there`);
+    }
+    const fault = "items" in event && event.items !== undefined ? faultInItems(event.items) : undefined;
+    if (fault) throw wrong(`of event ${at + 1}, ${fault}`);
+  }
+  const [opened] = copied.events;
+  if (opened?.type !== "session.opened" || opened.labels?.["user"] !== user) throw wrong("it is not its user's");
+  return copied;
 }
