@@ -1,0 +1,42 @@
+// The stage of a player that is an environment in this process.
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { taskOf, type Rollout, type TaskRow } from "../core/rollout.ts";
+import type { Sessions } from "../core/sessions.ts";
+import { environmentTools } from "./environment-tools.ts";
+import { derivedId } from "./episodes.ts";
+import { kindOf } from "./rollout-failure.ts";
+import type { Stage } from "./stage.ts";
+
+export function environmentStage(episodes: Sessions): Stage {
+  const { environment } = episodes;
+  const tools = environmentTools(episodes);
+  const sessionOf = ({ session }: Rollout): string => derivedId(session, environment.name);
+
+  return {
+    sessionOf,
+    tools: () => tools,
+    async open(rollout) {
+      const { row, task, repeat, random } = rollout;
+      const session = sessionOf(rollout);
+      const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
+      try {
+        await episodes.open({ session, task: taskOf(row), labels, random });
+      } catch (thrown) {
+        // It was opened before the collection was cut short.
+        if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
+      }
+      return { [`environment:${environment.name}`]: session };
+    },
+    async verdict(rollout, { response, signal }) {
+      try {
+        const task = environment.task && { task: taskOf(rollout.row) };
+        const verdict = await episodes.verify(sessionOf(rollout), { response, signal, ...task });
+        const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...given } = verdict;
+        return { verdict: given as TaskRow };
+      } catch (thrown) {
+        if (isHoldfastError(thrown) && kindOf(thrown) === "store") throw thrown;
+        throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });
+      }
+    },
+  };
+}

@@ -1,0 +1,166 @@
+// createPlayer(): plays one episode of an environment with an agent, from its seed to its verdict. An episode that was cut
+// short goes on from its logs.
+import type { Agent, ModelAgent, Toolset } from "../core/agent.ts";
+import type { AgentSessions, AgentState } from "../core/agent-sessions.ts";
+import { HoldfastError, isHoldfastError, type ErrorCode } from "../core/errors.ts";
+import type { NumberedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import { orCancelled } from "../core/made-response.ts";
+import type { Item, Model, ModelRequest } from "../core/model.ts";
+import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
+import type { Sessions } from "../core/sessions.ts";
+import { environmentStage } from "./environment-stage.ts";
+import { createPatience, type Patience } from "./patience.ts";
+import { failureBy, failureOf, isLost } from "./rollout-failure.ts";
+import { responseOf } from "./rollout-response.ts";
+import { run } from "./run.ts";
+import type { Stage } from "./stage.ts";
+
+export interface PlayerOptions {
+  /** The conversations. */
+  sessions: AgentSessions;
+  /** The episodes. */
+  episodes: Sessions;
+  /** The agent that plays a rollout; the tools of the environment are added to it. */
+  agentFor(rollout: Rollout): ModelAgent;
+  /** Milliseconds that an episode may take. */
+  timeout?: number | undefined;
+}
+
+const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
+
+/**
+ * Plays with an agent. What the model does wrong is part of the game: it reads that a tool threw, that there is no such
+ * tool or that its arguments do not fit, goes on, and is scored. A failure is what is not its doing: see `FailureKind`.
+ */
+export function createPlayer({ episodes, ...options }: PlayerOptions): Play {
+  return createPlayerOn(environmentStage(episodes), options);
+}
+
+/** As `createPlayer`, wherever the episodes are played. */
+export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Omit<PlayerOptions, "episodes">): Play {
+  return async (rollout, signal) => {
+    let session = stage.sessionOf(rollout);
+    const patience = createPatience(signal, timeout);
+    let fields: TaskRow = {};
+    try {
+      const before = await opened(rollout, patience.signal);
+      const outcome = outcomeIn(before) ?? (await played(rollout, before, patience));
+      const events = await eventsOf(rollout.session);
+      fields = { response: responseOf(rollout, events) };
+      const failed = events.findLast(({ type }) => type === "agent.failed");
+      if (outcome === "failed" && failed?.type === "agent.failed")
+        return { fields, session, failure: failureOf(failed) };
+      const state = (): Promise<AgentState> => sessions.state(rollout.session);
+      const response = fields["response"] as Json;
+      const { verdict, ...found } = await stage.verdict(rollout, { state, response, signal: patience.signal });
+      session = found.session ?? session;
+      const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
+      return { fields: { ...fields, ...verdict }, session, ...stopped };
+    } catch (thrown) {
+      if (Object.keys(fields).length === 0) fields = await whatThereIs(rollout);
+      return { fields, session, failure: patience.failure() ?? failureBy(thrown) };
+    } finally {
+      patience.end();
+    }
+  };
+
+  /** Opens the episode and the conversation, unless they were opened before. Gives what has happened in it. */
+  async function opened(rollout: Rollout, signal: AbortSignal): Promise<NumberedEvent[]> {
+    const before = await eventsOf(rollout.session).catch(unlessCoded("session_not_found"));
+    if (before) return before;
+    // The conversation comes second, so that where it is there is an episode.
+    const state = await orCancelled(signal, stage.open(rollout, signal));
+    await sessions.open({ session: rollout.session, user: "rollout", state }).catch(unlessCoded("session_exists"));
+    return [];
+  }
+
+  /** Runs the agent to the end of its turn. Gives how it ended. */
+  async function played(rollout: Rollout, before: NumberedEvent[], patience: Patience): Promise<string> {
+    const agent = agentFor(rollout);
+    const playing: ModelAgent = {
+      ...agent,
+      model: withSettings(agent.model, settingsOf(rollout.row)),
+      toolsets: [...agent.toolsets, watched(stage.tools(rollout, before), patience.lose)],
+    };
+    const isBegun = before.some(({ type }) => type === "invocation.began");
+    const message = isBegun ? undefined : startOf(rollout.row);
+    const { signal } = patience;
+    const running = run(playing as Agent, { sessions, session: rollout.session, message, signal });
+    for (;;) {
+      const { value, done } = await running.next();
+      if (done) return value.outcome;
+    }
+  }
+
+  async function eventsOf(session: string): Promise<NumberedEvent[]> {
+    const events: NumberedEvent[] = [];
+    for await (const event of sessions.events(session)) events.push(event);
+    return events;
+  }
+
+  /** The transcript of an episode that failed. */
+  async function whatThereIs(rollout: Rollout): Promise<TaskRow> {
+    try {
+      return { response: responseOf(rollout, await eventsOf(rollout.session)) };
+    } catch {
+      return {};
+    }
+  }
+}
+
+/** The tools of an environment. An answer that was lost ends the episode: the model would be judged by it. */
+function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
+  return {
+    list: (context) => tools.list(context),
+    async call(context, call) {
+      try {
+        return await tools.call(context, call);
+      } catch (thrown) {
+        if (!context.signal.aborted && isLost(thrown)) lose(thrown);
+        throw thrown;
+      }
+    },
+  };
+}
+
+/** How a conversation ended, if it has. */
+function outcomeIn(events: NumberedEvent[]): string | undefined {
+  const over = events.findLast((event) => event.type === "agent.ended" && event.last);
+  return over?.type === "agent.ended" ? over.outcome : undefined;
+}
+
+/** Takes a failure of that code for an answer. */
+function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
+  return (thrown) => {
+    if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
+  };
+}
+
+const own = new Set(["input", "tools", "instructions", "model", "stream", "store"]);
+
+/** What a row says about how the model is asked. */
+function settingsOf({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
+  return Object.fromEntries(
+    Object.entries(Object(params) as TaskRow).filter(([key, value]) => !own.has(key) && value !== null),
+  );
+}
+
+/** Nobody waits for a model that does not look at the signal. */
+function withSettings(model: Model, settings: Partial<ModelRequest>): Model {
+  return {
+    name: model.name,
+    respond: (request, options) => orCancelled(options?.signal, model.respond({ ...settings, ...request }, options)),
+  };
+}
+
+/** What the user says: the input of the row. */
+function startOf({ responses_create_params: params }: TaskRow): Item[] {
+  const { input } = Object(params) as { input?: Json };
+  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
+  if (!Array.isArray(input) || input.length === 0) {
+    throw new HoldfastError("invalid_task", "the row has no `responses_create_params.input` to start with");
+  }
+  // The type may be left out of messages.
+  return input.map((item) => ({ type: "message", ...(Object(item) as object) }) as Item);
+}

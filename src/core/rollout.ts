@@ -1,0 +1,50 @@
+// Rollouts: a task that is played, and what came of it.
+import type { Json } from "./json.ts";
+
+/** One row of a data set. */
+export type TaskRow = { [field: string]: Json };
+
+/** One episode to be played. */
+export interface Rollout {
+  task: number;
+  repeat: number;
+  /** 0 at first; a rollout that failed is played again, in a session of its own. */
+  attempt: number;
+  row: TaskRow;
+  /** The id of its conversation: the same whenever the collection goes on. */
+  session: string;
+  /** Where the environment's random numbers come from: the same in every collection of that seed, and every attempt. */
+  random: number;
+}
+
+/**
+ * Why a rollout has no reward. What the model did wrong is no failure: it is scored. Nor is a tool that throws: the model
+ * reads what it threw and goes on. Of a tool it is a failure if its answer was lost.
+ */
+export type FailureKind = "task" | "seed" | "model" | "agent" | "tool" | "store" | "verify" | "timeout" | "internal";
+
+/** What came of an episode. */
+export interface Played {
+  /** What is added to the row: the response, and of a scored one the verdict. */
+  fields: TaskRow;
+  /** The session of the environment. */
+  session: string;
+  /** The limit that ended it, if one did. */
+  stopped?: string;
+  /** Undefined if it was scored. */
+  failure?: { kind: FailureKind; reason: string };
+}
+
+/**
+ * Plays an episode to its end, or goes on with one that was cut short. Never rejects. A failure of one that was cancelled
+ * is no outcome: it is played on later.
+ */
+export type Play = (rollout: Rollout, signal: AbortSignal) => Promise<Played>;
+
+/** What a row is to an environment: not what it is to the agent and to the collection. */
+export function taskOf(row: TaskRow): TaskRow {
+  const fields = Object.entries(row).filter(([name]) => !forOthers.has(name) && !name.startsWith("_ng_"));
+  return Object.fromEntries(fields);
+}
+
+const forOthers = new Set(["responses_create_params", "agent_ref"]);

@@ -1,0 +1,265 @@
+// collect(): plays every task so many times, some at once, and writes down what came of each.
+import { createHash } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
+import { keyOf, keysIn, openLines, pathsOf, triesIn, type Lines, type Tries } from "./output.ts";
+import { createNumbering, type BadRow, type ReadRow } from "./tasks.ts";
+
+export interface CollectOptions {
+  /** The rows, in order; read as they are needed. */
+  tasks: AsyncIterable<ReadRow | BadRow>;
+  /** Makes of a row what is played and kept as its input. Throws what is wrong with it. */
+  prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
+  play: Play;
+  /** The file of the rows. */
+  out: string;
+  /** Names the collection: sessions are known by it. */
+  run: string;
+  /** Of the environment's random numbers. */
+  seed: number;
+  repeats: number;
+  concurrency: number;
+  /** How often a rollout that fails is played in all. Going on with a collection that was over plays them so often again. */
+  attempts: number;
+  /** How many rows. */
+  limit?: number | undefined;
+  signal?: AbortSignal | undefined;
+  /** Called with the number of rows that are there. */
+  onStart?: ((before: number) => void) | undefined;
+  /** Called with every outcome. */
+  onRow?: ((row: TaskRow, failed: boolean) => void) | undefined;
+  /** Called before a rollout is played again. */
+  onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
+  /** What is waited before the next attempt, in milliseconds. */
+  pause?: ((attempt: number) => number) | undefined;
+}
+
+export interface Collected {
+  /** Rows that were there before. */
+  before: number;
+  scored: number;
+  failed: number;
+  /** Whether it was stopped before all were played. */
+  stopped: boolean;
+}
+
+type Failure = NonNullable<Played["failure"]>;
+
+/** A rollout, and how many attempts are left of it after this one. */
+interface Due {
+  rollout: Rollout;
+  left: number;
+}
+
+/** Twice as long each time, and not all at once. */
+const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 30_000) * (0.5 + Math.random() / 2);
+
+/**
+ * Plays what is not in the output yet. What fails is played again, and after the last attempt it is among the failures:
+ * it has no reward. Only an output that cannot be written to, or tasks that cannot be read, end the collection.
+ *
+ * Of the rollouts only numbers are kept: about 140 bytes for each task, and as much for each row that was there before.
+ */
+export async function collect(options: CollectOptions): Promise<Collected> {
+  const { signal, concurrency } = options;
+  const stopping = new AbortController();
+  // Every episode listens to it, and takes its listeners away when it ends.
+  setMaxListeners(0, stopping.signal);
+  const stop = (): void => stopping.abort(signal?.reason);
+  signal?.addEventListener("abort", stop, { once: true });
+  if (signal?.aborted) stop();
+  const files = openFiles(options.out);
+  try {
+    const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
+    const source = await planned(options, files, collected);
+    const settle = settling(options, files, collected, stopping.signal);
+    const worker = async (): Promise<void> => {
+      while (!stopping.signal.aborted) {
+        const { value, done } = await source.next();
+        if (done) return;
+        if (!stopping.signal.aborted) await settle(value);
+      }
+    };
+    // Nobody goes on where one cannot: what is under way is played on later.
+    const orStop = (thrown: unknown): never => {
+      stopping.abort(thrown);
+      throw thrown instanceof Error ? thrown : new HoldfastError("internal", messageOf(thrown));
+    };
+    try {
+      await allOf(Array.from({ length: concurrency }, () => worker().catch(orStop)));
+    } finally {
+      await source.return();
+    }
+    collected.stopped = stopping.signal.aborted;
+    return collected;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    for (const file of Object.values(files)) file.close();
+  }
+}
+
+interface Files {
+  rows: Lines;
+  inputs: Lines;
+  failures: Lines;
+}
+
+function openFiles(out: string): Files {
+  const paths = pathsOf(out);
+  return { rows: openLines(paths.rows), inputs: openLines(paths.inputs), failures: openLines(paths.failures) };
+}
+
+type Planned = AsyncGenerator<Due, void, undefined>;
+
+/** Every rollout that is to be played, as it is asked for. The files are open: what was torn in them is gone. */
+async function planned(options: CollectOptions, files: Files, collected: Collected): Promise<Planned> {
+  const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart } = options;
+  const paths = pathsOf(options.out);
+  const done = await keysIn(paths.rows);
+  const known = await keysIn(paths.inputs);
+  const tries = await triesIn(paths.failures);
+  collected.before = done.size;
+  onStart?.(done.size);
+
+  async function* plan(): Planned {
+    const numberOf = createNumbering();
+    /** How often each task has come: a data set may repeat its tasks itself. */
+    const seen = new Map<number, number>();
+    let count = 0;
+    for await (const read of tasks) {
+      const task = numberOf(read);
+      const first = repeats * (seen.get(task) ?? 0);
+      seen.set(task, (seen.get(task) ?? 0) + 1);
+      yield* dueOf(read, task, first);
+      if (++count >= limit) return;
+    }
+  }
+
+  async function* dueOf(read: ReadRow | BadRow, task: number, first: number): Planned {
+    const prepared = await rowOf(read);
+    for (let repeat = first; repeat < first + repeats; repeat++) {
+      const index = { _ng_task_index: task, _ng_rollout_index: repeat };
+      const key = keyOf(index);
+      if ("problem" in prepared) {
+        if (!done.has(key)) refuse({ ...prepared.given, ...index }, prepared.problem, tries.has(key));
+        continue;
+      }
+      const row = { ...prepared.row, ...index };
+      if (!known.has(key)) files.inputs.write(row);
+      if (done.has(key)) continue;
+      const { all: attempt, open }: Tries = tries.get(key) ?? { all: 0, open: 0 };
+      const left = Math.max(0, attempts - open - 1);
+      const session = sessionOf(run, task, repeat, attempt);
+      yield { left, rollout: { task, repeat, attempt, row, session, random: randomOf(seed, task, repeat) } };
+    }
+  }
+
+  async function rowOf(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
+    if (!("row" in read)) return { problem: `line ${read.line}: ${read.problem}`, given: {} };
+    try {
+      return { row: await options.prepare(read.row) };
+    } catch (thrown) {
+      return { problem: `line ${read.line}: ${messageOf(thrown)}`, given: read.row };
+    }
+  }
+
+  function refuse(row: TaskRow, problem: string, isKnown: boolean): void {
+    const failed = failedRow(withoutOutcome(row), { kind: "task", reason: problem });
+    if (!isKnown) files.failures.write(failed);
+    collected.failed++;
+    options.onRow?.(failed, true);
+  }
+
+  return plan();
+}
+
+/** Gives what plays a rollout until it is scored, or has failed so often. */
+function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
+  const { play, run, onRow, onRetry, pause = defaultPause } = options;
+
+  return async function settle({ rollout, left }: Due): Promise<void> {
+    for (let [current, tried] = [rollout, 0]; ; tried++) {
+      const began = performance.now();
+      const played = await play(current, stop);
+      const row = rowOf(current, played, began);
+      const { failure } = played;
+      if (!failure) {
+        files.rows.write(row);
+        collected.scored++;
+        return onRow?.(row, false);
+      }
+      if (stop.aborted) return;
+      const failed = failedRow(row, failure);
+      if (tried >= left || neverRetried.has(failure.kind)) {
+        files.failures.write(failed);
+        collected.failed++;
+        return onRow?.(failed, true);
+      }
+      // Kept too: so the next attempt is known by its number, also after a crash.
+      files.failures.write({ ...failed, retried: true });
+      onRetry?.(current, failure);
+      await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
+      if (stop.aborted) return;
+      const { task, repeat, attempt } = current;
+      current = { ...current, attempt: attempt + 1, session: sessionOf(run, task, repeat, attempt + 1) };
+    }
+  };
+}
+
+/** What is wrong with a task is wrong with it the next time. */
+const neverRetried = new Set<FailureKind>(["task"]);
+
+function rowOf(rollout: Rollout, { fields, session, stopped }: Played, began: number): TaskRow {
+  const { row, task, repeat, attempt } = rollout;
+  return {
+    ...withoutOutcome(row),
+    ...fields,
+    ...{ _ng_task_index: task, _ng_rollout_index: repeat },
+    ...(attempt > 0 && { _ng_attempt_index: attempt }),
+    session_id: session,
+    ...(stopped !== undefined && { stopped }),
+    // Of this process: an episode that went on after a crash took longer.
+    seconds: Math.round(performance.now() - began) / 1000,
+  };
+}
+
+/** A row without a reward, whatever its task says. */
+function failedRow(row: TaskRow, { kind, reason }: Failure): TaskRow {
+  return { ...row, reward: null, failure_kind: kind, failure_reason: reason, mask_sample: true };
+}
+
+/** Tasks may be rows that were collected before: what came of them then is not what comes of them now. */
+function withoutOutcome(row: TaskRow): TaskRow {
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !ofOutcomes.has(name)));
+}
+
+const ofOutcomes = new Set([
+  "failure_kind",
+  "failure_reason",
+  "mask_sample",
+  "retried",
+  "stopped",
+  "_ng_attempt_index",
+]);
+
+/** Waits for all, also where one fails, and then tells of the first that did. */
+async function allOf(work: Promise<void>[]): Promise<void> {
+  const settled = await Promise.allSettled(work);
+  const failed = settled.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
+  if (failed) throw failed.reason;
+}
+
+/** The conversation of a rollout: the same whenever the collection goes on, and nobody's who does not know its name. */
+function sessionOf(run: string, task: number, repeat: number, attempt: number): string {
+  return digestOf(run, task, repeat, attempt).toString("base64url").slice(0, 22).replace(/^-/, "_");
+}
+
+function randomOf(seed: number, task: number, repeat: number): number {
+  return digestOf(seed, task, repeat).readUInt32BE();
+}
+
+function digestOf(...parts: (string | number)[]): Buffer {
+  return createHash("sha256").update(JSON.stringify(parts)).digest();
+}

@@ -1,0 +1,114 @@
+// Rollouts in the shapes that trainers read: message lists, accepted ones only, and groups with advantages.
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { chatOf, type ChatRollout, type ToMessages } from "./export/chat.ts";
+import { rowsByTask } from "./export/groups.ts";
+import { assertFile, rolloutName } from "./finished.ts";
+import { mean, sampleStd } from "./metrics/statistics.ts";
+import { readRows, type BadRow } from "./tasks.ts";
+
+export interface ExportOptions {
+  /** chat: every scored rollout. sft: those with at least `minReward`. grpo: one line for each task. */
+  format: "chat" | "sft" | "grpo";
+  minReward: number;
+  toMessages: ToMessages;
+  onBad(bad: BadRow, file: string): void;
+}
+
+export interface ExportCounts {
+  /** Rollouts that are in what was exported. */
+  rollouts: number;
+  /** Those that failed or are masked, and with sft those below the reward. */
+  left_out: number;
+  lines: number;
+}
+
+/** Lines of an export, one at a time. Counts in `counts` as it goes. */
+export async function* exportRollouts(
+  file: string,
+  options: ExportOptions,
+  counts: ExportCounts,
+): AsyncGenerator<TaskRow, void, undefined> {
+  const { format } = options;
+  for await (const line of format === "grpo" ? groups(file, options, counts) : single(file, options, counts)) {
+    counts.lines++;
+    yield line;
+  }
+}
+
+async function* single(
+  file: string,
+  { format, minReward, toMessages, onBad }: ExportOptions,
+  counts: ExportCounts,
+): AsyncGenerator<TaskRow, void, undefined> {
+  const least = format === "sft" ? minReward : -Infinity;
+  assertFile(file);
+  for await (const read of readRows(file)) {
+    if (!("row" in read)) {
+      onBad(read, file);
+      continue;
+    }
+    const { row } = read;
+    const reward = rewardOf(row);
+    if (reward === undefined || reward < least) {
+      counts.left_out++;
+      continue;
+    }
+    counts.rollouts++;
+    const { prompt, completion, tools } = converted(row, toMessages);
+    yield { messages: [...prompt, ...completion], ...(tools.length > 0 && { tools }), ...identityOf(row), reward };
+  }
+}
+
+async function* groups(
+  file: string,
+  { toMessages, onBad }: ExportOptions,
+  counts: ExportCounts,
+): AsyncGenerator<TaskRow, void, undefined> {
+  for await (const { task, rows } of rowsByTask(file, onBad)) {
+    const scored = rows.filter((row) => rewardOf(row) !== undefined);
+    counts.left_out += rows.length - scored.length;
+    const [first] = scored;
+    if (!first) continue;
+    counts.rollouts += scored.length;
+    const rewards = scored.map((row) => rewardOf(row) as number);
+    const [average, std] = [mean(rewards), sampleStd(rewards) ?? 0];
+    const advantages = rewards.map((reward) => advantageOf(reward, average, std));
+    const { prompt, tools } = converted(first, toMessages);
+    const rollouts = scored.map((row, at): Json => ({
+      ...identityOf(row),
+      ...{ reward: rewards[at] as number, advantage: advantages[at] as number },
+      messages: converted(row, toMessages).completion,
+    }));
+    yield {
+      ...{ _ng_task_index: task, prompt, ...(tools.length > 0 && { tools }) },
+      ...{ rewards, advantages, mean: average, std, rollouts },
+    };
+  }
+}
+
+/** Rewards that are all the same tell nothing. What is left of rounding is the same. */
+function advantageOf(reward: number, average: number, std: number): number {
+  if (std <= Math.abs(average) * 1e-12) return 0;
+  return (reward - average) / std || 0;
+}
+
+/** Undefined for what must not be learned from. */
+function rewardOf({ reward, failure_kind: kind, mask_sample: isMasked }: TaskRow): number | undefined {
+  const isFailed = typeof kind === "string" && kind !== "";
+  return typeof reward === "number" && !isFailed && isMasked !== true ? reward : undefined;
+}
+
+function identityOf(row: TaskRow): TaskRow {
+  const fields = ["_ng_task_index", "_ng_rollout_index", "session_id"];
+  return Object.fromEntries(fields.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])));
+}
+
+function converted(row: TaskRow, toMessages: ToMessages): ChatRollout {
+  try {
+    return chatOf(row, toMessages);
+  } catch (cause) {
+    throw new HoldfastError("invalid_input", `${rolloutName(row)} cannot be exported: ${messageOf(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,90 @@
+// A rollout as messages of the Chat Completions API, with the tokens that trainers want on the answers they belong to.
+import { copyJson, type Json } from "../../core/json.ts";
+import type { Content, Item } from "../../core/model.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import { conversationOf, fieldsOf } from "../items-of.ts";
+
+/** Makes messages of items. */
+export type ToMessages = (conversation: { instructions?: string; input: Item[] }) => object[];
+
+export interface ChatRollout {
+  prompt: Json[];
+  completion: Json[];
+  tools: Json[];
+}
+
+/** What rides on items for training: the names of NeMo Gym, and those of servers of the chat API. */
+const trained = [
+  ...["prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts"],
+  ...["token_ids", "logprobs"],
+];
+
+export function chatOf(row: TaskRow, toMessages: ToMessages): ChatRollout {
+  const { instructions, input, output, tools } = conversationOf(row);
+  const prompt = toMessages({ ...(instructions !== undefined && { instructions }), input: input.map(withThoughts) });
+  return {
+    prompt: asJson(prompt),
+    completion: asJson(answersIn(output).flatMap((answer) => messagesOf(answer, toMessages))),
+    tools: tools.map(toolOf),
+  };
+}
+
+function toolOf(tool: TaskRow): Json {
+  const { type: _, ...definition } = tool;
+  return { type: "function", function: definition };
+}
+
+/** Cuts a transcript into the answers of the model and what came between them. */
+function answersIn(output: Item[]): Item[][] {
+  const pieces: Item[][] = [];
+  let isAnswer = false;
+  for (const item of output) {
+    const current = pieces.at(-1);
+    const isPart = item.type !== "function_call_output" && (item as { role?: string }).role !== "user";
+    // Tokens are on one item of each answer: a second one with tokens is of the next answer.
+    const isNext = isPart && hasTokens(item) && current?.some(hasTokens);
+    if (current && isPart && isAnswer && !isNext) current.push(item);
+    else pieces.push([item]);
+    isAnswer = isPart;
+  }
+  return pieces;
+}
+
+function messagesOf(items: Item[], toMessages: ToMessages): object[] {
+  const messages = toMessages({ input: items.map(withThoughts) });
+  const tokens = tokensOf(items);
+  return Object.keys(tokens).length === 0
+    ? messages
+    : messages.map((message, at) => (at === messages.length - 1 ? { ...message, ...tokens } : message));
+}
+
+const hasTokens = (item: Item): boolean => trained.some((name) => item[name] !== undefined);
+
+function tokensOf(items: Item[]): TaskRow {
+  const tokens: TaskRow = {};
+  for (const item of items) {
+    for (const name of trained) if (item[name] !== undefined) tokens[name] = item[name] as Json;
+    const logprobs = contentLogprobs(item);
+    if (logprobs.length > 0) tokens["logprobs"] ??= { content: logprobs };
+  }
+  return tokens;
+}
+
+/** Of servers of the Responses API, which give them with each part of the text. */
+function contentLogprobs({ content }: Item): Json[] {
+  if (!Array.isArray(content)) return [];
+  return content.flatMap((part) => {
+    const { logprobs } = fieldsOf(part as Json);
+    return Array.isArray(logprobs) ? logprobs : [];
+  });
+}
+
+/** Reasoning is part of what is trained on, whichever way its server sent it. */
+function withThoughts(item: Item): Item {
+  if (item.type !== "reasoning") return item;
+  const { chat_field: field = "reasoning_content", summary, content } = item;
+  const parts = [summary, content].flatMap((list) => (Array.isArray(list) ? (list as Content[]) : []));
+  return { ...item, type: "reasoning", summary: parts, chat_field: field };
+}
+
+const asJson = (messages: object[]): Json[] => copyJson(messages, "messages", "drop") as Json[];

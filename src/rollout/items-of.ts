@@ -1,0 +1,45 @@
+// The conversation in a row of a file: what the model was given, and what came of it.
+import type { Json } from "../core/json.ts";
+import type { Item } from "../core/model.ts";
+import type { TaskRow } from "../core/rollout.ts";
+
+export interface Conversation {
+  instructions: string | undefined;
+  /** What it began with. */
+  input: Item[];
+  /** What the model said and did, with the results of its calls. */
+  output: Item[];
+  tools: TaskRow[];
+}
+
+/** What is not an item is passed over, as the file may come from anywhere. */
+export function conversationOf(row: TaskRow): Conversation {
+  const { input, instructions, tools } = fieldsOf(row["responses_create_params"]);
+  const { output } = fieldsOf(row["response"]);
+  return {
+    instructions: typeof instructions === "string" && instructions !== "" ? instructions : undefined,
+    input: typeof input === "string" ? [{ type: "message", role: "user", content: input }] : itemsIn(input),
+    output: itemsIn(output),
+    tools: listIn(tools).map(fieldsOf),
+  };
+}
+
+function itemsIn(list: Json | undefined): Item[] {
+  // The type may be left out of messages.
+  const items = listIn(list).map((item): TaskRow => ({ type: "message", ...fieldsOf(item) }));
+  return items.filter(isWhole) as unknown as Item[];
+}
+
+function isWhole({ type, role, content, call_id, name, arguments: given, output }: TaskRow): boolean {
+  const isText = (value: Json | undefined): boolean => typeof value === "string";
+  const isContent = (value: Json | undefined): boolean => isText(value) || Array.isArray(value);
+  if (type === "message") return isText(role) && isContent(content);
+  if (type === "function_call") return isText(call_id) && isText(name) && isText(given);
+  return type === "function_call_output" ? isText(call_id) && isContent(output) : isText(type);
+}
+
+export function fieldsOf(value: Json | undefined): TaskRow {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+}
+
+const listIn = (value: Json | undefined): Json[] => (Array.isArray(value) ? value : []);

@@ -1,0 +1,31 @@
+// The log of an episode, as its store has it.
+import type { Event, NumberedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import { decode } from "../core/session.ts";
+import type { Store } from "../core/store.ts";
+
+/** Undefined if the store has no such session. */
+export async function logOf(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
+  const entries = await store.read(session, 0);
+  return entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
+}
+
+type CallEvent = Extract<NumberedEvent, { type: "tool.called" | "tool.settled" }>;
+
+/**
+ * Finds the event of each call of a transcript, in the transcript's order. An agent's call has the model's call id in its
+ * own, after the step it was made in; models may use an id again in a later step.
+ */
+export function createCallFinder(
+  events: NumberedEvent[],
+): (callId: Json | undefined, tool: string) => CallEvent | undefined {
+  const left = events.filter(
+    (event): event is CallEvent => event.type === "tool.called" || event.type === "tool.settled",
+  );
+  return (callId, tool) => {
+    const isIt = ({ call, tool: called }: CallEvent): boolean =>
+      call === undefined ? called === tool : call === callId || call.replace(/^\d+\./, "") === callId;
+    const at = left.findIndex(isIt);
+    return at < 0 ? undefined : left.splice(at, 1)[0];
+  };
+}

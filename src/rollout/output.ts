@@ -1,0 +1,156 @@
+// The files of a collection: rows that are written whole or not at all, and what is there already.
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  writeSync,
+} from "node:fs";
+import { open, rename, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { readRows } from "./tasks.ts";
+
+/** Where the parts of a collection are. */
+export interface OutputPaths {
+  rows: string;
+  inputs: string;
+  failures: string;
+  metrics: string;
+  /** What was collected, with which settings. */
+  run: string;
+}
+
+export function pathsOf(out: string): OutputPaths {
+  const stem = join(dirname(out), basename(out, extname(out)));
+  return {
+    rows: out,
+    inputs: `${stem}_materialized_inputs.jsonl`,
+    failures: `${stem}_failures.jsonl`,
+    metrics: `${stem}_aggregate_metrics.json`,
+    run: `${stem}_run.json`,
+  };
+}
+
+/** Rows that are appended to a file. */
+export interface Lines {
+  write(row: TaskRow): void;
+  close(): void;
+}
+
+/**
+ * Opens a file to append to. A last line that a killed process left unfinished is cut off. Where two processes write to one
+ * file, the one that is slower to write is refused: each would write what the other has written.
+ */
+export function openLines(file: string): Lines {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    const handle = openSync(file, "a+");
+    cutTorn(handle);
+    return linesOn(handle, file);
+  } catch (cause) {
+    throw cannotWrite(file, cause);
+  }
+}
+
+function linesOn(handle: number, file: string): Lines {
+  let { size } = fstatSync(handle);
+  return {
+    write(row) {
+      const bytes = Buffer.from(`${JSON.stringify(row)}\n`);
+      if (fstatSync(handle).size !== size) throw cannotWrite(file, new Error("another process is writing to it"));
+      try {
+        // One after the other, in this process: lines do not mix.
+        for (let at = 0; at < bytes.length;) at += writeSync(handle, bytes, at);
+      } catch (cause) {
+        // A disk that is full has taken a part: the next row must not go on with it.
+        ftruncateSync(handle, size);
+        throw cannotWrite(file, cause);
+      }
+      size += bytes.length;
+    },
+    close() {
+      fsyncSync(handle);
+      closeSync(handle);
+    },
+  };
+}
+
+function cannotWrite(file: string, cause: unknown): HoldfastError {
+  return new HoldfastError("cannot_load", `${file} cannot be written: ${messageOf(cause)}`, { cause });
+}
+
+const newline = 10;
+const chunk = 64 * 1024;
+
+function cutTorn(handle: number): void {
+  const { size } = fstatSync(handle);
+  const buffer = Buffer.alloc(chunk);
+  for (let end = size; end > 0;) {
+    const start = Math.max(0, end - chunk);
+    readSync(handle, buffer, 0, end - start, start);
+    const at = buffer.subarray(0, end - start).lastIndexOf(newline);
+    if (at >= 0) {
+      if (start + at + 1 < size) ftruncateSync(handle, start + at + 1);
+      return;
+    }
+    end = start;
+  }
+  if (size > 0) ftruncateSync(handle, 0);
+}
+
+/** Which rollouts a file has, by task and repeat. */
+export async function keysIn(file: string): Promise<Set<string>> {
+  const keys = new Set<string>();
+  for await (const row of rowsIn(file)) keys.add(keyOf(row));
+  return keys;
+}
+
+/** How often a rollout has failed, and how often of that in the attempts that are not over yet. */
+export interface Tries {
+  all: number;
+  open: number;
+}
+
+/** The rollouts of a file of failures. */
+export async function triesIn(file: string): Promise<Map<string, Tries>> {
+  const tries = new Map<string, Tries>();
+  for await (const row of rowsIn(file)) {
+    const { all = 0, open: before = 0 } = tries.get(keyOf(row)) ?? {};
+    tries.set(keyOf(row), { all: all + 1, open: row["retried"] === true ? before + 1 : 0 });
+  }
+  return tries;
+}
+
+async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
+  if (!existsSync(file)) return;
+  for await (const read of readRows(file)) if ("row" in read) yield read.row;
+}
+
+/** Names a rollout. */
+export const keyOf = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
+  `${Number(task)} ${Number(repeat)}`;
+
+/** Writes a file whole, or leaves it as it was. */
+export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
+  mkdirSync(dirname(file), { recursive: true });
+  const beside = `${file}.${process.pid}.tmp`;
+  try {
+    const handle = await open(beside, "w");
+    try {
+      await writeFile(handle, text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(beside, file);
+  } catch (cause) {
+    await rm(beside, { force: true });
+    throw cannotWrite(file, cause);
+  }
+}

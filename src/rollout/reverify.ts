@@ -1,0 +1,172 @@
+// Rewards computed again: each episode is judged on a copy of its log, by the verifier as it is now.
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import type { NumberedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import { taskOf, type TaskRow } from "../core/rollout.ts";
+import type { Sessions, Verification } from "../core/sessions.ts";
+import type { Store } from "../core/store.ts";
+import { fieldsOf } from "./items-of.ts";
+import { createCallFinder, logOf } from "./log-of.ts";
+import { copyLog } from "./reverify/copy-log.ts";
+
+/** Somewhere to judge a copy, which is forgotten afterwards. */
+export interface Scratch {
+  store: Store;
+  sessions: Sessions;
+}
+
+export interface ReverifyOptions {
+  /** Where the sessions are. It is only read. */
+  store: Store;
+  /** An empty one each time. */
+  scratch(): Scratch;
+  /** Also a reward for every version that changed the state. */
+  everyStep: boolean;
+}
+
+/** `failed`: it has no reward now. `change`: from the reward that it had, where it had one. */
+export interface Reverified {
+  row: TaskRow;
+  failed: boolean;
+  change?: { before: number; after: number };
+}
+
+type Reverify = (row: TaskRow) => Promise<Reverified>;
+
+/**
+ * A verdict in a log stands: whoever asks again is told the same. So the log is copied without the keys by which verdicts are
+ * found, and its store is left as it is. Not a fork: that has none of the events which a verifier may ask for.
+ */
+export function createReverifier({ store, scratch, everyStep }: ReverifyOptions): Reverify {
+  return async (row) => {
+    const { failure_kind: _, failure_reason: __, mask_sample: ___, retried: ____, ...kept } = row;
+    const session = row["session_id"];
+    const events = typeof session === "string" ? await logOf(store, session) : undefined;
+    if (typeof session !== "string" || !events) return failed(kept, "store", "the store does not have its session");
+    const { store: copy, sessions } = scratch();
+    try {
+      assertSame(sessions.environment.name, events, session);
+      await copyLog(copy, session, events);
+      const unjudged = withoutVerdict(kept, events);
+      const judge = judgeOf(sessions, session, taskNow(sessions, unjudged, events));
+      return await judged(row, unjudged, judge, everyStep ? events : undefined);
+    } finally {
+      await sessions.stop();
+      await copy.close();
+    }
+  };
+}
+
+type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
+
+function judgeOf(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
+  return async (response, version) => {
+    const asked = {
+      ...(response !== undefined && { response }),
+      ...(version !== undefined && { version }),
+      ...(task && { task }),
+    };
+    return verdictOf(await sessions.verify(session, asked));
+  };
+}
+
+async function judged(
+  before: TaskRow,
+  kept: TaskRow,
+  judge: Judge,
+  events: NumberedEvent[] | undefined,
+): Promise<Reverified> {
+  const response = kept["response"];
+  try {
+    const verdict = await judge(response);
+    const steps = events && (await stepRewards(events, response, judge));
+    const row = { ...kept, ...verdict, ...(steps && { step_rewards: steps }) };
+    const { reward } = before;
+    const hadOne = typeof reward === "number" && before["failure_kind"] === undefined;
+    const change = hadOne ? { change: { before: reward, after: verdict["reward"] as number } } : {};
+    return { row, failed: false, ...change };
+  } catch (thrown) {
+    // What is wrong with the whole command is wrong with every row.
+    if (isHoldfastError(thrown) && thrown.code === "verify_failed") return failed(kept, "verify", thrown.message);
+    if (isHoldfastError(thrown) && thrown.code === "invalid_task") return failed(kept, "task", thrown.message);
+    throw thrown;
+  }
+}
+
+/** At each version the verifier is told what the model had said and been told by then, and no more. */
+async function stepRewards(events: NumberedEvent[], response: Json | undefined, judge: Judge): Promise<Json[]> {
+  const rewards: Json[] = [];
+  const said = outputBy(events, response);
+  for (const version of versionsOf(events)) {
+    try {
+      const { reward = null } = await judge(said(version), version);
+      rewards.push({ version, reward });
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "verify_failed") throw thrown;
+      rewards.push({ version, reward: null, failure_reason: messageOf(thrown) });
+    }
+  }
+  return rewards;
+}
+
+/** The versions of the last episode at which the state became another one, from the seed on. */
+function versionsOf(events: NumberedEvent[]): number[] {
+  const from = events.findLast(({ type }) => type === "session.seeded")?.version ?? Infinity;
+  const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
+  return changes.map(({ version }) => version);
+}
+
+function outputBy(events: NumberedEvent[], response: Json | undefined): (version: number) => Json | undefined {
+  const { output } = fieldsOf(response);
+  if (!Array.isArray(output)) return () => response;
+  const find = createCallFinder(events);
+  const tools = new Map<Json | undefined, string>();
+  const ends = output.flatMap((item, at) => {
+    const { type, call_id: call, name } = fieldsOf(item);
+    if (type === "function_call" && typeof name === "string") tools.set(call, name);
+    const event = type === "function_call_output" ? find(call, tools.get(call) ?? "") : undefined;
+    return event ? [{ version: event.version, end: at + 1 }] : [];
+  });
+  return (version) => {
+    const end = ends.reduce((most, known) => (known.version <= version ? Math.max(most, known.end) : most), 0);
+    return { ...fieldsOf(response), output: output.slice(0, end) };
+  };
+}
+
+/** What a verification is about stays as it is in the row: it is that of the episode's own log. */
+function verdictOf(verification: Verification): TaskRow {
+  const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...verdict } = verification;
+  return verdict;
+}
+
+/** The row less what the verifier of then had said. */
+function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
+  const event = events.findLast(({ type }) => type === "session.verified");
+  const said = event?.type === "session.verified" ? Object.keys(event.verdict) : [];
+  const gone = new Set(["reward", "step_rewards", ...said]);
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !gone.has(name)));
+}
+
+/** Fields that a collection adds to a row. */
+const added = new Set(["response", "session_id", "stopped", "seconds", "episode", "reseeds", "verdicts"]);
+
+/**
+ * The task of the row, as the schema may want more of it now than when the episode was seeded; what a verdict has hidden in
+ * the row is taken from the seed.
+ */
+function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {
+  if (!environment.task) return undefined;
+  const seeded = events.findLast(({ type }) => type === "session.seeded");
+  const own = Object.entries(taskOf(row)).filter(([name]) => !added.has(name));
+  return { ...fieldsOf(seeded?.type === "session.seeded" ? seeded.task : undefined), ...Object.fromEntries(own) };
+}
+
+function failed(row: TaskRow, kind: string, reason: string): Reverified {
+  return { row: { ...row, reward: null, failure_kind: kind, failure_reason: reason, mask_sample: true }, failed: true };
+}
+
+function assertSame(environment: string, [first]: NumberedEvent[], session: string): void {
+  const whose = first?.type === "session.opened" ? first.environment : "another kind";
+  if (whose === environment) return;
+  throw new HoldfastError("invalid_option", `session ${session} is of ${whose}, not of ${environment}`);
+}

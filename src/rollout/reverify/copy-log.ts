@@ -1,0 +1,19 @@
+// Copies the log of a session into an empty store, event by event, at the same versions.
+import type { NumberedEvent } from "../../core/event.ts";
+import type { NewEntry, Store } from "../../core/store.ts";
+
+/** Without keys: what could be found by one, such as a verdict, is there to be read, and is not given again. */
+export async function copyLog(store: Store, session: string, events: NumberedEvent[]): Promise<void> {
+  const [first] = events;
+  if (first?.type !== "session.opened") return;
+  const entries = events.map((event): NewEntry => ({ body: bodyOf(event), at: event.at }));
+  await store.append({
+    ...{ session, version: 0, entries: entries as [NewEntry, ...NewEntry[]] },
+    heading: { environment: first.environment, opened: first.at },
+  });
+}
+
+function bodyOf(numbered: NumberedEvent): string {
+  const { version: _, ...event } = numbered;
+  return JSON.stringify(event);
+}

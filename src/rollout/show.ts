@@ -1,0 +1,143 @@
+// An episode as a transcript: who said what, what was called, what came back, and what the state was after it.
+import type { Delta } from "../core/delta.ts";
+import type { NumberedEvent } from "../core/event.ts";
+import { equalJson, unescapeKey, type Json } from "../core/json.ts";
+import { isFunctionCall, isMessage, textOf, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { finishedRollouts, indexOf, type RolloutIndex } from "./finished.ts";
+import { conversationOf, fieldsOf } from "./items-of.ts";
+import { createCallFinder } from "./log-of.ts";
+import type { BadRow } from "./tasks.ts";
+
+/** What a key of the state is now. Without a value it is gone. */
+export interface Change {
+  /** The way to it, with dots. */
+  key: string;
+  value?: Json;
+}
+
+export type Step =
+  | { type: "said"; who: string; text: string }
+  | { type: "thought"; text: string }
+  | { type: "called"; tool: string; input: string }
+  /** `changes`: only where the log is known. */
+  | { type: "answered"; tool: string; output: string; changes?: Change[] }
+  | { type: "other"; item: Json };
+
+export interface Transcript extends RolloutIndex {
+  model: string | undefined;
+  session: string | undefined;
+  /** The state that the episode began with, where the log is known. */
+  began: Change[] | undefined;
+  steps: Step[];
+  reward: number | undefined;
+  /** What the verifier gave beside the reward, where the log is known. */
+  verdict: TaskRow | undefined;
+  stopped: string | undefined;
+  failure: { kind: string; reason: string } | undefined;
+}
+
+/** The row of a rollout; without a repeat, of the first one of the task. Undefined if the file has none. */
+export async function findRollout(
+  file: string,
+  { task, repeat }: { task: number; repeat?: number | undefined },
+  onBad: (bad: BadRow, file: string) => void,
+): Promise<{ row: TaskRow | undefined; repeats: number[] }> {
+  let row: TaskRow | undefined;
+  const repeats: number[] = [];
+  for await (const finished of finishedRollouts(file, onBad)) {
+    const found = indexOf(finished.row);
+    if (found.task !== task) continue;
+    const index = found.repeat ?? 0;
+    if (index === repeat) return { row: finished.row, repeats };
+    if (repeat === undefined && repeats.every((other) => index < other)) row = finished.row;
+    repeats.push(index);
+  }
+  return { row, repeats: repeats.sort((a, b) => a - b) };
+}
+
+/** `events`: the log of the episode, where there is one. */
+export function transcriptOf(row: TaskRow, events?: NumberedEvent[]): Transcript {
+  const { instructions, input, output } = conversationOf(row);
+  const { failure_kind: kind, failure_reason: reason, session_id: session, reward, stopped } = row;
+  const { model } = fieldsOf(row["response"]);
+  const isFailed = typeof kind === "string" && kind !== "";
+  const told: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
+  return {
+    ...indexOf(row),
+    model: textIn(model),
+    session: textIn(session),
+    began: events && beginningOf(events),
+    steps: [...told, ...stepsOf([...input, ...output], events)],
+    reward: typeof reward === "number" && !isFailed ? reward : undefined,
+    verdict: events && verdictIn(events, row),
+    stopped: textIn(stopped),
+    failure: isFailed ? { kind, reason: textIn(reason) ?? "" } : undefined,
+  };
+}
+
+function stepsOf(items: Item[], events: NumberedEvent[] | undefined): Step[] {
+  const find = events && createCallFinder(events);
+  const tools = new Map<string, string>();
+  return items.map((item): Step => {
+    if (isMessage(item)) {
+      return { type: "said", who: item.role === "assistant" ? "agent" : item.role, text: said(item.content) };
+    }
+    if (isFunctionCall(item)) {
+      tools.set(item.call_id, item.name);
+      return { type: "called", tool: item.name, input: item.arguments };
+    }
+    if (item.type === "function_call_output") {
+      const { call_id: call, output } = item as FunctionCallOutput;
+      const tool = tools.get(call) ?? "tool";
+      const changes = changesOf(find?.(call, tool)?.delta ?? []);
+      return { type: "answered", tool, output: said(output), ...(find && { changes }) };
+    }
+    if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
+    return { type: "other", item: item as unknown as Json };
+  });
+}
+
+/** What is no text is told as what it is. */
+function said(content: string | Content[]): string {
+  if (typeof content === "string") return content;
+  return content
+    .map((part) => {
+      const text: unknown = part?.text ?? part?.["refusal"];
+      return typeof text === "string" ? text : `[${String(part?.type)}]`;
+    })
+    .join("");
+}
+
+function thoughtIn({ summary, content }: Item): string {
+  return [summary, content].flatMap((parts) => (Array.isArray(parts) ? textOf(parts as Content[]) : [])).join("\n");
+}
+
+/** Of the last episode: a session may have been seeded again. */
+function beginningOf(events: NumberedEvent[]): Change[] {
+  return changesOf(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
+}
+
+/** Of the verdicts in the log the one that the row has: it may have been judged again elsewhere. */
+function verdictIn(events: NumberedEvent[], row: TaskRow): TaskRow | undefined {
+  const verdicts = events.flatMap((event) => (event.type === "session.verified" ? [event.verdict] : []));
+  const found = verdicts.findLast((verdict) =>
+    Object.entries(verdict).every(([name, value]) => equalJson(row[name], value)),
+  );
+  if (!found) return undefined;
+  const { reward: _, ...rest } = found;
+  return Object.keys(rest).length > 0 ? rest : undefined;
+}
+
+function changesOf(delta: Delta): Change[] {
+  return delta.flatMap((operation): Change[] => {
+    if (operation.path === "") {
+      const state = operation.op === "remove" ? null : operation.value;
+      return Object.entries(fieldsOf(state)).map(([key, value]) => ({ key, value }));
+    }
+    const key = operation.path.slice(1).split("/").map(unescapeKey).join(".");
+    return [operation.op === "remove" ? { key } : { key, value: operation.value }];
+  });
+}
+
+const textIn = (value: Json | undefined): string | undefined => (typeof value === "string" ? value : undefined);

@@ -1,0 +1,290 @@
+// A collection plays what is missing, so many at once, and writes each outcome once, however often it is cut short.
+import { copyFileSync, existsSync, readFileSync, rmSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { FailureKind, Play, Rollout, TaskRow } from "../../src/core/rollout.ts";
+import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
+import { pathsOf } from "../../src/rollout/output.ts";
+import { readLine, type BadRow, type ReadRow } from "../../src/rollout/tasks.ts";
+import { runs } from "../runs.ts";
+import { keysOf, newFolder, rowsOf } from "./folder.ts";
+
+async function* rowsFrom(lines: Iterable<string>): AsyncGenerator<ReadRow | BadRow, void, undefined> {
+  let line = 0;
+  for (const text of lines) yield readLine(text, ++line);
+}
+
+const linesOf = (count: number): string[] => Array.from({ length: count }, (_, at) => `{"n":${at}}`);
+
+/** A reward that follows from the rollout and its luck. */
+const scored: Play = ({ task, repeat, random, session }) =>
+  Promise.resolve({ session, fields: { reward: (task * 7 + repeat + random) % 2 } });
+
+const failing = (kind: FailureKind): Awaited<ReturnType<Play>> => ({
+  session: "s",
+  fields: { response: { output: [] } },
+  failure: { kind, reason: "because" },
+});
+
+function collected(out: string, given: Partial<CollectOptions> & { lines?: Iterable<string> } = {}) {
+  return collect({
+    ...{ out, run: "run", seed: 1, repeats: 1, concurrency: 4, attempts: 1, play: scored },
+    ...{ tasks: rowsFrom(given.lines ?? linesOf(3)), prepare: (row: TaskRow) => row, pause: () => 0 },
+    ...given,
+  });
+}
+
+const newOut = (): string => join(newFolder(), "rows.jsonl");
+
+test("every task is played so many times, and its rows and inputs say which is which", async () => {
+  const out = newOut();
+  expect(await collected(out, { repeats: 2 })).toEqual({ before: 0, scored: 6, failed: 0, stopped: false });
+  const wanted = ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"];
+  expect(keysOf(rowsOf(out))).toEqual(wanted);
+  expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(wanted);
+  expect(rowsOf(out)[0]).toMatchObject({ n: 0, session_id: expect.any(String), seconds: expect.any(Number) });
+  expect(new Set(rowsOf(out).map((row) => row["session_id"])).size).toBe(6);
+});
+
+test("a line that comes twice has twice the repeats, a row may bring its number, and the limit counts rows", async () => {
+  const lines = ['{"a":1}', '{"a":1}', '{"_ng_task_index":9}', '{"a":2}'];
+  const out = newOut();
+  await collected(out, { lines, repeats: 2 });
+  expect(keysOf(rowsOf(out))).toEqual(["0-0", "0-1", "0-2", "0-3", "9-0", "9-1", "10-0", "10-1"]);
+  const few = newOut();
+  await collected(few, { lines, repeats: 2, limit: 2 });
+  expect(keysOf(rowsOf(few))).toEqual(["0-0", "0-1", "0-2", "0-3"]);
+});
+
+test("at most so many are played at once, and so many are", async () => {
+  let [now, most] = [0, 0];
+  const play: Play = async (rollout, signal) => {
+    most = Math.max(most, ++now);
+    await sleep(5);
+    now--;
+    return scored(rollout, signal);
+  };
+  await collected(newOut(), { lines: linesOf(60), play, concurrency: 7 });
+  expect(most).toBe(7);
+});
+
+test("of 100,000 tasks only those are read that are played: nothing is read ahead", async () => {
+  let [read, ended, isClosed, ahead] = [0, 0, false, 0];
+  function* endless(): Generator<string, void, undefined> {
+    try {
+      for (; read < 100_000; read++) yield `{"n":${read}}`;
+    } finally {
+      isClosed = true;
+    }
+  }
+  const stopping = new AbortController();
+  const play: Play = async (rollout, signal) => {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (++ended === 5_000) stopping.abort();
+    ahead = Math.max(ahead, read - ended);
+    return scored(rollout, signal);
+  };
+  const { stopped } = await collected(newOut(), {
+    ...{ lines: endless(), play, concurrency: 50, signal: stopping.signal },
+  });
+  expect({ stopped, isClosed }).toEqual({ stopped: true, isClosed: true });
+  expect(ahead).toBeLessThanOrEqual(50);
+  expect(read).toBeLessThanOrEqual(5_000 + 50);
+});
+
+test("SCORED: what fails is played again in another session, then it is a failure without a reward", async () => {
+  const out = newOut();
+  const played: Rollout[] = [];
+  const [retried, pauses]: [string[], number[]] = [[], []];
+  const play: Play = async (rollout, signal) => {
+    played.push(rollout);
+    const { task, attempt } = rollout;
+    if (task === 1 || (task === 2 && attempt < 2)) return failing("model");
+    return scored(rollout, signal);
+  };
+  const result = await collected(out, {
+    ...{ play, attempts: 3, concurrency: 1, lines: ['{"n":0}', '{"reward":1}', '{"n":2}'] },
+    onRetry: ({ task, attempt }, { kind }) => void retried.push(`${task}.${attempt} ${kind}`),
+    pause: (attempt) => (pauses.push(attempt), 0),
+  });
+  expect(result).toMatchObject({ scored: 2, failed: 1 });
+  expect(retried).toEqual(["1.0 model", "1.1 model", "2.0 model", "2.1 model"]);
+  expect(pauses).toEqual([0, 1, 0, 1]);
+  expect(new Set(played.map(({ session }) => session)).size).toBe(7);
+  // The luck of an episode is its rollout's.
+  expect(new Set(played.map(({ random }) => random)).size).toBe(3);
+  const failures = rowsOf(pathsOf(out).failures);
+  expect(failures.map((row) => row["retried"] === true)).toEqual([true, true, false, true, true]);
+  for (const failure of failures) {
+    expect(failure).toMatchObject({
+      reward: null,
+      failure_kind: "model",
+      failure_reason: "because",
+      mask_sample: true,
+    });
+    expect(failure["response"]).toEqual({ output: [] });
+  }
+  const rows = rowsOf(out);
+  expect(keysOf(rows)).toEqual(["0-0", "2-0"]);
+  expect(rows.map((row) => row["_ng_attempt_index"])).toEqual([undefined, 2]);
+  expect(rows.some((row) => "mask_sample" in row || "failure_kind" in row)).toBe(false);
+});
+
+test("to go on plays again what had failed, and counts its attempts on", async () => {
+  const out = newOut();
+  const attempts: number[] = [];
+  const play =
+    (until: number): Play =>
+    async (rollout, signal) => {
+      attempts.push(rollout.attempt);
+      return rollout.attempt < until ? failing("store") : scored(rollout, signal);
+    };
+  expect(await collected(out, { lines: linesOf(1), attempts: 2, play: play(9) })).toMatchObject({ failed: 1 });
+  expect(await collected(out, { lines: linesOf(1), attempts: 2, play: play(3) })).toMatchObject({
+    scored: 1,
+    failed: 0,
+  });
+  expect(attempts).toEqual([0, 1, 2, 3]);
+  expect(await collected(out, { lines: linesOf(1), attempts: 2, play: play(3) })).toMatchObject({
+    before: 1,
+    scored: 0,
+  });
+  expect(attempts).toHaveLength(4);
+});
+
+test("attempts that were cut short are not had again", async () => {
+  const out = newOut();
+  const stopping = new AbortController();
+  const attempts: number[] = [];
+  const play: Play = async ({ attempt }) => {
+    attempts.push(attempt);
+    return failing("model");
+  };
+  await collected(out, {
+    ...{ lines: linesOf(1), attempts: 3, play, signal: stopping.signal },
+    onRetry: ({ attempt }) => attempt === 1 && stopping.abort(),
+  });
+  expect(attempts).toEqual([0, 1]);
+  expect(await collected(out, { lines: linesOf(1), attempts: 3, play })).toMatchObject({ failed: 1 });
+  expect(attempts).toEqual([0, 1, 2]);
+});
+
+test("SCORED: a line that is no row, or no task, fails once for each repeat, and costs no attempt", async () => {
+  const out = newOut();
+  const lines = ['{"n":0}', "nope", '{"n":2}', '{"n":3}', "nope"];
+  const prepare = (row: TaskRow): TaskRow => {
+    if (row["n"] === 2) throw new Error("n is wrong");
+    return row;
+  };
+  const given = { lines, prepare, repeats: 2, attempts: 3 };
+  expect(await collected(out, given)).toMatchObject({ scored: 4, failed: 6 });
+  const failures = rowsOf(pathsOf(out).failures);
+  expect(keysOf(failures)).toEqual(["1-0", "1-1", "1-2", "1-3", "2-0", "2-1"]);
+  expect(failures.map((row) => row["failure_kind"])).toEqual(Array(6).fill("task"));
+  expect(failures.map((row) => String(row["failure_reason"]).slice(0, 18))).toContain("line 3: n is wrong");
+  // Told again, and not written again.
+  expect(await collected(out, given)).toMatchObject({ before: 4, scored: 0, failed: 6 });
+  expect(rowsOf(pathsOf(out).failures)).toEqual(failures);
+});
+
+test("RESUME: when it is stopped, what is scored stays, what is under way is no failure, and the rest is played later", async () => {
+  const out = newOut();
+  const stopping = new AbortController();
+  let ended = 0;
+  const play: Play = async (rollout, signal) => {
+    await sleep(1);
+    if (rollout.task % 2 === 1 && signal.aborted) return failing("internal");
+    if (++ended === 10) stopping.abort();
+    return scored(rollout, signal);
+  };
+  const given = { repeats: 2, concurrency: 6, play };
+  const cut = await collected(out, { ...given, lines: linesOf(20), signal: stopping.signal });
+  expect(cut).toMatchObject({ stopped: true, failed: 0 });
+  expect(cut.scored).toBeLessThan(40);
+  expect(rowsOf(out)).toHaveLength(cut.scored);
+  expect(await collected(out, { ...given, lines: linesOf(20) })).toEqual({
+    ...{ before: cut.scored, scored: 40 - cut.scored, failed: 0, stopped: false },
+  });
+  expect(new Set(keysOf(rowsOf(out))).size).toBe(40);
+  expect(rowsOf(out)).toHaveLength(40);
+  expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(keysOf(rowsOf(out)));
+  expect(rowsOf(pathsOf(out).failures)).toEqual([]);
+});
+
+test("RESUME: whatever is cut off the ends of the files, the collection comes to the same in the end", async () => {
+  const whole = newOut();
+  const lines = [...linesOf(8), "nope"];
+  const play: Play = async (rollout, signal) =>
+    rollout.task % 3 === 2 && rollout.attempt === 0 ? failing("tool") : scored(rollout, signal);
+  const given = { lines, repeats: 2, attempts: 2, play };
+  await collected(whole, given);
+  const files = ["rows", "inputs", "failures"] as const;
+  const rewards = (out: string) => rowsOf(out).map((row) => `${keysOf([row])[0]}: ${String(row["reward"])}`);
+  const cuts = fc.tuple(...files.map(() => fc.option(fc.double({ min: 0, max: 1, noNaN: true }))));
+  await fc.assert(
+    fc.asyncProperty(cuts, async (shares) => {
+      const out = newOut();
+      for (const [at, name] of files.entries()) {
+        copyFileSync(pathsOf(whole)[name], pathsOf(out)[name]);
+        const share = shares[at];
+        const { length } = readFileSync(pathsOf(out)[name]);
+        if (share !== null && share !== undefined) truncateSync(pathsOf(out)[name], Math.floor(share * length));
+      }
+      await collected(out, given);
+      expect(rewards(out).sort()).toEqual(rewards(whole).sort());
+      expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(keysOf(rowsOf(pathsOf(whole).inputs)));
+      const left = rowsOf(pathsOf(out).failures).filter((row) => row["retried"] !== true);
+      expect(keysOf(left)).toEqual(["8-0", "8-1"]);
+      rmSync(out);
+    }),
+    { numRuns: runs(40) },
+  );
+});
+
+test("the same seed gives every rollout the same luck in another collection, in sessions of its own", async () => {
+  const lucks = async (run: string, seed: number): Promise<Rollout[]> => {
+    const found: Rollout[] = [];
+    const play: Play = (rollout, signal) => (found.push(rollout), scored(rollout, signal));
+    await collected(newOut(), { run, seed, play, concurrency: 1, repeats: 2 });
+    return found;
+  };
+  const [a, b, c] = [await lucks("a", 1), await lucks("b", 1), await lucks("b", 2)];
+  expect(a.map(({ random }) => random)).toEqual(b.map(({ random }) => random));
+  expect(a.map(({ random }) => random)).not.toEqual(c.map(({ random }) => random));
+  expect(new Set(a.map(({ random }) => random)).size).toBe(6);
+  expect(a.map(({ session }) => session)).not.toEqual(b.map(({ session }) => session));
+});
+
+test("what came of a row in an earlier collection is not what comes of it now", async () => {
+  const out = newOut();
+  const before = {
+    reward: 0,
+    failure_kind: "model",
+    failure_reason: "x",
+    mask_sample: true,
+    stopped: "steps",
+    retried: true,
+  };
+  await collected(out, {
+    lines: [JSON.stringify({ n: 1, ...before })],
+    play: async () => ({ session: "s", fields: { reward: 1 } }),
+  });
+  const { seconds: _, ...row } = rowsOf(out)[0] as TaskRow;
+  expect(row).toEqual({ n: 1, reward: 1, session_id: "s", _ng_task_index: 0, _ng_rollout_index: 0 });
+});
+
+test("where one cannot go on nobody does, and the reason is told", async () => {
+  const out = newOut();
+  let played = 0;
+  const play: Play = async (rollout, signal) => {
+    await sleep(1);
+    if (++played === 5) throw new Error("a bug");
+    return scored(rollout, signal);
+  };
+  await expect(collected(out, { lines: linesOf(1_000), play, concurrency: 3 })).rejects.toThrow("a bug");
+  expect(played).toBeLessThan(10);
+  expect(existsSync(out)).toBe(true);
+  expect(rowsOf(out).length).toBeGreaterThanOrEqual(4);
+});

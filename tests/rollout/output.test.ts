@@ -1,0 +1,95 @@
+// Rows are in a file whole or not at all, wherever the process that wrote them was killed.
+import { readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { keysIn, openLines, pathsOf, triesIn, writeWhole } from "../../src/rollout/output.ts";
+import { keysOf, newFolder, rowsOf } from "./folder.ts";
+
+const rowAt = (task: number, added = {}) => ({ _ng_task_index: task, _ng_rollout_index: 0, ...added });
+
+test("the parts of a collection have the names that other tools look for", () => {
+  expect(pathsOf("runs/a.b.jsonl")).toEqual({
+    rows: "runs/a.b.jsonl",
+    inputs: "runs/a.b_materialized_inputs.jsonl",
+    failures: "runs/a.b_failures.jsonl",
+    metrics: "runs/a.b_aggregate_metrics.json",
+    run: "runs/a.b_run.json",
+  });
+  expect(pathsOf("a").inputs).toBe("a_materialized_inputs.jsonl");
+});
+
+test("wherever a line is torn it is cut, also if all but its end is there, and the next row is whole", () => {
+  const file = join(newFolder(), "rows.jsonl");
+  const rows = [0, 1, 2].map((task) => rowAt(task, { text: "ä\u2028" }));
+  const whole = Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  for (let length = 0; length <= whole.length; length++) {
+    writeFileSync(file, whole.subarray(0, length));
+    const lines = openLines(file);
+    const left = whole.subarray(0, length).toString("latin1").split("\n").length - 1;
+    expect(rowsOf(file)).toEqual(rows.slice(0, left));
+    lines.write(rowAt(9));
+    lines.close();
+    expect(rowsOf(file)).toEqual([...rows.slice(0, left), rowAt(9)]);
+  }
+});
+
+test("a torn line may be longer than what is read at once", () => {
+  const file = join(newFolder(), "rows.jsonl");
+  for (const length of [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 300_000]) {
+    writeFileSync(file, `{"a":1}\n${"x".repeat(length)}`);
+    openLines(file).close();
+    expect(readFileSync(file, "utf8")).toBe('{"a":1}\n');
+    writeFileSync(file, "x".repeat(length));
+    openLines(file).close();
+    expect(readFileSync(file, "utf8")).toBe("");
+  }
+});
+
+test("a file that cannot be written to is refused by its name", () => {
+  const folder = newFolder();
+  expect(() => openLines(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
+});
+
+test("of two that write to one file, the one that comes second is refused and writes nothing", () => {
+  const file = join(newFolder(), "rows.jsonl");
+  const [first, second] = [openLines(file), openLines(file)];
+  second.write(rowAt(0));
+  expect(() => first.write(rowAt(0))).toThrow("another process is writing to it");
+  second.write(rowAt(1));
+  expect(rowsOf(file)).toEqual([rowAt(0), rowAt(1)]);
+  first.close();
+  second.close();
+});
+
+test("what is there is known by task and repeat; failures also by how often, and whether the attempts are over", async () => {
+  const file = join(newFolder(), "failures.jsonl");
+  expect(await keysIn(file)).toEqual(new Set());
+  const lines = openLines(file);
+  for (const task of [0, 1, 2]) lines.write(rowAt(task, { retried: true }));
+  lines.write(rowAt(1));
+  lines.write(rowAt(1, { retried: true }));
+  lines.write(rowAt(2));
+  lines.close();
+  expect(await keysIn(file)).toEqual(new Set(["0 0", "1 0", "2 0"]));
+  expect(Object.fromEntries(await triesIn(file))).toEqual({
+    "0 0": { all: 1, open: 1 },
+    "1 0": { all: 3, open: 1 },
+    "2 0": { all: 2, open: 0 },
+  });
+  expect(keysOf(rowsOf(file))).toEqual(["0-0", "1-0", "1-0", "1-0", "2-0", "2-0"]);
+});
+
+test("a file is written whole or left as it was, and nothing lies beside it", async () => {
+  const folder = newFolder();
+  const file = join(folder, "metrics.json");
+  await writeWhole(file, ["[", "1", "]"]);
+  function* broken() {
+    yield "[";
+    throw new Error("no more");
+  }
+  await expect(writeWhole(file, broken())).rejects.toMatchObject({ code: "cannot_load" });
+  expect(readFileSync(file, "utf8")).toBe("[1]");
+  mkdirSync(join(folder, "taken"));
+  await expect(writeWhole(join(folder, "taken"), "x")).rejects.toMatchObject({ code: "cannot_load" });
+  expect(readdirSync(folder).sort()).toEqual(["metrics.json", "taken"]);
+});

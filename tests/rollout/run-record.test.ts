@@ -1,0 +1,35 @@
+// What a collection was made of is kept beside it, and compared in words.
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { differences, readRecord, writeRecord } from "../../src/rollout/run-record.ts";
+import { newFolder } from "./folder.ts";
+
+test("a record is read as it was written; without one there is none", async () => {
+  const folder = newFolder();
+  const file = join(folder, "deep/run.json");
+  expect(readRecord(file)).toBeUndefined();
+  const record = { run: "r", settings: { model: "random", limit: null, seed: 3 } };
+  await writeRecord(file, record);
+  expect(readRecord(file)).toEqual(record);
+  expect(readdirSync(join(folder, "deep"))).toEqual(["run.json"]);
+});
+
+test("a record that cannot be read is no missing one", () => {
+  const folder = newFolder();
+  const file = join(folder, "run.json");
+  for (const text of ["", "{", "[]", '{"run":1,"settings":{}}']) {
+    writeFileSync(file, text);
+    expect(() => readRecord(file)).toThrow(expect.objectContaining({ code: "cannot_load" }));
+  }
+  expect(() => readRecord(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
+});
+
+test("every difference is named, with what it was and what it is", () => {
+  const long = "x".repeat(100);
+  expect(differences({ a: 1, b: [1], c: "same" }, { a: 2, b: [1], c: "same", d: long })).toEqual([
+    "a was 1 and is 2",
+    `d was null and is "${"x".repeat(59)}…`,
+  ]);
+  expect(differences({ limit: null }, {})).toEqual([]);
+});

@@ -1,0 +1,59 @@
+// Tasks are read line by line, whatever is in the lines, and have numbers that stay the same.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { countLines, createNumbering, readRows, type BadRow, type ReadRow } from "../../src/rollout/tasks.ts";
+import { newFolder } from "./folder.ts";
+
+async function read(text: string | Buffer): Promise<(ReadRow | BadRow)[]> {
+  const file = join(newFolder(), "tasks.jsonl");
+  writeFileSync(file, text);
+  const found: (ReadRow | BadRow)[] = [];
+  for await (const row of readRows(file)) found.push(row);
+  expect(await countLines(file)).toBe(found.length);
+  return found;
+}
+
+const shortOf = (found: (ReadRow | BadRow)[]) =>
+  found.map((each) => [each.line, "row" in each ? each.row : each.problem.slice(0, 20)]);
+
+test("lines are rows with their places; blank ones are passed over, and what is no row is told", async () => {
+  const found = await read('\uFEFF{"a":1}\r\n\n  \n{"a":2}\nnope\n[1]\nnull\n{"a":3}');
+  expect(shortOf(found)).toEqual([
+    [1, { a: 1 }],
+    [4, { a: 2 }],
+    [5, "it is not JSON: Unex"],
+    [6, "it is not a JSON obj"],
+    [7, "it is not a JSON obj"],
+    [8, { a: 3 }],
+  ]);
+});
+
+test("a line ends at a line feed and nowhere else: texts have other ends of lines in them", async () => {
+  const row = { text: "a\u2028b\u2029c\u0085d\u000Be" };
+  expect(shortOf(await read(`${JSON.stringify(row)}\n${JSON.stringify(row)}\n`))).toEqual([
+    [1, row],
+    [2, row],
+  ]);
+});
+
+test("a line may be longer than what is read at once, and letters may lie across", async () => {
+  const rows = Array.from({ length: 5 }, (_, at) => ({ at, text: "ä€𝄞".repeat(30_000 + at) }));
+  const found = await read(rows.map((row) => JSON.stringify(row)).join("\n"));
+  expect(found.map((each) => "row" in each && each.row)).toEqual(rows);
+});
+
+test("what cannot be read is refused with a reason", async () => {
+  const folder = newFolder();
+  const all = async (file: string): Promise<void> => {
+    for await (const _ of readRows(file)) continue;
+  };
+  await expect(all(join(folder, "none"))).rejects.toMatchObject({ code: "cannot_load" });
+  await expect(all(folder)).rejects.toMatchObject({ code: "cannot_load" });
+});
+
+test("the same line is the same task, a row may bring its number, and a bad line keeps its place", async () => {
+  const lines = ['{"a":1}', '{"a":2}', '{"a":1}', "nope", '{"a":3}', '{"_ng_task_index":7}', '{"a":4}', '{"a":2}'];
+  const found = await read(lines.join("\n"));
+  expect(found.map(createNumbering())).toEqual([0, 1, 0, 2, 3, 7, 8, 1]);
+});
