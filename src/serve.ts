@@ -1,9 +1,15 @@
 // serve(): environments behind an HTTP server. Wires engines, protocols, tokens, metrics and the host together.
+import { createPlayer } from "./agent/play.ts";
+import type { ModelAgent } from "./core/agent.ts";
 import type { AnyEnvironment } from "./core/environment.ts";
 import { HoldfastError } from "./core/errors.ts";
+import type { Protocol } from "./core/protocol.ts";
+import type { Rollout, TaskRow } from "./core/rollout.ts";
+import type { Sessions } from "./core/sessions.ts";
 import type { Store } from "./core/store.ts";
 import { gymProtocol } from "./protocols/gym.ts";
 import { restProtocol } from "./protocols/rest.ts";
+import { runProtocol } from "./protocols/run.ts";
 import { aggregate } from "./rollout/metrics.ts";
 import { createApp, type Mount } from "./server/app.ts";
 import { listen } from "./server/host.ts";
@@ -11,6 +17,7 @@ import type { Limits } from "./server/limits.ts";
 import { createLog, type LogOptions } from "./server/log.ts";
 import { createMetrics, observedSessions, observedStore, type MetricsReport } from "./server/metrics.ts";
 import { createTokens, keysFromSecret, keysFromStore } from "./server/tokens.ts";
+import { createAgentSessions } from "./session/agent-sessions.ts";
 import { createSessions } from "./session/sessions.ts";
 
 export interface ServeOptions {
@@ -32,8 +39,19 @@ export interface ServeOptions {
   /** Signs session tokens: the new key, and old ones that are still accepted, as "new,old". By default a key in the store. */
   secret?: string | undefined;
   limits?: Partial<Limits>;
+  /** Who plays an environment, by its name, when a row is posted to /run. By default nobody, and /run is not served. */
+  runners?: ReadonlyMap<string, Runner> | undefined;
   /** For a process behind the same port as others: what those have counted, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
+}
+
+export interface Runner {
+  /** The tools of the environment are added to it. */
+  agentFor(rollout: Rollout): ModelAgent;
+  /** Makes a row ready. Throws what is wrong with it. */
+  prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
+  /** Milliseconds that a rollout may take. */
+  timeout?: number | undefined;
 }
 
 export interface Serving {
@@ -48,7 +66,7 @@ export interface Serving {
 /** What is served at the root besides tools. */
 const ownNames = [
   ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs"],
-  ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode"],
+  ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "run"],
 ];
 
 export async function serve(options: ServeOptions): Promise<Serving> {
@@ -71,6 +89,12 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     throw new HoldfastError("invalid_option", message);
   }
 
+  const running = environments.find(({ name, definitions }) => options.runners?.has(name) && definitions.has("run"));
+  if (running) {
+    const message = `${running.name} cannot be played at /run: it has a tool of that name`;
+    throw new HoldfastError("invalid_option", message);
+  }
+
   const metrics = createMetrics();
   const store = observedStore(options.store, metrics);
   const tokens = createTokens(secret ? keysFromSecret(secret) : await keysFromStore(store));
@@ -78,9 +102,17 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const engines = environments.map((environment) =>
     observedSessions(createSessions({ environment, store, limits }), metrics),
   );
+  const conversations = createAgentSessions({ app: "rollouts", store });
+  const played = (episodes: Sessions): Protocol[] => {
+    const runner = options.runners?.get(episodes.environment.name);
+    if (!runner) return [];
+    const { agentFor, prepare, timeout } = runner;
+    const play = createPlayer({ sessions: conversations, episodes, agentFor, timeout });
+    return [runProtocol({ play, prepare, newSession: () => episodes.newSession() })];
+  };
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
-    protocols: [gymProtocol({ sessions, tokens, aggregate }), restProtocol({ sessions })],
+    protocols: [...played(sessions), gymProtocol({ sessions, tokens, aggregate }), restProtocol({ sessions })],
   }));
   mounts.push({ prefix: "", protocols: (mounts[0] as Mount).protocols });
   const log = createLog(options.log);
@@ -93,7 +125,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     ...(peers && { peers }),
   });
   const stop = async (): Promise<void> => {
-    await Promise.all(engines.map((engine) => engine.stop()));
+    await Promise.all([...engines, conversations].map((engine) => engine.stop()));
   };
   const listening = await listen(app, { host, port, ...(options.limits && { limits: options.limits }) }).catch(
     async (thrown: unknown) => {

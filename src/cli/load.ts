@@ -22,15 +22,23 @@ const endings = [".ts", ".mts", ".js", ".mjs"];
 
 /** Loads what a command was given as its target. */
 export async function load(target: string): Promise<Loaded> {
-  const file = await locate(target, "environment");
-  const environment = environmentIn(await importModule(file, target), target);
-  const folder = dirname(file);
-  const beside = fileIn(folder, "solution");
+  const environment = await loadEnvironment(target);
+  const solution = await loadSolution(target);
+  const folder = dirname(await locate(target, "environment"));
+  return { environment, solution, tasks: readTasks(join(folder, "tasks.jsonl")) };
+}
+
+/** Loads the solution that lies beside an environment, if one does. */
+export async function loadSolution(target: string): Promise<Solution | undefined> {
+  const beside = fileIn(dirname(await locate(target, "environment")), "solution");
   const solution = beside && (await importModule(beside, beside))["default"];
-  if (solution !== undefined && typeof solution !== "function") {
-    throw wrong(`the default export of ${beside} is not a function`);
-  }
-  return { environment, solution: solution as Solution | undefined, tasks: readTasks(join(folder, "tasks.jsonl")) };
+  if (solution === undefined || typeof solution === "function") return solution as Solution | undefined;
+  throw wrong(`the default export of ${beside} is not a function`);
+}
+
+/** Loads an environment and nothing of what lies beside it. */
+export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
+  return environmentIn(await importModule(await locate(target, "environment"), target), target);
 }
 
 /** Loads an agent: the default export of its module, or the one that is called `agent`. */
@@ -60,7 +68,8 @@ export function readTasks(file: string): Json[] {
   });
 }
 
-async function locate(target: string, name: "environment" | "agent"): Promise<string> {
+/** The file that a target stands for. */
+export async function locate(target: string, name: "environment" | "agent"): Promise<string> {
   const path = resolve(target);
   if (existsSync(path)) {
     if (!statSync(path).isDirectory()) return path;

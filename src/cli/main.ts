@@ -3,9 +3,17 @@
 import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { addCheck } from "./check.ts";
+import { addCollect } from "./collect.ts";
+import { addExport } from "./export.ts";
+import { addInit } from "./init.ts";
+import { addMetrics } from "./metrics.ts";
+import { addReplay } from "./replay.ts";
+import { addReverify } from "./reverify.ts";
 import { addRun } from "./run.ts";
 import { addServe } from "./serve.ts";
 import { addSessions } from "./sessions.ts";
+import { addShow } from "./show.ts";
+import { addTasks } from "./tasks.ts";
 
 const program = new Command("holdfast")
   .description(
@@ -14,8 +22,16 @@ const program = new Command("holdfast")
   .showHelpAfterError("(--help says what there is)")
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")) });
 
+addInit(program);
 addServe(program);
 addRun(program);
+addCollect(program);
+addMetrics(program);
+addShow(program);
+addTasks(program);
+addExport(program);
+addReverify(program);
+addReplay(program);
 addCheck(program);
 addSessions(program);
 

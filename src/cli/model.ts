@@ -13,12 +13,13 @@ export async function withModel(agent: Agent, name: string): Promise<Agent> {
   return eachModelAgent(agent, (found) => ({ ...found, model }));
 }
 
-async function modelNamed(name: string): Promise<Model> {
+/** The model of a name. `seed` is that of a random one that names none. */
+export async function modelNamed(name: string, seed = 0): Promise<Model> {
   const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
   switch (kind) {
     case "random": {
       const { randomModel } = await import("../models/random.ts");
-      return randomModel({ seed: seedOf(name, rest) });
+      return randomModel({ seed: rest === "" ? seed : seedOf(name, rest) });
     }
     case "openai": {
       const { openaiModel } = await import("../models/openai.ts");

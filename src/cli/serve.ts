@@ -15,12 +15,16 @@ interface Flags {
   maxSessions?: number;
   log: "none" | "failures" | "all";
   token?: string;
+  model?: string;
+  maxSteps?: number;
+  timeout?: number;
 }
 
 const example = `
 Examples:
   $ holdfast serve examples/counter --port 8080 --store sqlite:counter.db
   $ holdfast serve examples/counter examples/library --workers 4 --store sqlite:runs.db --idle 1h
+  $ holdfast serve examples/counter --model scripted
 
 Each environment is served under /NAME, the first one also at the root.
 HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default one is kept in the store.`;
@@ -38,6 +42,12 @@ export function addServe(program: Command): void {
     .option("--max-sessions <number>", "open sessions of an environment; the longest idle make room", whole(1))
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
     .option("--token <text>", "the bearer token that /v1 and /metrics want")
+    .option(
+      "--model <name>",
+      "also be an agent: play the row that is posted to /run with this model, as in chat:llama3.2",
+    )
+    .option("--max-steps <number>", "answers of the model in an episode of /run; by default 100", whole(1))
+    .option("--timeout <duration>", "how long an episode of /run may take, as in 10m", duration)
     .addHelpText("after", example)
     .action(run);
 }

@@ -1,5 +1,7 @@
 // What one serving process is made of: its environments, its store and its server, opened and closed together.
-import { serve, type ServeOptions, type Serving } from "../serve.ts";
+import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
+import { agentsOf } from "./collect/agents.ts";
+import { preparing } from "./collect/prepare.ts";
 import { load } from "./load.ts";
 import { openStore } from "./store.ts";
 
@@ -11,17 +13,34 @@ interface ServingFlags {
   maxSessions?: number;
   log: "none" | "failures" | "all";
   token: string | undefined;
+  /** Plays the environments at /run. */
+  model?: string;
+  maxSteps?: number;
+  timeout?: number;
   peers?: ServeOptions["peers"];
 }
 
+// Collectors send all rows of a data set at once, and give up on the whole of it when one is refused.
+const mostRollouts = 50_000;
+
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
-  const { store: url, log, ...rest } = flags;
+  const { store: url, log, model, maxSteps, timeout, ...rest } = flags;
   const environments = [];
-  for (const target of targets) environments.push((await load(target)).environment);
+  const runners = new Map<string, Runner>();
+  for (const target of targets) {
+    const { environment } = await load(target);
+    environments.push(environment);
+    if (model === undefined) continue;
+    const agents = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
+    runners.set(environment.name, { agentFor: agents.of, prepare: preparing(environment, agents.name, {}), timeout });
+  }
   const store = await openStore(url);
   try {
     const secret = process.env["HOLDFAST_SECRET"];
-    const serving = await serve({ ...rest, environments, store, secret, log: { what: log } });
+    const serving = await serve({
+      ...{ ...rest, environments, store, secret, log: { what: log } },
+      ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
+    });
     return {
       ...serving,
       async close() {

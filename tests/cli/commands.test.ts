@@ -14,7 +14,18 @@ async function newFolder(): Promise<string> {
 }
 
 describe("every command", () => {
-  const commands = [["serve"], ["check"], ["sessions"]];
+  const commands = [
+    ["serve"],
+    ["check"],
+    ["sessions"],
+    ["metrics"],
+    ["show"],
+    ["tasks"],
+    ["export"],
+    ["reverify"],
+    ["replay"],
+  ];
+  for (const verb of ["check", "sample", "split", "render"]) commands.push(["tasks", verb]);
   for (const verb of ["list", "show", "events", "fork", "export", "delete"]) commands.push(["sessions", verb]);
 
   test.each(commands)("%s %s has help with an example", async (...words) => {

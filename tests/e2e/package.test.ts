@@ -1,14 +1,13 @@
 // The package as users get it: packed, unpacked elsewhere, imported by its name, and type-checked from outside.
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { root } from "../files.ts";
+import { folderWithPackage } from "./installed.ts";
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
 
 const program = `
 import { createSessions, defineEnvironment, isHoldfastError, memoryStore, tool } from "holdfast";
@@ -44,17 +43,7 @@ console.log(storeCases.length > 50);
 `;
 
 test("the packed package works and has its types", { timeout: 120_000 }, async () => {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-package-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", join(root, "tsconfig.build.json")]);
-  await run("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: root });
-  const installed = join(folder, "node_modules/holdfast");
-  await mkdir(installed, { recursive: true });
-  const { stdout: packed } = await run("sh", ["-c", "ls *.tgz"], { cwd: folder });
-  await run("tar", ["-xzf", packed.trim(), "-C", installed, "--strip-components=1"], { cwd: folder });
-  for (const dependency of ["zod", "@standard-schema", "better-sqlite3", "bindings", "file-uri-to-path", "@types"]) {
-    await symlink(join(root, "node_modules", dependency), join(folder, "node_modules", dependency));
-  }
+  const folder = await folderWithPackage("zod", "better-sqlite3", "@types/node");
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await writeFile(join(folder, "program.ts"), program);
   const options = [

@@ -20,7 +20,7 @@ export interface Running {
 }
 
 /** Starts `holdfast …`. It does not outlive the test. */
-async function start(args: string[], options: { cwd?: string } = {}): Promise<Running> {
+export async function start(args: string[], options: { cwd?: string } = {}): Promise<Running> {
   const main = join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, ...args], {
     cwd: options.cwd ?? root,

@@ -1,0 +1,64 @@
+// holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
+import { InvalidArgumentError, type Command } from "commander";
+import type { CollectFlags } from "./collect/flags.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { duration, whole } from "./flags.ts";
+import { isUrl } from "./url.ts";
+
+const example = `
+Examples:
+  $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl
+  $ holdfast collect examples/counter --model chat:Qwen/Qwen3-8B --concurrency 200 --out runs/qwen.jsonl
+  $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl --resume
+  $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl --model chat:llama3.2 --out runs/served.jsonl
+  $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl --out runs/theirs.jsonl
+
+Beside OUT it writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl, OUT_aggregate_metrics.json, OUT_run.json and, unless
+--store names another one, OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on with --resume.
+Models are scripted (the solution beside the environment), random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and
+recorded:FILE.`;
+
+export function addCollect(program: Command): void {
+  program
+    .command("collect")
+    .description("Play an agent over tasks, many times each and many at once, and write scored transcripts.")
+    .argument("[environment]", "a folder, file or package with an environment; not needed with --server or --agent URL")
+    .requiredOption("--out <file>", "where the rows go, as JSON lines")
+    .option("--tasks <file>", "the tasks, as JSON lines; by default tasks.jsonl beside the environment")
+    .option("--model <name>", "the model that plays", "scripted")
+    .option("--server <url>", "play on a server of the gym protocol, Holdfast's or another one")
+    .option("--agent <target>", "an agent of your own: a folder, file or package, or the address of one with POST /run")
+    .option("--store <url>", "where sessions live: memory:, sqlite:FILE; by default a file beside OUT")
+    .option("--repeats <number>", "how often each task is played", whole(1), 1)
+    .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
+    .option("--attempts <number>", "how often a rollout that fails is played in all", whole(1, 100), 3)
+    .option(
+      "--max-steps <number>",
+      "answers of the model in an episode; 100, unless the agent says otherwise",
+      whole(1),
+    )
+    .option("--timeout <duration>", "how long an episode may take, as in 10m", duration)
+    .option("--limit <number>", "how many rows of the tasks", whole(1))
+    .option("--seed <number>", "of the environment's luck, the random model and the confidence intervals", whole(0), 0)
+    .option("--temperature <number>", "passed to the model", finite)
+    .option("--resume", "go on with what is in OUT already; what failed is played again")
+    .option("--force", "go on also if the settings are others than before")
+    .option("--json", "print events as JSON lines")
+    .addHelpText("after", example)
+    .action(async (given: string | undefined, flags: CollectFlags) => {
+      const [target, server] = isUrl(given) ? [undefined, flags.server ?? given] : [given, flags.server];
+      if (target === undefined && server === undefined && !isUrl(flags.agent)) {
+        throw new HoldfastError("invalid_option", "name an environment, or where it is played: --server, --agent URL");
+      }
+      const { runCollection } = await import("./collect/run.ts");
+      const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
+      // Not by itself: a model or a tool that was told to stop and does not may keep the process for hours.
+      process.stdout.write("", () => process.exit(code));
+    });
+}
+
+function finite(text: string): number {
+  const number = Number(text);
+  if (text.trim() !== "" && Number.isFinite(number)) return number;
+  throw new InvalidArgumentError("It is a number, as in 0.7.");
+}

@@ -1,0 +1,88 @@
+// The progress of a collection: one line that changes on a terminal, plain lines elsewhere, events as JSON if asked for.
+import type { Played, Rollout, TaskRow } from "../../core/rollout.ts";
+
+export interface Progress {
+  /** Told how many rows are there. */
+  start(before: number): void;
+  row(row: TaskRow, failed: boolean): void;
+  retry(rollout: Rollout, failure: NonNullable<Played["failure"]>): void;
+  say(text: string): void;
+  end(): void;
+}
+
+const everyOnTerminal = 200;
+const everyElsewhere = 10_000;
+
+export function createProgress({ total, json }: { total: number; json: boolean }): Progress {
+  const isTerminal = process.stderr.isTTY && !json;
+  const began = performance.now();
+  const failures = new Map<string, number>();
+  let [before, done, scored, reward, tokens, calls] = [0, 0, 0, 0, 0, 0];
+  let isOver = false;
+  const timer = setInterval(show, isTerminal ? everyOnTerminal : everyElsewhere).unref();
+
+  function line(): string {
+    const seconds = (performance.now() - began) / 1000;
+    const rate = done / seconds;
+    const left = rate > 0 ? (total - before - done) / rate : Infinity;
+    const failed = [...failures].map(([kind, count]) => `${kind} ${count}`).join(", ");
+    const parts = [
+      `${before + done} of ${total}`,
+      `${rate.toFixed(1)}/s`,
+      scored > 0 ? `mean reward ${(reward / scored).toFixed(3)}` : undefined,
+      failed && `failed: ${failed}`,
+      `${calls} tool calls`,
+      `${tokens} tokens`,
+      Number.isFinite(left) && left > 0 ? `${Math.ceil(left)} s left` : undefined,
+    ];
+    return parts.filter(Boolean).join(" · ");
+  }
+
+  function show(): void {
+    if (json || isOver) return;
+    if (!isTerminal) process.stderr.write(`${line()}\n`);
+    else process.stderr.write(`\r\u001B[2K${line().slice(0, Math.max(20, (process.stderr.columns || 80) - 1))}`);
+  }
+
+  return {
+    start(there) {
+      before = there;
+      if (json) write({ type: "started", total, before });
+    },
+    row(row, failed) {
+      done++;
+      const { usage, output } = Object(row["response"]) as { usage?: unknown; output?: { type?: string }[] };
+      tokens += Number((Object(usage) as { total_tokens?: number }).total_tokens ?? 0);
+      calls += (output ?? []).filter(({ type }) => type === "function_call").length;
+      if (failed) {
+        const kind = String(row["failure_kind"]);
+        failures.set(kind, (failures.get(kind) ?? 0) + 1);
+      } else {
+        scored++;
+        reward += Number(row["reward"] ?? 0);
+      }
+      if (!json) return;
+      const { _ng_task_index: task, _ng_rollout_index: repeat, reward: given, failure_kind, failure_reason } = row;
+      const event = { type: failed ? "failed" : "scored", task, repeat, reward: given, failure_kind, failure_reason };
+      write(event);
+    },
+    retry({ task, repeat, attempt }, { kind, reason }) {
+      if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
+    },
+    say(text) {
+      process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${text}\n`);
+    },
+    end() {
+      if (isOver) return;
+      // Where lines stay, the last one says how it ended.
+      if (isTerminal) process.stderr.write("\r\u001B[2K");
+      else show();
+      clearInterval(timer);
+      isOver = true;
+    },
+  };
+}
+
+function write(event: object): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`);
+}

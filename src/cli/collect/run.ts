@@ -1,0 +1,82 @@
+// One collection: puts its parts together, stops when it is told to, and says what came of it.
+import { existsSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { HoldfastError } from "../../core/errors.ts";
+import { collect, type Collected } from "../../rollout/collect.ts";
+import { pathsOf } from "../../rollout/output.ts";
+import { writeRecord } from "../../rollout/run-record.ts";
+import { countLines, readRows } from "../../rollout/tasks.ts";
+import { locate } from "../load.ts";
+import { storeFileOf } from "../rollout-source.ts";
+import { openStore } from "../store.ts";
+import { writeMetrics } from "./aggregate.ts";
+import type { CollectFlags } from "./flags.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import { recordOf } from "./record.ts";
+import { sourceOf } from "./source.ts";
+import { summaryOf } from "./summary.ts";
+
+const interrupted = 130;
+
+/** Gives the exit code: 0 if every rollout was scored. */
+export async function runCollection(target: string | undefined, flags: CollectFlags): Promise<number> {
+  const { out, seed, limit, repeats, concurrency, attempts } = flags;
+  // Not the tasks with it: they may be more than the memory holds, and some of them wrong.
+  const source = await sourceOf(target, flags);
+  const tasks = await tasksOf(target, flags);
+  const record = await recordOf(target, source.environment, tasks, flags);
+  const total = (await countLines(tasks, limit)) * repeats;
+  mkdirSync(dirname(out), { recursive: true });
+  const store = await openStore(flags.store ?? source.store ?? `sqlite:${storeFileOf(out)}`);
+  const progress = createProgress({ total, json: flags.json ?? false });
+  const { signal, end } = untilStopped(progress);
+  try {
+    const player = source.player(store);
+    await writeRecord(pathsOf(out).run, record);
+    const collected = await collect({
+      ...{ out, seed, limit, repeats, concurrency, attempts, signal, run: record.run },
+      tasks: readRows(tasks),
+      prepare: source.prepare,
+      play: player.play,
+      ...{ onStart: progress.start, onRow: progress.row, onRetry: progress.retry },
+    });
+    progress.end();
+    const metrics = await writeMetrics(out, source.agent, seed);
+    if (flags.json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
+    else process.stdout.write(summaryOf(collected, metrics, { out, total }));
+    await player.stop();
+    return exitCodeOf(collected);
+  } finally {
+    end();
+    progress.end();
+    await store.close();
+  }
+}
+
+function exitCodeOf({ stopped, failed }: Collected): number {
+  if (stopped) return interrupted;
+  return failed > 0 ? 1 : 0;
+}
+
+async function tasksOf(target: string | undefined, { tasks }: CollectFlags): Promise<string> {
+  if (tasks === undefined && target === undefined)
+    throw new HoldfastError("invalid_option", "name the file of --tasks");
+  const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
+  if (existsSync(file)) return file;
+  throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
+}
+
+/** Aborted by the first signal that asks to stop. The second ends the process. */
+function untilStopped(progress: Progress): { signal: AbortSignal; end(): void } {
+  const stopping = new AbortController();
+  const stop = (): void => {
+    if (stopping.signal.aborted) process.exit(interrupted);
+    progress.say("stopping; what is under way goes on with --resume (again to end at once)");
+    stopping.abort();
+  };
+  process.on("SIGINT", stop).on("SIGTERM", stop);
+  return {
+    signal: stopping.signal,
+    end: () => void process.removeListener("SIGINT", stop).removeListener("SIGTERM", stop),
+  };
+}

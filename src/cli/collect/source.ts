@@ -1,0 +1,88 @@
+// What a collection plays: an environment in this process, a server of the gym protocol, or an agent elsewhere.
+import { createGymClient } from "../../agent/gym-client.ts";
+import { createAgentPlayer } from "../../agent/play-agent.ts";
+import { createServerPlayer, rowForServer } from "../../agent/play-server.ts";
+import { createPlayer } from "../../agent/play.ts";
+import { isHoldfastError } from "../../core/errors.ts";
+import type { Play, TaskRow } from "../../core/rollout.ts";
+import type { Store } from "../../core/store.ts";
+import { createAgentSessions } from "../../session/agent-sessions.ts";
+import { createSessions } from "../../session/sessions.ts";
+import { loadEnvironment } from "../load.ts";
+import { isUrl } from "../url.ts";
+import { agentsOf } from "./agents.ts";
+import type { CollectFlags } from "./flags.ts";
+import { preparing, toldRow } from "./prepare.ts";
+
+export interface Source {
+  /** What the record calls the environment. */
+  environment: string;
+  /** What rows call the agent. */
+  agent: string;
+  /** Makes a row ready. Throws what is wrong with it. */
+  prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
+  player(store: Store): Player;
+  /** Where it is kept what was played, unless it is told or in a file beside the rows. */
+  store?: string;
+}
+
+interface Player {
+  play: Play;
+  /** Waits for what is under way. */
+  stop(): Promise<void>;
+}
+
+export async function sourceOf(target: string | undefined, flags: CollectFlags): Promise<Source> {
+  if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
+  if (flags.server !== undefined) return serverSource(flags.server, target, flags);
+  return environmentSource(target as string, flags);
+}
+
+async function environmentSource(target: string, flags: CollectFlags): Promise<Source> {
+  const environment = await loadEnvironment(target);
+  const agents = await agentsOf(target, flags);
+  return {
+    ...{ environment: environment.name, agent: agents.name },
+    prepare: preparing(environment, agents.name, flags),
+    player(store) {
+      const episodes = createSessions({ environment, store });
+      const sessions = createAgentSessions({ app: "rollouts", store });
+      return {
+        play: createPlayer({ sessions, episodes, agentFor: agents.of, timeout: flags.timeout }),
+        async stop() {
+          await episodes.stop();
+          await sessions.stop();
+        },
+      };
+    },
+  };
+}
+
+async function serverSource(url: string, target: string | undefined, flags: CollectFlags): Promise<Source> {
+  const client = createGymClient(url);
+  const agents = await agentsOf(target, flags);
+  // A server that is not there is known before anything has failed. Others than Holdfast's do not tell their tools.
+  const tools = await client.tools().catch((thrown: unknown) => {
+    if (isHoldfastError(thrown) && thrown.code === "invalid_agent") return undefined;
+    throw thrown;
+  });
+  return {
+    ...{ environment: client.root, agent: agents.name },
+    prepare: (row) => toldRow(rowForServer(row, tools), agents.name, flags),
+    player(store) {
+      const sessions = createAgentSessions({ app: "rollouts", store });
+      const play = createServerPlayer({ client, sessions, agentFor: agents.of, timeout: flags.timeout });
+      return { play, stop: () => sessions.stop() };
+    },
+  };
+}
+
+function agentSource(url: string, flags: CollectFlags): Source {
+  const client = createGymClient(url);
+  return {
+    // Nothing is kept here of what is played elsewhere.
+    ...{ environment: client.root, agent: "agent", store: "memory:" },
+    prepare: (row) => toldRow(row, "agent", flags),
+    player: () => ({ play: createAgentPlayer({ client, timeout: flags.timeout }), stop: () => Promise.resolve() }),
+  };
+}

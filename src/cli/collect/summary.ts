@@ -1,0 +1,44 @@
+// What is said at the end of a collection, and of a file of rows: a few figures, and what to do next.
+import type { Collected } from "../../rollout/collect.ts";
+import { binLines } from "../../rollout/metrics/histogram.ts";
+import type { RunMetrics } from "../../rollout/metrics.ts";
+
+export function summaryOf(
+  { before, scored, failed, stopped }: Collected,
+  metrics: RunMetrics,
+  { out, total }: { out: string; total: number },
+): string {
+  const counts = [
+    `${scored} of ${total} rollouts scored`,
+    failed > 0 && `${failed} failed`,
+    before > 0 && `${before} were there before`,
+  ];
+  const next = stopped ? `Go on with: ${againText()}` : `Look at one: holdfast show ${quoted(out)} --task 0 --repeat 0`;
+  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricsLines(metrics), "", next].join("\n")}\n`;
+}
+
+/** The command that goes on with this one. */
+function againText(): string {
+  const given = process.argv.slice(2).filter((word) => word !== "--resume");
+  return ["holdfast", ...given, "--resume"].map(quoted).join(" ");
+}
+
+/** A word as a shell reads it. */
+const quoted = (word: string): string => (/^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** The figures of a file of rows. */
+function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: RunMetrics): string[] {
+  const width = Math.max(...estimates.map(({ name }) => name.length), 8);
+  const rows = estimates.map(
+    ({ name, value, low, high }) => `${name.padEnd(width)}  ${figure(value)}  (95%: ${figure(low)} to ${figure(high)})`,
+  );
+  const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
+  return [
+    ...rows,
+    ...(lost ? [`${rollouts - scored} of ${rollouts} have no reward: ${lost}`] : []),
+    ...(tokens.total === null ? [] : [`${tokens.total} tokens`]),
+    ...(histogram.length > 1 ? ["", "rewards", ...binLines(histogram, 60)] : []),
+  ];
+}
+
+const figure = (value: number | null): string => (value === null ? "?" : Number(value.toPrecision(4)).toString());

@@ -1,0 +1,38 @@
+// holdfast export: writes rollouts in the shapes that trainers read.
+import { InvalidArgumentError, Option, type Command } from "commander";
+import type { ExportFlags } from "./export/flags.ts";
+
+const example = `
+Examples:
+  $ holdfast export runs/counter.jsonl --format sft --out counter_sft.jsonl
+  $ holdfast export runs/counter.jsonl --format grpo | head -1
+
+  chat  every scored rollout as { messages, tools, reward }, in the format of the chat API
+  sft   the same, of rollouts with a reward of at least --min-reward
+  grpo  for each task { prompt, tools, rewards, advantages, mean, std, rollouts }
+Failed and masked rollouts are left out. Token ids and log-probabilities stay on the message that they belong to.`;
+
+export function addExport(program: Command): void {
+  program
+    .command("export")
+    .description("Write rollouts as message lists, fine-tuning rows, or groups with advantages.")
+    .argument("<file>", "rows of rollouts, as JSON lines")
+    .addOption(
+      new Option("--format <name>", "chat, sft or grpo").choices(["chat", "sft", "grpo"]).makeOptionMandatory(),
+    )
+    .option("--out <file>", "where it goes, as JSON lines; by default it is printed")
+    .option("--min-reward <number>", "of sft: what a rollout must have earned", number, 1)
+    .option("--force", "write over what is there")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", example)
+    .action(async (file: string, flags: ExportFlags) => {
+      const { runExport } = await import("./export/run.ts");
+      await runExport(file, flags);
+    });
+}
+
+function number(text: string): number {
+  const value = text.trim() === "" ? NaN : Number(text);
+  if (Number.isFinite(value)) return value;
+  throw new InvalidArgumentError("It is a number.");
+}

@@ -1,0 +1,9 @@
+// The flags of `holdfast metrics`.
+
+export interface MetricsFlags {
+  tasks?: boolean;
+  all?: boolean;
+  answerKey?: string;
+  seed: number;
+  json?: boolean;
+}

@@ -1,0 +1,7 @@
+// The flags of `holdfast replay`.
+
+export interface ReplayFlags {
+  environment: string;
+  store?: string;
+  json?: boolean;
+}

@@ -1,0 +1,32 @@
+// holdfast reverify: computes the rewards of collected episodes again, with the verifier as it is now.
+import type { Command } from "commander";
+import { whole } from "./flags.ts";
+import type { ReverifyFlags } from "./reverify/flags.ts";
+
+const example = `
+Examples:
+  $ holdfast reverify runs/counter.jsonl --environment examples/counter --out runs/counter_again.jsonl
+  $ holdfast reverify runs/counter.jsonl --environment examples/counter --every-step --out runs/counter_steps.jsonl
+
+Each episode is judged as its session was left, on a copy: the store is only read. What failed in the verifier before is
+judged too; other failures are copied to OUT_failures.jsonl. With --every-step a row has step_rewards, a reward for each version
+that changed the state. The exit code is 1 if an episode could not be judged.`;
+
+export function addReverify(program: Command): void {
+  program
+    .command("reverify")
+    .description("Compute rewards again from stored sessions, with the environment's verifier as it is now.")
+    .argument("<file>", "rows of rollouts, as JSON lines")
+    .requiredOption("--environment <target>", "a folder, file or package with the environment")
+    .requiredOption("--out <file>", "where the rows with the new rewards go")
+    .option("--store <url>", "where the sessions are; by default FILE with .db in place of .jsonl")
+    .option("--every-step", "also a reward for every version that changed the state")
+    .option("--concurrency <number>", "how many episodes at once", whole(1, 10_000), 16)
+    .option("--force", "write over what is there")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", example)
+    .action(async (file: string, flags: ReverifyFlags) => {
+      const { runReverify } = await import("./reverify/run.ts");
+      await runReverify(file, flags);
+    });
+}

@@ -1,0 +1,37 @@
+// What the commands on a file of rollouts have in common: what is wrong with its lines, and where its sessions are.
+import { existsSync } from "node:fs";
+import { HoldfastError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
+import type { BadRow } from "../rollout/tasks.ts";
+import { openStore } from "./store.ts";
+
+const mostNotes = 10;
+
+/** Says on the error output which lines are no rows. The rest of the file is read, and the exit code is 1. */
+export function createComplaints(): (bad: BadRow, file: string) => void {
+  let count = 0;
+  return ({ line, problem }, file) => {
+    process.exitCode = 1;
+    if (++count <= mostNotes) note(`line ${line} of ${file} is passed over: ${problem}`);
+    else if (count === mostNotes + 1) note("and more lines like that");
+  };
+}
+
+/** Says something that is not part of the output. */
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+/** Where `collect` keeps the sessions of a file by default. */
+export function storeFileOf(file: string): string {
+  return `${file.replace(/\.jsonl$/, "")}.db`;
+}
+
+/** Opens the store with the sessions of a file. Who calls this closes it. */
+export async function openStoreOf(file: string | undefined, url: string | undefined): Promise<Store> {
+  if (url !== undefined) return openStore(url, { isThere: true });
+  if (file === undefined) throw new HoldfastError("invalid_option", "name a file of rows, or a store with --store");
+  const beside = storeFileOf(file);
+  if (existsSync(beside)) return openStore(`sqlite:${beside}`, { isThere: true });
+  throw new HoldfastError("invalid_option", `there is no ${beside} with the sessions; name their store with --store`);
+}

@@ -1,0 +1,8 @@
+// The flags of `holdfast show`.
+
+export interface ShowFlags {
+  task: number;
+  repeat?: number;
+  store?: string;
+  json?: boolean;
+}

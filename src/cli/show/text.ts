@@ -1,0 +1,85 @@
+// A transcript as text for people. What a model wrote cannot steer the terminal, nor pass for a line of ours.
+import type { Json } from "../../core/json.ts";
+import type { Change, Step, Transcript } from "../../rollout/show.ts";
+
+const [longestValue, mostChanges] = [100, 8];
+
+type Paint = (text: string, style: keyof typeof styles) => string;
+const styles = { who: 36, tool: 33, state: 32, good: 32, bad: 31, dim: 2 };
+
+export function transcriptText(transcript: Transcript, isColoured: boolean): string {
+  const paint: Paint = (text, style) => (isColoured ? `\u001B[${styles[style]}m${text}\u001B[0m` : text);
+  const { began, steps } = transcript;
+  const lines = [
+    paint(headingOf(transcript), "dim"),
+    "",
+    ...(began && began.length > 0 ? [paint(stateLine(began, "is"), "state")] : []),
+    ...steps.flatMap((step) => stepLines(step, paint)),
+    "",
+    ...endLines(transcript, paint),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function headingOf({ task, repeat, model, session }: Transcript): string {
+  const parts = [
+    `task ${task ?? "?"}, repeat ${repeat ?? "?"}`,
+    ...(model === undefined ? [] : [`model ${visible(model)}`]),
+    ...(session === undefined ? [] : [`session ${visible(session)}`]),
+  ];
+  return parts.join(", ");
+}
+
+function stepLines(step: Step, paint: Paint): string[] {
+  switch (step.type) {
+    case "said":
+      return [`${paint(`[${visible(step.who)}]:`, "who")} ${visible(step.text)}`];
+    case "thought":
+      return step.text === "" ? [] : [paint(`[agent thinks]: ${visible(step.text)}`, "dim")];
+    case "called":
+      return [`${paint("[agent]", "who")} calls ${paint(visible(step.tool), "tool")} ${visible(step.input)}`];
+    case "answered": {
+      const { changes = [] } = step;
+      const came = `${paint(`[${visible(step.tool)}]:`, "tool")} ${visible(step.output)}`;
+      return changes.length === 0 ? [came] : [came, paint(stateLine(changes, "is now"), "state")];
+    }
+    case "other":
+      return [paint(visible(JSON.stringify(step.item)), "dim")];
+  }
+}
+
+function stateLine(changes: Change[], is: string): string {
+  const shown = changes.slice(0, mostChanges).map(({ key, value }) => {
+    return value === undefined ? `${visible(key)} is gone` : `${visible(key)} ${is} ${short(value)}`;
+  });
+  const more = changes.length - shown.length;
+  return `(${[...shown, ...(more > 0 ? [`and ${more} more`] : [])].join(", ")})`;
+}
+
+function short(value: Json): string {
+  const text = JSON.stringify(value);
+  return visible(text.length > longestValue ? `${text.slice(0, longestValue)}…` : text);
+}
+
+function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Paint): string[] {
+  const limit = stopped === undefined ? [] : [`stopped by its limit of ${visible(stopped)}`];
+  if (failure) return [...limit, paint(`failed: ${visible(failure.kind)}: ${visible(failure.reason)}`, "bad")];
+  if (reward === undefined) return [...limit, paint("no reward", "bad")];
+  const details = verdict ? ` ${visible(JSON.stringify(verdict))}` : "";
+  return [...limit, paint(`reward ${reward}`, reward > 0 ? "good" : "bad") + details];
+}
+
+/** Characters that move the cursor, change colours or turn the direction of text are written as their code. */
+function visible(text: string): string {
+  return (
+    text
+      .replaceAll("\r\n", "\n")
+      .replace(
+        // eslint-disable-next-line no-control-regex -- these are what is looked for
+        /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+        (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+      )
+      // Further lines of a text stand further in: they are not the beginning of something else.
+      .replaceAll(/\n(?!\n|$)/g, "\n    ")
+  );
+}

@@ -1,0 +1,5 @@
+// Tells addresses of servers from folders, files and packages.
+
+export function isUrl(target: string | undefined): target is string {
+  return target !== undefined && /^https?:\/\//.test(target);
+}

@@ -1,0 +1,234 @@
+// The command: its files, what it refuses, how it is stopped, and what it says meanwhile.
+import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import type { TaskRow } from "../../src/core/rollout.ts";
+import { keysOf, rowsOf } from "../rollout/folder.ts";
+import { newWorld, taskLine, type World } from "./collect-process.ts";
+
+const tasksOf = (count: number): string[] => Array.from({ length: count }, (_, n) => taskLine(n));
+
+const jsonIn = (file: string): unknown => JSON.parse(readFileSync(file, "utf8"));
+
+const eventsOf = (stdout: string) =>
+  stdout
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as { type: string } & TaskRow);
+
+/** What a task asks for, and what comes of it: a kind of failure, or the limit that ended it. */
+const troubles: { [at: number]: { line: string; kind?: string; stopped?: string } } = {
+  7: { line: "{ this is not JSON", kind: "task" },
+  21: { line: taskLine(21, "Roll", { n: "many" }), kind: "task" },
+  22: { line: JSON.stringify({ n: 22 }), kind: "task" },
+  35: { line: taskLine(35, "Roll", { trouble: "tool" }) },
+  50: { line: taskLine(50, "model trouble"), kind: "model" },
+  77: { line: taskLine(77, "Roll", { trouble: "verify" }), kind: "verify" },
+  90: { line: taskLine(90, "endless"), stopped: "steps" },
+  101: { line: taskLine(101, "silent"), stopped: "empty" },
+  130: { line: taskLine(130, "Roll", { trouble: "seed" }), kind: "seed" },
+  150: { line: taskLine(150, "slow"), kind: "timeout" },
+  180: { line: taskLine(180, "cheat") },
+};
+
+// Two time-outs of four seconds, and what it takes to compile the sources where many tests do it at once.
+const patience = { timeout: 120_000 };
+
+test(
+  "SCORED, RESERVED: among 200 whatever can go wrong does: 200 outcomes of the right kinds, and no failure is a reward",
+  patience,
+  async () => {
+    const world = newWorld(Array.from({ length: 200 }, (_, n) => troubles[n]?.line ?? taskLine(n)));
+    const args = ["--out", "rows.jsonl", "--max-steps", "7", "--timeout", "4s", "--attempts", "2", "--json"];
+    const { code, stdout, stderr } = await world.collect(...args);
+    expect(code, stderr).toBe(1);
+    const rows = rowsOf(world.at("rows.jsonl"));
+    const failures = rowsOf(world.at("rows_failures.jsonl"));
+    const final = failures.filter((row) => row["retried"] !== true);
+    expect(keysOf([...rows, ...final])).toEqual(Array.from({ length: 200 }, (_, n) => `${n}-0`));
+    const kindsOf = (found: TaskRow[]) =>
+      Object.fromEntries(found.map((row) => [row["_ng_task_index"], row["failure_kind"]]));
+    const wanted = Object.entries(troubles).filter(([, { kind }]) => kind !== undefined);
+    expect(kindsOf(final)).toEqual(Object.fromEntries(wanted.map(([at, { kind }]) => [at, kind])));
+    for (const failure of failures) expect(failure).toMatchObject({ reward: null, mask_sample: true });
+    // What is wrong with a task is not tried again; all else is.
+    expect(failures.filter((row) => row["retried"] === true).map((row) => row["_ng_task_index"])).toHaveLength(4);
+    const stopped = rows.flatMap((row) =>
+      row["stopped"] === undefined ? [] : [[row["_ng_task_index"], row["stopped"]]],
+    );
+    expect(Object.fromEntries(stopped)).toEqual({ 90: "steps", 101: "empty" });
+    const rowOf = (task: number) => JSON.stringify(rows.find((row) => row["_ng_task_index"] === task));
+    expect(rowOf(35)).toContain("the dice fell off the table");
+    expect(rowOf(180).match(/unknown_tool/g)).toHaveLength(2);
+    expect(new Set(rows.map((row) => row["reward"]))).toEqual(new Set([0, 1]));
+    expect(eventsOf(stdout).at(-1)).toMatchObject({ type: "collected", scored: 193, failed: 7, stopped: false });
+  },
+);
+
+test("a collection has all its files, with the fields that other tools look for", async () => {
+  const world = newWorld(tasksOf(3));
+  const { code, stdout, stderr } = await world.collect(
+    "--out",
+    "runs/a.jsonl",
+    "--repeats",
+    "2",
+    "--temperature",
+    "0.5",
+  );
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^6 of 6 rollouts scored: runs\/a\.jsonl\nmean\/reward/);
+  expect(stdout).toContain("Look at one: holdfast show runs/a.jsonl --task 0 --repeat 0");
+  // Not a terminal: plain lines, the last of which says how it ended.
+  expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ tool calls · \d+ tokens\n$/);
+  const rows = rowsOf(world.at("runs/a.jsonl"));
+  expect(rows[0]).toMatchObject({
+    ...{ n: expect.any(Number), reward: expect.any(Number), total: expect.any(Number), session_id: expect.any(String) },
+    response: { object: "response", output: expect.any(Array), usage: { total_tokens: expect.any(Number) } },
+    responses_create_params: { temperature: 0.5, tools: [{ type: "function", name: "roll" }] },
+    agent_ref: { name: "roller" },
+  });
+  const inputs = rowsOf(world.at("runs/a_materialized_inputs.jsonl"));
+  expect(keysOf(inputs)).toEqual(["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"]);
+  const [{ agent_ref, agent_metrics, key_metrics, group_level_metrics }] = jsonIn(
+    world.at("runs/a_aggregate_metrics.json"),
+  ) as [{ [part: string]: { [name: string]: number } & unknown[] }];
+  const mean = rows.reduce((sum, row) => sum + Number(row["reward"]), 0) / 6;
+  expect(agent_ref).toEqual({ name: "roller" });
+  expect(key_metrics?.["mean/reward"]).toBeCloseTo(mean, 12);
+  expect(agent_metrics).toHaveProperty("pass@1/accuracy");
+  expect(group_level_metrics).toHaveLength(3);
+  expect(rowsOf(world.at("runs/a_failures.jsonl"))).toEqual([]);
+  expect(existsSync(world.at("runs/a.db"))).toBe(true);
+});
+
+test("the same seed gives the same rewards, and another one others", async () => {
+  const world = newWorld(tasksOf(20));
+  const totals = async (name: string, seed: string) => {
+    expect((await world.collect("--out", `${name}.jsonl`, "--seed", seed, "--store", "memory:")).code).toBe(0);
+    const rows = rowsOf(world.at(`${name}.jsonl`));
+    return rows.map((row) => `${keysOf([row])[0]} ${String(row["total"])}`).sort();
+  };
+  const [a, b, c] = [await totals("a", "1"), await totals("b", "1"), await totals("c", "2")];
+  expect(a).toEqual(b);
+  expect(a).not.toEqual(c);
+});
+
+test("RESUME: to go on with other settings is refused, and the difference is named; --force goes on", async () => {
+  const world = newWorld(tasksOf(4));
+  const base = ["--out", "a.jsonl", "--repeats", "1"];
+  // On nothing it simply starts.
+  expect((await world.collect(...base, "--resume", "--limit", "2")).code).toBe(0);
+  const refused = async (args: string[], ...words: string[]) => {
+    const { code, stderr } = await world.collect(...args);
+    expect(code).toBe(1);
+    for (const word of words) expect(stderr).toContain(word);
+  };
+  await refused([...base, "--limit", "2"], "a.jsonl is there already", "--resume");
+  await refused([...base, "--resume", "--seed", "3"], "limit was 2 and is null", "seed was 0 and is 3");
+  await refused([...base, "--resume", "--limit", "2", "--model", "random"], 'model was "scripted" and is "random"');
+  const before = rowsOf(world.at("a.jsonl"));
+  expect((await world.collect(...base, "--resume", "--force")).code).toBe(0);
+  expect(rowsOf(world.at("a.jsonl")).slice(0, 2)).toEqual(before);
+  expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0", "2-0", "3-0"]);
+  // Those are its settings now.
+  expect((await world.collect(...base, "--resume")).code).toBe(0);
+  appendFileSync(world.at("tasks.jsonl"), `${taskLine(9)}\n`);
+  await refused([...base, "--resume"], 'tasks was "sha256:');
+  rmSync(world.at("a_run.json"));
+  await refused([...base, "--resume"], "nobody knows how");
+  rmSync(world.at("a.jsonl"));
+  await refused(base, "a_materialized_inputs.jsonl is there already");
+});
+
+/** Starts a long collection and waits until it has some rows. */
+async function startLong(world: World, ...args: string[]) {
+  const child = await world.start(["--out", "a.jsonl", "--concurrency", "4", ...args], { PAUSE: "20" });
+  await expect
+    .poll(() => existsSync(world.at("a.jsonl")) && rowsOf(world.at("a.jsonl")).length > 3, { timeout: 30_000 })
+    .toBe(true);
+  return child;
+}
+
+test.each(["SIGINT", "SIGTERM"] as const)(
+  "RESUME: %s stops it in good order, and it goes on with what it says",
+  async (signal) => {
+    const world = newWorld(tasksOf(60));
+    const child = await startLong(world);
+    child.process.kill(signal);
+    const { code, stdout, stderr } = await child.ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain("stopping");
+    const rows = rowsOf(world.at("a.jsonl"));
+    expect(rows.length).toBeLessThan(60);
+    expect(stdout).toContain(`${rows.length} of 60 rollouts scored`);
+    expect(stdout).toContain("mean/reward");
+    const [{ key_metrics }] = jsonIn(world.at("a_aggregate_metrics.json")) as [{ key_metrics: object }];
+    expect(key_metrics).toHaveProperty("mean/reward");
+    expect(rowsOf(world.at("a_failures.jsonl"))).toEqual([]);
+    const [, again = ""] = /Go on with: holdfast collect (.+)\n/.exec(stdout) ?? [];
+    expect(again).toContain("--resume");
+    const { code: last, stdout: said } = await world.collect(...again.split(" ").slice(3));
+    expect(last).toBe(0);
+    expect(said).toContain(`${60 - rows.length} of 60 rollouts scored, ${rows.length} were there before`);
+    expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(Array.from({ length: 60 }, (_, n) => `${n}-0`));
+    expect(keysOf(rowsOf(world.at("a_materialized_inputs.jsonl")))).toHaveLength(60);
+  },
+);
+
+test("a second signal ends it at once", async () => {
+  const world = newWorld([...tasksOf(10), ...Array.from({ length: 50 }, (_, n) => taskLine(n, `slow ${n}`))]);
+  const child = await startLong(world);
+  child.process.kill("SIGINT");
+  await child.printed("stopping");
+  child.process.kill("SIGINT");
+  expect((await child.ended).code).toBe(130);
+  rowsOf(world.at("a.jsonl"));
+});
+
+test("lines that a crash has torn are cut, and what they were of is played again", async () => {
+  const world = newWorld(tasksOf(5));
+  expect((await world.collect("--out", "a.jsonl")).code).toBe(0);
+  const rows = rowsOf(world.at("a.jsonl"));
+  for (const name of ["a.jsonl", "a_materialized_inputs.jsonl", "a_failures.jsonl"]) {
+    const text = readFileSync(world.at(name), "utf8");
+    // All of the last line but its end.
+    writeFileSync(world.at(name), name === "a_failures.jsonl" ? '{"_ng_task' : text.slice(0, -1));
+  }
+  const asked = world.calls().length;
+  expect((await world.collect("--out", "a.jsonl", "--resume")).code).toBe(0);
+  const again = rowsOf(world.at("a.jsonl"));
+  const plain = (row: TaskRow): TaskRow => ({ ...row, seconds: 0 });
+  expect(again.map(plain)).toEqual(rows.map(plain));
+  expect(keysOf(rowsOf(world.at("a_materialized_inputs.jsonl")))).toEqual(keysOf(rows));
+  // Its session has ended: the model is not asked.
+  expect(world.calls()).toHaveLength(asked);
+});
+
+test("--json gives events that are JSON, one each for the beginning, every rollout, every retry and the end", async () => {
+  const world = newWorld([taskLine(0), taskLine(1, "Roll", { trouble: "verify" }), "nope"]);
+  const { code, stdout, stderr } = await world.collect("--out", "a.jsonl", "--json", "--attempts", "2");
+  expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+  const events = eventsOf(stdout);
+  expect(events[0]).toEqual({ type: "started", total: 3, before: 0 });
+  expect(events.at(-1)).toMatchObject({ type: "collected", scored: 1, failed: 2, metrics: { rollouts: 3, scored: 1 } });
+  expect(
+    events
+      .slice(1, -1)
+      .map(({ type, task }) => `${type} ${String(task)}`)
+      .sort(),
+  ).toEqual([...["failed 1", "failed 2", "retried 1", "scored 0"]]);
+  const failed = { type: "failed", task: 1, repeat: 0, reward: null, failure_kind: "verify" };
+  expect(events).toContainEqual(expect.objectContaining(failed));
+});
+
+test("what is wrong with the command is said in a line", async () => {
+  const world = newWorld(tasksOf(1));
+  const wrong = async (args: string[], words: string) => {
+    const { code, stderr } = await world.collect(...args);
+    expect({ code, isSaid: stderr.includes(words) }, stderr).toEqual({ code: 1, isSaid: true });
+  };
+  await wrong([], "--out");
+  await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "no file of tasks none.jsonl");
+  await wrong(["--out", "a.jsonl", "--temperature", "hot"], "It is a number");
+  await wrong(["--out", "a.jsonl", "--model", "nobody"], "is no model");
+  expect(existsSync(world.at("a.jsonl"))).toBe(false);
+});

@@ -1,0 +1,120 @@
+// holdfast init: what it writes, and what it refuses.
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { format } from "prettier";
+import { describe, expect, onTestFinished, test } from "vitest";
+import manifest from "../../package.json" with { type: "json" };
+import { createProject } from "../../src/cli/init/create.ts";
+import { multiStep } from "../../src/cli/init/multi-step.ts";
+import { projectFiles, versions } from "../../src/cli/init/project.ts";
+import { stateful } from "../../src/cli/init/stateful.ts";
+import { stateless } from "../../src/cli/init/stateless.ts";
+import { inShell } from "../e2e/installed.ts";
+import { built } from "../built.ts";
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-init-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function init(args: string, cwd: string) {
+  return inShell(`"${process.execPath}" "${join(await built(), "cli/main.js")}" init ${args}`, cwd);
+}
+
+describe.each(Object.entries({ stateless, stateful, multiStep }))("the files of %s", (_, kind) => {
+  const code = [...projectFiles("sample", kind)].filter(([path]) => /\.(ts|json)$/.test(path));
+  test.each(code)("%s is formatted", async (path, text) => {
+    expect(await format(text, { filepath: path, printWidth: 120 })).toBe(text);
+  });
+
+  test("the name is in the environment and in the package", () => {
+    const files = projectFiles("price-list", kind);
+    expect(files.get("environment.ts")).toContain('  name: "price-list",\n');
+    expect((JSON.parse(files.get("package.json") ?? "") as { name: string }).name).toBe("price-list");
+  });
+});
+
+test("the versions it asks for are those that are tested here", () => {
+  const { zod, typescript, "@types/node": node } = manifest.devDependencies;
+  expect(versions).toEqual({ holdfast: `^${manifest.version}`, zod, typescript, "@types/node": node });
+});
+
+describe("init", () => {
+  test("has help with an example", async () => {
+    const { code, stdout } = await init("--help", await newFolder());
+    expect(code).toBe(0);
+    expect(stdout).toContain("$ holdfast init thermostat\n");
+  });
+
+  test("makes a stateful environment where nobody can be asked, and says what to do next", async () => {
+    const folder = await newFolder();
+    const { code, stdout, stderr } = await init("thermostat", folder);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(/^Made thermostat, a stateful environment:\n {2}thermostat\//);
+    expect(stdout).toMatch(/\n\nNext:\n {2}cd thermostat\n {2}npm install( better-sqlite3)?\n {2}npm test\n/);
+    expect((await readdir(join(folder, "thermostat"))).sort()).toEqual([
+      ".gitignore",
+      "README.md",
+      "environment.test.ts",
+      "environment.ts",
+      "generate.ts",
+      "package.json",
+      "solution.ts",
+      "tasks.jsonl",
+      "tsconfig.json",
+    ]);
+  });
+
+  test("--json says what was made", async () => {
+    const folder = await newFolder();
+    const { stdout } = await init("prices --kind stateless --json", folder);
+    expect(JSON.parse(stdout)).toMatchObject({ name: "prices", kind: "stateless", next: expect.any(Array) });
+  });
+
+  test("takes a folder that is there and empty", async () => {
+    const folder = await newFolder();
+    await createProject(folder, "sample", stateful);
+    expect(await readFile(join(folder, "tasks.jsonl"), "utf8")).toContain('"start":15');
+  });
+
+  test("refuses a folder with something in it, and leaves it alone", async () => {
+    const folder = await newFolder();
+    await mkdir(join(folder, "sample"));
+    await writeFile(join(folder, "sample/notes.txt"), "mine");
+    const { code, stderr } = await init("sample", folder);
+    expect(code).toBe(1);
+    expect(stderr).toBe("invalid_option: the folder sample is there already, and has notes.txt in it\n");
+    expect(await readdir(join(folder, "sample"))).toEqual(["notes.txt"]);
+  });
+
+  test("refuses a name that a file has", async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, "sample"), "mine");
+    const { stderr } = await init("sample", folder);
+    expect(stderr).toBe("invalid_option: sample is there already, and is no folder\n");
+  });
+
+  test.each(["Thermostat", "../up", ".", "a b", "7up", "-x", "zod", "holdfast", "node_modules", "x".repeat(65)])(
+    "refuses the name %j and makes nothing",
+    async (name) => {
+      const folder = join(await newFolder(), "made");
+      await expect(createProject(folder, name, stateful)).rejects.toMatchObject({ code: "invalid_option" });
+      await expect(readdir(folder)).rejects.toMatchObject({ code: "ENOENT" });
+    },
+  );
+
+  test("refuses a kind that there is not", async () => {
+    const { code, stderr } = await init("sample --kind huge", await newFolder());
+    expect(code).toBe(1);
+    expect(stderr).toContain("Allowed choices are stateless, stateful, multi-step.");
+  });
+
+  test("leaves nothing behind where it could not be finished", async () => {
+    const folder = join(await newFolder(), "made");
+    const broken = { ...stateful, generate: "process.exit(1);\n" };
+    await expect(createProject(folder, "sample", broken)).rejects.toThrow();
+    await expect(readdir(folder)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});

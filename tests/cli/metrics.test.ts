@@ -1,0 +1,95 @@
+// holdfast metrics: figures of a file, and how two files differ.
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { run } from "../e2e/serve-process.ts";
+import { collectCounter, newFolder, writeRows } from "./rollout-files.ts";
+
+const row = (task: number, repeat: number, reward: number) => ({
+  _ng_task_index: task,
+  _ng_rollout_index: repeat,
+  reward,
+});
+const failure = (task: number, repeat: number, kind: string) => ({
+  ...{ _ng_task_index: task, _ng_rollout_index: repeat, failure_kind: kind, failure_reason: "x" },
+});
+
+test("the figures of a collection are printed with their intervals", async () => {
+  const file = await collectCounter(await newFolder(), "scripted");
+  const { code, stdout } = await run("metrics", file);
+  expect(code).toBe(0);
+  expect(stdout).toContain(`${file}: 10 rollouts of 5 tasks, 10 scored\n`);
+  expect(stdout).toMatch(/^mean reward +1 +1 to 1$/m);
+  expect(stdout).toMatch(/^pass@2 +100% +100% to 100%$/m);
+  expect(stdout).toMatch(/^tokens \d+ \(\d+ in, \d+ out/m);
+  expect(stdout).toMatch(/^seconds /m);
+});
+
+test("a failure counts once, as it ended, and not at all if a later attempt was scored", async () => {
+  const folder = await newFolder();
+  const file = await writeRows(join(folder, "a.jsonl"), row(0, 0, 1), row(0, 1, 0));
+  await writeRows(
+    join(folder, "a_failures.jsonl"),
+    failure(0, 0, "model"),
+    { ...failure(1, 0, "model"), retried: true },
+    failure(1, 0, "model"),
+    failure(1, 0, "verify"),
+    { _ng_line: 7, failure_kind: "task" },
+    { _ng_line: 7, failure_kind: "task" },
+  );
+  const { code, stdout } = await run("metrics", file, "--json");
+  expect(code).toBe(0);
+  const metrics = JSON.parse(stdout) as Record<string, unknown>;
+  expect(metrics).toMatchObject({ rollouts: 4, scored: 2 });
+  expect(metrics["failures"]).toEqual([
+    { kind: "task", count: 1 },
+    { kind: "verify", count: 1 },
+  ]);
+});
+
+test("--tasks has a line for each task, --all every statistic, --answer-key the vote", async () => {
+  const answered = [row(0, 0, 1), row(0, 1, 1), row(0, 2, 0)].map((each, at) => ({
+    ...each,
+    answer: at < 2 ? "a" : "b",
+  }));
+  const file = await writeRows(join(await newFolder(), "a.jsonl"), ...answered);
+  const { stdout } = await run("metrics", file, "--tasks", "--all", "--answer-key", "answer");
+  expect(stdout).toMatch(/^task +rollouts +scored +mean/m);
+  expect(stdout).toMatch(/^0 +3 +3 +0.6667 +0 +1 +0.5774 +- +-$/m);
+  expect(stdout).toMatch(/^majority@3\/accuracy +100$/m);
+  expect(stdout).toMatch(/^std\/reward +0.5774$/m);
+});
+
+test("two files are compared task by task", async () => {
+  const folder = await newFolder();
+  const first = await writeRows(join(folder, "a.jsonl"), row(0, 0, 0), row(1, 0, 1), row(2, 0, 1), row(3, 0, 1));
+  const second = await writeRows(join(folder, "b.jsonl"), row(0, 0, 1), row(1, 0, 1), row(2, 0, 0.5));
+  const { code, stdout } = await run("metrics", first, second);
+  expect(code).toBe(0);
+  expect(stdout).toContain("better 1, worse 1, same 1\n1 task with a reward only in the first\n");
+  expect(stdout).toContain("0 is within, so this may be chance");
+  expect(stdout).toMatch(/^0 +0 +1 +\+1\n2 +1 +0.5 +-0.5$/m);
+  const told = JSON.parse((await run("metrics", first, second, "--json")).stdout) as Record<string, unknown>;
+  expect(told).toMatchObject({ files: [first, second], comparison: { better: 1, worse: 1, same: 1 } });
+});
+
+test("a line that is no row is named, and the exit code is 1", async () => {
+  const file = await writeRows(join(await newFolder(), "a.jsonl"), row(0, 0, 1), '{"reward":1,"_ng_ta');
+  const { code, stdout, stderr } = await run("metrics", file);
+  expect(code).toBe(1);
+  expect(stdout).toContain("1 rollout of 1 task, 1 scored");
+  expect(stderr).toMatch(/^line 2 of .*a\.jsonl is passed over: it is not JSON/);
+});
+
+test("what is no file of rollouts is refused in a line", async () => {
+  const folder = await newFolder();
+  const empty = await writeRows(join(folder, "empty.jsonl"));
+  for (const [file, message] of [
+    [join(folder, "none.jsonl"), "there is no file"],
+    [folder, "is a folder"],
+    [empty, "has no rollouts"],
+  ] as const) {
+    const { code, stdout, stderr } = await run("metrics", file);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(new RegExp(`^cannot_load: .*${message}.*\\n$`));
+  }
+});

@@ -1,0 +1,39 @@
+// holdfast replay: episodes run again.
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { run } from "../e2e/serve-process.ts";
+import { collectCounter, collectTally, linesOf, newFolder, writeTally } from "./rollout-files.ts";
+
+test("episodes that come out the same are counted, of a file and of a store", async () => {
+  const folder = await newFolder();
+  const file = await collectCounter(folder, "random");
+  const { code, stdout } = await run("replay", file, "--environment", "examples/counter");
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "10 episodes replayed: 10 came out the same\n" });
+  const store = `sqlite:${join(folder, "random.db")}`;
+  const all = await run("replay", "--store", store, "--environment", "examples/counter", "--json");
+  expect(linesOf(all.stdout).at(-1)).toEqual({ same: 10, differs: 0, missing: 0 });
+});
+
+test("the first event that differs is named, and the exit code is 1", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target);
+  await writeTally(folder, { add: "state.count += by > 2 ? 30 : by" });
+  const { code, stdout } = await run("replay", file, "--environment", target);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(
+    /^task 0, repeat 0, session \S+: event 4 \(tool.called add\) has another outcome: it was .*5.* and is .*32/m,
+  );
+  expect(stdout).toMatch(/\n2 episodes replayed: 0 came out the same, 2 differ\n$/);
+});
+
+test("what the store does not have is told, and so is a call without file or store", async () => {
+  const folder = await newFolder();
+  const file = await collectCounter(folder, "scripted");
+  const { code, stdout } = await run("replay", file, "--environment", "examples/weather");
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/0 came out the same, 10 not in the store\n$/);
+  expect((await run("replay", "--environment", "examples/counter")).stderr).toBe(
+    "invalid_option: name a file of rows, or a store with --store\n",
+  );
+});

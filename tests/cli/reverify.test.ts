@@ -1,0 +1,83 @@
+// holdfast reverify: rewards from stored sessions, by the verifier as it is now.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { run } from "../e2e/serve-process.ts";
+import { collectTally, newFolder, rowsIn, writeTally } from "./rollout-files.ts";
+
+const byGoal = "({ state, task }) => ({ reward: Number(state.count === task.goal), by: 'goal' })";
+
+test("a changed verifier gives other rewards, from the state and not from the stored verdict", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder, { verify: "() => ({ reward: 0.25, old: true })" });
+  const file = await collectTally(folder, target);
+  expect(rowsIn(file)).toMatchObject([
+    { reward: 0.25, old: true },
+    { reward: 0.25, old: true },
+  ]);
+  const before = await readFile(join(folder, "tally.db"));
+  await writeTally(folder, { verify: byGoal });
+  const out = join(folder, "again.jsonl");
+  const { code, stdout } = await run("reverify", file, "--environment", target, "--out", out);
+  expect(code).toBe(0);
+  expect(stdout).toContain("2 judged again, 2 with another reward (mean 0.25 before, 0.5 now)");
+  const rows = rowsIn(out).sort((a, b) => Number(a["_ng_task_index"]) - Number(b["_ng_task_index"]));
+  expect(rows).toMatchObject([
+    { goal: 5, reward: 1, by: "goal" },
+    { goal: 2, reward: 0, by: "goal" },
+  ]);
+  // What the verifier of then had said is gone with it, and all else is there.
+  expect(rows[0]).not.toHaveProperty("old");
+  expect(rows[0]).toHaveProperty("session_id");
+  expect(await readFile(join(folder, "tally.db"))).toEqual(before);
+});
+
+test("--every-step gives a reward for each version that changed the state, by what was said until then", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target);
+  const verify = "({ state, response }) => state.count + response.output.length / 100";
+  await writeTally(folder, { verify });
+  const out = join(folder, "again.jsonl");
+  expect((await run("reverify", file, "--environment", target, "--out", out, "--every-step")).code).toBe(0);
+  // Versions: opened, seeded, two calls. Two items of each call, and the answer at the end.
+  expect(rowsIn(out)[0]?.["step_rewards"]).toEqual([
+    { version: 2, reward: 0 },
+    { version: 3, reward: 2.02 },
+    { version: 4, reward: 5.04 },
+  ]);
+  expect(rowsIn(out)[0]?.["reward"]).toBe(5.05);
+});
+
+test("what failed in the verifier is judged, other failures are kept, and what fails now has no reward", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder, {
+    verify: "({ task }) => { if (task.goal === 2) throw new Error('no idea'); return 1 }",
+  });
+  const file = await collectTally(folder, target, "--attempts", "1");
+  expect(rowsIn(file)).toHaveLength(1);
+  const failing = await run("reverify", file, "--environment", target, "--out", join(folder, "same.jsonl"), "--json");
+  expect(failing.code).toBe(1);
+  expect(JSON.parse(failing.stdout)).toMatchObject({ judged: 1, changed: 0, failed: 1 });
+  const [failed] = rowsIn(join(folder, "same_failures.jsonl"));
+  expect(failed).toMatchObject({ failure_kind: "verify", mask_sample: true, reward: null });
+  await writeTally(folder, { verify: byGoal });
+  const out = join(folder, "again.jsonl");
+  const { code, stdout } = await run("reverify", file, "--environment", target, "--out", out, "--json");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ judged: 2, new: 1, failed: 0 });
+  for (const row of rowsIn(out)) expect(row).not.toHaveProperty("failure_kind");
+});
+
+test("another environment, and an output that is there, are refused and nothing is written", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target);
+  const out = join(folder, "again.jsonl");
+  const other = await run("reverify", file, "--environment", "examples/counter", "--out", out);
+  expect(other).toMatchObject({ code: 1, stdout: "" });
+  expect(other.stderr).toMatch(/^invalid_option: session \S+ is of tally, not of counter\n$/);
+  expect((await run("reverify", file, "--environment", target, "--out", out)).code).toBe(0);
+  expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("is there already");
+  expect((await run("reverify", file, "--environment", target, "--out", file, "--force")).code).toBe(1);
+});

@@ -1,0 +1,82 @@
+// holdfast show: an episode as a transcript.
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { run } from "../e2e/serve-process.ts";
+import { collectCounter, collectTally, newFolder, rowsIn, writeRows, writeTally } from "./rollout-files.ts";
+
+test("a transcript tells who said what, what was called, what came back, and what the state was after it", async () => {
+  const file = await collectCounter(await newFolder(), "scripted");
+  const { code, stdout, stderr } = await run("show", file, "--task", "3", "--repeat", "1");
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout.replace(/session \S+/, "session ID")).toBe(`task 3, repeat 1, model scripted, session ID
+
+(count is -18)
+[user]: Add 12, then -3, then -5 to the counter, and tell me its value.
+[agent] calls get_counter_value {}
+[get_counter_value]: {"count":-18}
+[agent] calls increment_counter {"count":4}
+[increment_counter]: {"success":true}
+(count is now -14)
+[agent]: Done.
+
+reward 1
+`);
+});
+
+test("without a store it lacks only the states, and says so", async () => {
+  const folder = await newFolder();
+  const file = await collectCounter(folder, "scripted");
+  const store = join(folder, "scripted.db");
+  const { stdout: whole } = await run("show", file, "--task", "0");
+  const elsewhere = await writeRows(join(folder, "copy.jsonl"), ...rowsIn(file));
+  const { code, stdout, stderr } = await run("show", elsewhere, "--task", "0");
+  expect(code).toBe(0);
+  expect(stdout).not.toContain("is now");
+  expect(stderr).toContain("the states are left out");
+  expect((await run("show", elsewhere, "--task", "0", "--store", `sqlite:${store}`)).stdout).toBe(whole);
+  await rm(store);
+  expect((await run("show", elsewhere, "--task", "0", "--store", `sqlite:${store}`)).code).toBe(1);
+});
+
+test("what failed is shown as far as it got, with its reason", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder, { verify: "() => { throw new Error('no idea') }" });
+  const file = await collectTally(folder, target, "--attempts", "1");
+  const { code, stdout } = await run("show", file, "--task", "1");
+  expect(code).toBe(0);
+  expect(stdout).toContain("(count is now 2)\n");
+  expect(stdout).toMatch(/\nfailed: verify: .*no idea\n$/);
+});
+
+test("control characters are made visible, and further lines of a text stand further in", async () => {
+  const said = "\u001b[2Jgone\u009b0m\u202e\nreward 1";
+  const row = {
+    ...{ _ng_task_index: 0, _ng_rollout_index: 0, reward: 0 },
+    responses_create_params: { input: "hi" },
+    response: { output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }] },
+  };
+  const file = await writeRows(join(await newFolder(), "a.jsonl"), row);
+  const { stdout } = await run("show", file, "--task", "0");
+  expect(stdout).toContain("[agent]: \\u001b[2Jgone\\u009b0m\\u202e\n    reward 1\n");
+  expect(stdout).toMatch(/\n\nreward 0\n$/);
+});
+
+test("--json gives the steps with the changes of the state", async () => {
+  const file = await collectCounter(await newFolder(), "scripted");
+  const { stdout } = await run("show", file, "--task", "3", "--json");
+  const transcript = JSON.parse(stdout) as { steps: unknown[]; reward: number; began: unknown };
+  expect(transcript).toMatchObject({ task: 3, repeat: 0, reward: 1, began: [{ key: "count", value: -18 }] });
+  expect(transcript.steps[4]).toEqual({
+    ...{ type: "answered", tool: "increment_counter", output: '{"success":true}' },
+    changes: [{ key: "count", value: -14 }],
+  });
+});
+
+test("a rollout that is not there is refused with those that are", async () => {
+  const file = await collectCounter(await newFolder(), "scripted");
+  const { code, stderr } = await run("show", file, "--task", "3", "--repeat", "7");
+  expect(code).toBe(1);
+  expect(stderr).toBe(`invalid_option: ${file} has no rollout of task 3, repeat 7; of that task it has repeat 0, 1\n`);
+  expect((await run("show", file, "--task", "99")).code).toBe(1);
+});

@@ -1,0 +1,119 @@
+// `holdfast collect` where the environment, or the agent, is elsewhere: servers of others, and Holdfast's own.
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { gather } from "../protocols/foreign-collector.ts";
+import { foreignGym } from "../protocols/foreign-gym.ts";
+import { run, start, startServing } from "./serve-process.ts";
+
+type Row = Record<string, unknown>;
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-elsewhere-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function rowsIn(file: string): Promise<Row[]> {
+  const lines = (await readFile(file, "utf8")).split("\n");
+  return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
+}
+
+const tasks = "examples/counter/tasks.jsonl";
+
+test("a strict server of others: every episode is scored, and one whose connection is lost is played again", async () => {
+  let calls = 0;
+  const { url, seeded } = await foreignGym(({ path }) =>
+    path === "/increment_counter" && ++calls === 5 ? "drop" : undefined,
+  );
+  const out = join(await newFolder(), "out.jsonl");
+  // The solution beside the environment plays; the environment itself is theirs.
+  const ended = await run(
+    "collect",
+    "examples/counter",
+    "--server",
+    url,
+    "--limit",
+    "20",
+    "--repeats",
+    "2",
+    "--out",
+    out,
+  );
+  expect(ended.stderr).not.toContain("Error");
+  expect(ended.code).toBe(0);
+  const rows = await rowsIn(out);
+  expect(rows.length).toBe(40);
+  expect(rows.every(({ reward, final_count, expected_count }) => reward === 1 && final_count === expected_count)).toBe(
+    true,
+  );
+  const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
+  expect(failures).toMatchObject([{ failure_kind: "tool", retried: true, reward: null }]);
+  expect(seeded()).toBe(41);
+});
+
+test("RESUME: killed again and again, and resumed on a strict server of others: each rollout once, and its true reward", async () => {
+  const kills = [30, 75, 140, 200];
+  let kill = (): void => undefined;
+  const { url, requests, seeded } = await foreignGym((_, seen) => {
+    if (seen === kills[0]) {
+      kills.shift();
+      kill();
+    }
+    return undefined;
+  });
+  const out = join(await newFolder(), "out.jsonl");
+  const args = ["collect", "examples/counter", "--server", url, "--concurrency", "6", "--out", out, "--resume"];
+  for (let code: number | null = null; code === null;) {
+    const running = await start(args);
+    kill = () => running.process.kill("SIGKILL");
+    ({ code } = await running.ended);
+    if (code !== null) expect(code).toBe(0);
+  }
+  expect(kills).toEqual([]);
+  const rows = await rowsIn(out);
+  expect(new Set(rows.map((row) => row["_ng_task_index"])).size).toBe(60);
+  expect(rows.length).toBe(60);
+  expect(rows.filter(({ reward }) => reward !== 1)).toEqual([]);
+  // What was in doubt was begun anew, and nothing else but what was killed while it was seeded.
+  const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
+  expect(failures.every((row) => row["retried"] === true && /twice|stale/.test(String(row["failure_reason"])))).toBe(
+    true,
+  );
+  expect(seeded()).toBeLessThanOrEqual(60 + 4 * 6);
+  expect(requests.length).toBeLessThan(60 * 4 + 4 * 6 * 4);
+});
+
+test("Holdfast as server, as agent and as collector: the same rewards, whoever plays", async () => {
+  const folder = await newFolder();
+  const { url } = await startServing(["examples/counter", "--port", "0", "--model", "scripted"]);
+  const [served, theirs] = [join(folder, "served.jsonl"), join(folder, "theirs.jsonl")];
+  const short = ["--limit", "10", "--out"];
+  expect(
+    (await run("collect", url, "--tasks", tasks, "--model", "random", "--max-steps", "3", ...short, served)).code,
+  ).toBe(0);
+  expect((await rowsIn(served)).length).toBe(10);
+  expect((await run("collect", "--agent", url, "--tasks", tasks, ...short, theirs)).code).toBe(0);
+  const rewards = (rows: Row[]): unknown[] => rows.map(({ reward }) => reward);
+  expect(rewards(await rowsIn(theirs))).toEqual(Array.from({ length: 10 }, () => 1));
+  const { rows, failures } = await gather(url, (await rowsIn(tasks)).slice(0, 10));
+  expect(failures).toEqual([]);
+  expect(rewards(rows)).toEqual(Array.from({ length: 10 }, () => 1));
+});
+
+test("a server or a file that is not there is said before anything is played", async () => {
+  const out = join(await newFolder(), "out.jsonl");
+  const file = join(await newFolder(), "tasks.jsonl");
+  await writeFile(file, '{"responses_create_params":{"input":"Go."}}\n');
+  const rest = ["--model", "random", "--out", out];
+  const gone = await run("collect", "--server", "http://127.0.0.1:1", "--tasks", file, ...rest);
+  expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did not answer") as string });
+  expect(await run("collect", ...rest)).toMatchObject({
+    stderr: expect.stringContaining("name an environment") as string,
+  });
+  const { url } = await foreignGym();
+  const none = await run("collect", "--server", url, ...rest);
+  expect(none.stderr).toContain("--tasks");
+  await expect(readFile(out)).rejects.toThrow("ENOENT");
+});

@@ -1,0 +1,69 @@
+// A collection is killed again and again, and goes on each time: nothing is lost, repeated or asked for twice.
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import type { TaskRow } from "../../src/core/rollout.ts";
+import { randomStream } from "../../src/core/random.ts";
+import { newWorld, taskLine, type World } from "../cli/collect-process.ts";
+import { keysOf, rowsOf } from "../rollout/folder.ts";
+import { runs } from "../runs.ts";
+
+const [tasks, repeats, kills, concurrency] = [100, 4, 20, 8];
+const answers = tasks * repeats * 5;
+
+const flags = (name: string): string[] => [
+  ...["--out", `${name}.jsonl`, "--repeats", String(repeats), "--concurrency", String(concurrency)],
+  ...["--seed", "7", "--json", "--resume"],
+];
+
+const outcomesOf = (rows: TaskRow[]): string[] =>
+  rows.map((row) => `${keysOf([row])[0]}: ${String(row["reward"])} ${String(row["total"])}`).sort();
+
+/** Starts it, lets it ask so many questions and go on for a moment, and kills it. */
+async function killAfter(world: World, name: string, asked: number, moment: number): Promise<void> {
+  const before = world.calls().length;
+  const child = await world.start(flags(name), { PAUSE: "6" });
+  await child.printed('"started"');
+  while (child.process.exitCode === null && world.calls().length - before < asked) await sleep(5);
+  await sleep(moment);
+  child.process.kill("SIGKILL");
+  const { code, stderr } = await child.ended;
+  if (code !== null) throw new Error(`it ended before it was killed: ${stderr}`);
+}
+
+const patience = { timeout: 180_000 * runs(1) };
+
+test(
+  "RESUME: killed at 20 random moments, 400 rollouts come to the same rows, and no answer is asked for again",
+  patience,
+  async () => {
+    const world = newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
+    const whole = await (await world.start(flags("whole"))).ended;
+    expect(whole).toMatchObject({ code: 0 });
+    expect(world.calls()).toHaveLength(answers);
+    for (let round = 0; round < runs(1); round++) {
+      const seed = Date.now();
+      console.log(`seed of the kills: ${seed}`);
+      const name = `killed-${round}`;
+      const before = world.calls().length;
+      const random = randomStream(seed, 0);
+      // Together about three quarters of all questions.
+      const most = (1.5 * answers) / kills;
+      for (let kill = 0; kill < kills; kill++) {
+        await killAfter(world, name, Math.floor(random() * most), random() * 12);
+      }
+      const last = await (await world.start(flags(name))).ended;
+      expect(last).toMatchObject({ code: 0 });
+      const rows = rowsOf(world.at(`${name}.jsonl`));
+      expect(rows).toHaveLength(tasks * repeats);
+      expect(new Set(keysOf(rows)).size).toBe(tasks * repeats);
+      expect(outcomesOf(rows)).toEqual(outcomesOf(rowsOf(world.at("whole.jsonl"))));
+      expect(new Set(rows.map((row) => row["reward"]))).toEqual(new Set([0, 1]));
+      expect(keysOf(rowsOf(world.at(`${name}_materialized_inputs.jsonl`)))).toEqual(keysOf(rows));
+      expect(rowsOf(world.at(`${name}_failures.jsonl`))).toEqual([]);
+      const again = world.calls().length - before - answers;
+      console.log(`${again} questions were asked again, after ${kills} kills with up to ${concurrency} under way`);
+      expect(again).toBeGreaterThanOrEqual(0);
+      expect(again).toBeLessThanOrEqual(kills * concurrency);
+    }
+  },
+);

@@ -1,0 +1,104 @@
+// The package as users get it: packed once for a test run, and unpacked where a test wants it, as if npm had installed it.
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { chmod, cp, mkdir, mkdtemp, readFile, rename, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { onTestFinished } from "vitest";
+import { root } from "../files.ts";
+
+const run = promisify(execFile);
+const compiler = join(root, "node_modules/typescript/bin/tsc");
+
+/** A new folder whose node_modules has the packed package, those it needs, and those named. Gone after the test. */
+export async function folderWithPackage(...packages: string[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-package-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const modules = join(folder, "node_modules");
+  const installed = join(modules, "holdfast");
+  await mkdir(join(modules, ".bin"), { recursive: true });
+  await mkdir(installed);
+  await run("tar", ["-xzf", await packed(), "-C", installed, "--strip-components=1"]);
+  const { bin, dependencies = {} } = await manifestAt(installed);
+  for (const name of await closure([...Object.keys(dependencies), ...packages])) {
+    await mkdir(dirname(join(modules, name)), { recursive: true });
+    await symlink(join(root, "node_modules", name), join(modules, name));
+  }
+  const command = join(installed, bin?.["holdfast"] ?? "");
+  // As npm does when it installs.
+  await chmod(command, 0o755);
+  await symlink(command, join(modules, ".bin/holdfast"));
+  if (packages.includes("typescript")) await symlink("../typescript/bin/tsc", join(modules, ".bin/tsc"));
+  return folder;
+}
+
+/** The tarball. Whichever test asks first makes it; the others wait. */
+async function packed(): Promise<string> {
+  const folder = join(process.env["HOLDFAST_BUILT"] ?? "", "packed");
+  const tarball = join(folder, "holdfast.tgz");
+  const isFirst = await mkdir(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isFirst) {
+    // What is packed is put together elsewhere: dist is for whoever works here, and may be in use.
+    const sources = join(folder, "sources");
+    for (const path of ["package.json", "README.md", "LICENSE", "src", "docs"]) {
+      await cp(join(root, path), join(sources, path), { recursive: true });
+    }
+    // Type errors are for `npm run check` to report; the code is written all the same.
+    const project = join(root, "tsconfig.build.json");
+    await run(process.execPath, [compiler, "-p", project, "--outDir", join(sources, "dist")]).catch(() => undefined);
+    const { stdout } = await run("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: sources });
+    await rename(join(folder, stdout.trim()), tarball);
+  }
+  const deadline = Date.now() + 50_000;
+  while (!existsSync(tarball)) {
+    if (Date.now() > deadline) throw new Error("packing took too long");
+    await delay(50);
+  }
+  return tarball;
+}
+
+interface Manifest {
+  bin?: { [name: string]: string };
+  dependencies?: { [name: string]: string };
+}
+
+async function manifestAt(folder: string): Promise<Manifest> {
+  return JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Manifest;
+}
+
+/** The packages and what they need, as npm lays them out in this repository. */
+async function closure(names: string[]): Promise<Set<string>> {
+  const found = new Set<string>();
+  const open = [...names];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    // One that is nested in the package that needs it comes with that.
+    if (found.has(name) || !existsSync(join(root, "node_modules", name))) continue;
+    found.add(name);
+    open.push(...Object.keys((await manifestAt(join(root, "node_modules", name))).dependencies ?? {}));
+  }
+  return found;
+}
+
+export interface Printed {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs commands of the shell in a folder, with the commands of its node_modules, or that of the folder it is in. */
+export async function inShell(commands: string, cwd: string, ...before: string[]): Promise<Printed> {
+  const folders = [...before, join(cwd, "node_modules/.bin"), join(dirname(cwd), "node_modules/.bin")];
+  // Nothing of what npm told the tests is for the npm that they start.
+  const inherited = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+  const env = { ...Object.fromEntries(inherited), PATH: [...folders, process.env["PATH"]].join(":") };
+  return new Promise((resolve) => {
+    execFile("sh", ["-c", commands], { cwd, env }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : typeof error.code === "number" ? error.code : 1, stdout, stderr });
+    });
+  });
+}

@@ -1,0 +1,83 @@
+// The tutorial, followed to the letter with the packed package: its commands run, and print what the page shows.
+//
+// A ```sh block is run, unless it says no-run. A ```ts block after "Save this as `FILE`" is saved there. The lines of a
+// ```text block are in what the ```sh block before it printed, in that order; … stands for anything.
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { fileAt } from "../files.ts";
+import { folderWithPackage, inShell } from "./installed.ts";
+
+interface Block {
+  line: number;
+  info: string;
+  text: string;
+  /** What stands between it and the block before. */
+  prose: string;
+}
+
+function blocksOf(page: string): Block[] {
+  const found: Block[] = [];
+  let end = 0;
+  for (const match of page.matchAll(/^```(.+)\n([^]*?)^```$/gm)) {
+    const [all, info = "", text = ""] = match;
+    const line = page.slice(0, match.index).split("\n").length;
+    found.push({ line, info, text, prose: page.slice(end, match.index) });
+    end = match.index + all.length;
+  }
+  return found;
+}
+
+const mark = (line: number): string => `--- docs/tutorial.md:${line}`;
+
+/** The page as a script of the shell: each block says where it starts, and the first command that fails ends it. */
+function scriptOf(blocks: Block[]): string {
+  const parts = blocks.flatMap(({ line, info, text, prose }) => {
+    const [, file] = /Save this as `([^`]+)`:\s*$/.exec(prose) ?? [];
+    if (info === "ts" && file !== undefined) return [`cat > ${file} <<'END OF FILE'\n${text}END OF FILE\n`];
+    return info === "sh" ? [`echo '${mark(line)}'\n${text}`] : [];
+  });
+  return `set -e\n${parts.join("\n")}`;
+}
+
+/** What stands before npm and npx: the packages are there already, so installing does nothing, and no registry is asked. */
+async function withoutInstalling(folder: string): Promise<string> {
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  const scripts = {
+    npm: `if [ "$1" = install ]; then exit 0; fi\nPATH="\${PATH#*:}" exec npm "$@"`,
+    npx: `exec "$@"`,
+  };
+  for (const [name, script] of Object.entries(scripts)) {
+    await writeFile(join(bin, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  }
+  return bin;
+}
+
+/** The first line that is not in what was printed, after those before it. */
+function missing(expected: string, printed: string): string | undefined {
+  let left = printed.split("\n");
+  for (const line of expected.trimEnd().split("\n")) {
+    const pattern = line.split("…").map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    const at = left.findIndex((found) => new RegExp(`^${pattern.join(".*")}$`).test(found));
+    if (at < 0) return line;
+    left = left.slice(at + 1);
+  }
+  return undefined;
+}
+
+test("every command of the tutorial does what it says", { timeout: 120_000 }, async () => {
+  const blocks = blocksOf(fileAt("docs/tutorial.md").text);
+  const folder = await folderWithPackage("zod", "typescript", "@types/node", "better-sqlite3");
+  const bin = await withoutInstalling(folder);
+  const { code, stdout, stderr } = await inShell(scriptOf(blocks), folder, bin);
+  expect(code, `${stdout}\n${stderr}`).toBe(0);
+
+  const shown = blocks.filter(({ info }) => info === "text");
+  expect(shown.length).toBeGreaterThan(4);
+  for (const block of shown) {
+    const before = blocks[blocks.indexOf(block) - 1] as Block;
+    const [printed = ""] = (stdout.split(`${mark(before.line)}\n`)[1] ?? "").split("--- docs/tutorial.md:");
+    expect(missing(block.text, printed), `${mark(block.line)}\n${printed}`).toBeUndefined();
+  }
+});

@@ -1,0 +1,70 @@
+// Shows the main job with nothing set up: collects examples/counter with a scripted and a random model, into a new folder of
+// runs/ with its sessions in SQLite, and prints the figures, one transcript and what to run next. `npm start -- FOLDER` uses
+// that folder in place of runs/.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import "./native.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const command = "dist/cli/main.js";
+
+/** When the newest file below a folder was written. */
+function newest(folder) {
+  const times = readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs);
+  return Math.max(...times);
+}
+
+function run(args) {
+  const { status, error } = spawnSync(process.execPath, args, { cwd: root, stdio: "inherit" });
+  if (error) console.error(error.message);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+function holdfast(...args) {
+  console.log(`\n$ node ${command} ${args.join(" ")}`);
+  run([command, ...args]);
+}
+
+/** The first of start-1, start-2 and so on that is not there yet. */
+function newFolder(parent) {
+  mkdirSync(resolve(root, parent), { recursive: true });
+  for (let number = 1; ; number++) {
+    const folder = `${parent}/start-${number}`;
+    try {
+      mkdirSync(resolve(root, folder));
+      return folder;
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
+  }
+}
+
+if (!existsSync(join(root, command)) || newest("src") > statSync(join(root, command)).mtimeMs) {
+  console.log("building (some seconds, once)");
+  run([fileURLToPath(import.meta.resolve("typescript/bin/tsc")), "-p", "tsconfig.build.json"]);
+}
+
+const folder = newFolder(process.argv[2] ?? "runs");
+const scripted = `${folder}/scripted.jsonl`;
+const random = `${folder}/random.jsonl`;
+const repeats = ["--repeats", "4", "--out"];
+console.log("The solution of the example plays its 60 tasks, and then a model that calls tools at random.");
+holdfast("collect", "examples/counter", "--model", "scripted", ...repeats, scripted);
+holdfast("collect", "examples/counter", "--model", "random", ...repeats, random);
+console.log("\nThe second run beside the first:");
+holdfast("metrics", scripted, random);
+console.log("\nOne episode, with the state after each change:");
+holdfast("show", scripted, "--task", "3");
+
+const next = [
+  ["the same task, played at random", `show ${random} --task 3`],
+  ["what the solution did, as rows for fine-tuning", `export ${scripted} --format sft --out ${folder}/sft.jsonl`],
+  ["whether the environment keeps what every environment promises", "check examples/counter"],
+  ["an environment of your own; docs/tutorial.md goes on from there", "init my-environment"],
+];
+console.log(`\nAll of it is in ${folder}. Next:`);
+for (const [what, args] of next) console.log(`  # ${what}\n  node ${command} ${args}`);
