@@ -30,6 +30,10 @@ const benches = {
       "What does a turn of an agent cost with 10 and with 10,000 events of history? And the import, the install?",
     load: () => import("./agent.mjs"),
   },
+  rollout: {
+    question: "What does collecting cost: a thousand episodes at once beside their latencies, and CPU per step?",
+    load: () => import("./rollout.mjs"),
+  },
   drafts: {
     question: "What do two changes to a state cost, on our drafts, mutative's and a clone?",
     load: () => import("./drafts.mjs"),

@@ -76,7 +76,7 @@ function frozen<T>(value: T): T {
   return value;
 }
 
-export const modelCases: readonly ModelCase[] = [
+const modelCases: readonly ModelCase[] = [
   {
     name: "a model has a name",
     async run(open) {

@@ -1,0 +1,142 @@
+// What collecting costs: many episodes at once beside the latencies of their model alone, and CPU per step.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { createAgentSessions, createSessions, defineAgent, defineEnvironment, tool } from "holdfast";
+import { z } from "zod";
+import { createPlayer } from "../dist/agent/play.js";
+import { collect } from "../dist/rollout/collect.js";
+import { withStore } from "./stores.mjs";
+import { judged } from "./table.mjs";
+
+/** @typedef {import("./stores.mjs").StoreName} StoreName */
+/** @typedef {import("./table.mjs").Row} Row */
+
+const calls = 5;
+
+const counter = defineEnvironment({
+  name: "counter",
+  state: z.object({ count: z.number().int().default(0) }),
+  task: z.object({ goal: z.number().int() }),
+  seed: () => ({ count: 0 }),
+  tools: {
+    add: tool({
+      description: "Add one.",
+      input: z.object({ by: z.number().int() }),
+      run: ({ state }, { by }) => {
+        state.count += by;
+        return { count: state.count };
+      },
+    }),
+  },
+  verify: ({ state, task }) => Number(state.count === task.goal),
+});
+
+/** Calls the tool so many times, then answers; each answer takes that long. @param {number} latency */
+function player(latency) {
+  /** @type {import("holdfast").Model["respond"]} */
+  const respond = async ({ input }) => {
+    const made = input.filter(({ type }) => type === "function_call").length;
+    if (latency > 0) await delay(latency);
+    const call = { type: "function_call", call_id: `call_${made}`, name: "add", arguments: '{"by":1}' };
+    const text = { type: "message", role: "assistant", content: [{ type: "output_text", text: "Done." }] };
+    return { status: "completed", output: [/** @type {import("holdfast").Item} */ (made < calls ? call : text)] };
+  };
+  return defineAgent({ name: "agent", model: { name: "bench", respond } });
+}
+
+/** Collects so many episodes, all at once or so many. @param {import("holdfast").Store} store */
+async function collected(
+  /** @type {import("holdfast").Store} */ store,
+  { episodes = 1, latency = 0, concurrency = 1 },
+) {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-rollout-"));
+  const engine = createSessions({ environment: counter, store });
+  const sessions = createAgentSessions({ app: "bench", store });
+  const agent = player(latency);
+  async function* tasks() {
+    for (let line = 1; line <= episodes; line++) {
+      const row = { goal: calls, _ng_task_index: line - 1, responses_create_params: { input: "Count." } };
+      yield { line, row, text: String(line) };
+    }
+  }
+  let peak = 0;
+  const watching = setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 50);
+  const cpu = process.cpuUsage();
+  const began = performance.now();
+  const result = await collect({
+    ...{ tasks: tasks(), prepare: (row) => row, out: join(folder, "rows.jsonl"), run: "bench", seed: 0 },
+    play: createPlayer({ sessions, episodes: engine, agentFor: () => agent }),
+    ...{ repeats: 1, concurrency, attempts: 1 },
+  });
+  const seconds = (performance.now() - began) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
+  clearInterval(watching);
+  await rm(folder, { recursive: true });
+  if (result.scored !== episodes) throw new Error(`${result.scored} of ${episodes} were scored`);
+  return { seconds, cpu: user + system, peak };
+}
+
+/** The handler's work alone, for as many steps: what cannot be saved. @param {number} steps */
+function bareLoop(steps) {
+  const began = process.cpuUsage();
+  let state = { count: 0 };
+  let log = "";
+  for (let step = 0; step < steps; step++) {
+    const { by } = JSON.parse('{"by":1}');
+    state = { count: state.count + by };
+    log = JSON.stringify({
+      type: "tool.called",
+      input: { by },
+      output: state,
+      delta: [{ op: "replace", value: state }],
+    });
+  }
+  if (log === "") throw new Error("nothing was done");
+  const { user, system } = process.cpuUsage(began);
+  return (user + system) / steps;
+}
+
+/** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
+export async function run({ quick, progress }) {
+  /** @type {Row[]} */
+  const rows = [];
+  const many = quick ? 300 : 1_000;
+  progress(`${many} at once`);
+  // Every answer takes a second: the calls', and the one that ends it.
+  const ideal = calls + 1;
+  await withStore("memory", async (store) => {
+    const { seconds } = await collected(store, { episodes: many, latency: 1_000, concurrency: many });
+    const row = { what: `${many} episodes at once, of 6 answers of 1 s`, value: seconds, unit: "s" };
+    rows.push(judged({ ...row, ratio: seconds / ideal, to: "the latencies alone" }, { atMost: 1.3 }));
+  });
+  if (!quick) {
+    progress("5,000 at once");
+    await withStore("memory", async (store) => {
+      const { peak } = await collected(store, { episodes: 5_000, latency: 1_000, concurrency: 5_000 });
+      rows.push(judged({ what: "5,000 at once, peak memory", value: peak / 2 ** 20, unit: "MB" }, { atMost: 1_024 }));
+    });
+  }
+  const bare = bareLoop(200_000);
+  const bars = { memory: 250, "SQLite process": 400 };
+  for (const name of /** @type {("memory" | "SQLite process")[]} */ (["memory", "SQLite process"])) {
+    progress(`steps, ${name}`);
+    await withStore(name, async (store) => {
+      await collected(store, { episodes: 300, concurrency: 32 });
+    });
+    await withStore(name, async (store) => {
+      const episodes = quick ? 500 : 3_000;
+      const { cpu } = await collected(store, { episodes, concurrency: 32 });
+      const value = cpu / (episodes * (calls + 1));
+      rows.push(judged({ what: `CPU per step, ${name}`, value, unit: "µs" }, { atMost: bars[name] }));
+      rows.push({ what: "the same, to the bare handler's work", value: value / bare, unit: "x" });
+    });
+  }
+  return {
+    rows,
+    notes: [
+      `A step is an answer of a model, with its call, result and commits; an episode has ${calls} calls and an answer, and all that opening, scoring and writing it costs is divided among them.`,
+    ],
+  };
+}
