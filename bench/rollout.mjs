@@ -7,6 +7,7 @@ import { createAgentSessions, createSessions, defineAgent, defineEnvironment, to
 import { z } from "zod";
 import { createPlayer } from "../dist/agent/play.js";
 import { collect } from "../dist/rollout/collect.js";
+import { quantile } from "./measure.mjs";
 import { withStore } from "./stores.mjs";
 import { judged } from "./table.mjs";
 
@@ -120,18 +121,23 @@ export async function run({ quick, progress }) {
   }
   const bare = bareLoop(200_000);
   const bars = { memory: 250, "SQLite process": 400 };
-  for (const name of /** @type {("memory" | "SQLite process")[]} */ (["memory", "SQLite process"])) {
-    progress(`steps, ${name}`);
-    await withStore(name, async (store) => {
-      await collected(store, { episodes: 300, concurrency: 32 });
-    });
-    await withStore(name, async (store) => {
-      const episodes = quick ? 500 : 3_000;
-      const { cpu } = await collected(store, { episodes, concurrency: 32 });
-      const value = cpu / (episodes * (calls + 1));
-      rows.push(judged({ what: `CPU per step, ${name}`, value, unit: "µs" }, { atMost: bars[name] }));
-      rows.push({ what: "the same, to the bare handler's work", value: value / bare, unit: "x" });
-    });
+  const names = /** @type {("memory" | "SQLite process")[]} */ (["memory", "SQLite process"]);
+  /** @type {Record<string, number[]>} */
+  const costs = { memory: [], "SQLite process": [] };
+  // In turn, after a round that does not count: whoever comes first pays for the compiler.
+  for (let round = 0; round <= (quick ? 3 : 5); round++) {
+    for (const name of names) {
+      progress(`steps, ${name}`);
+      globalThis.gc?.();
+      const { cpu } = await withStore(name, (store) => collected(store, { episodes: 500, concurrency: 32 }));
+      if (round > 0) costs[name]?.push(cpu / (500 * (calls + 1)));
+    }
+  }
+  for (const name of names) {
+    const [value, low, high] = [0.5, 0.25, 0.75].map((share) => quantile(costs[name] ?? [], share));
+    const row = { what: `CPU per step, ${name}`, value: value ?? Number.NaN, unit: "µs", low, high };
+    rows.push(judged(/** @type {Row} */ (row), { atMost: bars[name] }));
+    rows.push({ what: "the same, to the bare handler's work", value: (value ?? Number.NaN) / bare, unit: "x" });
   }
   return {
     rows,
