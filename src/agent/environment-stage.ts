@@ -16,17 +16,19 @@ export function environmentStage(episodes: Sessions): Stage {
     sessionOf,
     tools: () => tools,
     async open(rollout) {
-      const { row, task, repeat, random } = rollout;
+      const { row, task, repeat, random, origin } = rollout;
       const session = sessionOf(rollout);
       const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
       try {
-        await episodes.open({ session, task: taskOf(row), labels, random });
+        if (origin) await episodes.fork(origin.session, { version: origin.version, session });
+        else await episodes.open({ session, task: taskOf(row), labels, random });
       } catch (thrown) {
         // It was opened before the collection was cut short.
         if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
       }
       return { [`environment:${environment.name}`]: session };
     },
+    version: async (rollout) => (await episodes.info(sessionOf(rollout))).version,
     async verdict(rollout, { response, signal }) {
       try {
         const task = environment.task && { task: taskOf(rollout.row) };

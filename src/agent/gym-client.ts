@@ -1,7 +1,7 @@
 // A client of servers of the gym protocol, Holdfast's and others: requests with cookies, and what is known of the server.
 import type { Dispatcher } from "undici";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { copyJson, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { derivedId } from "./episodes.ts";
@@ -172,7 +172,8 @@ export function rowAsSent({ responses_create_params: given, ...row }: TaskRow): 
 /** The object that a text is in JSON, if it is one. */
 export function objectIn(text: string): TaskRow | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    // A copy, because what can be read may be nested too deeply to be written again.
+    const value: unknown = copyJson(JSON.parse(text), "the answer");
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as TaskRow) : undefined;
   } catch {
     return undefined;
@@ -181,8 +182,11 @@ export function objectIn(text: string): TaskRow | undefined {
 
 /** What a server of others says in the row of why a rollout failed. Undefined if it did not. */
 export function failureIn(row: TaskRow): string | undefined {
-  if (row["_ng_failure_class"] === undefined || row["_ng_failure_class"] === null) return undefined;
-  const reasons = Object.entries(row).filter(([name]) => name.startsWith("_ng_failure_"));
+  const { _ng_failure_class: known, failure_kind: kind, mask_sample: masked, _ng_no_persist: dropped } = row;
+  const isFailed = (known ?? null) !== null || (typeof kind === "string" && kind !== "") || masked === true || dropped;
+  if (!isFailed) return undefined;
+  const names = /^(_ng_failure_|failure_|mask_sample$|_ng_no_persist$)/;
+  const reasons = Object.entries(row).filter(([name]) => names.test(name));
   return shownText(reasons.map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", "));
 }
 

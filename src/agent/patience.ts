@@ -6,6 +6,8 @@ import { failureBy } from "./rollout-failure.ts";
 export interface Patience {
   signal: AbortSignal;
   lose(thrown: unknown): void;
+  /** Ends it here, without a failure. */
+  rest(): void;
   /** Why it does not go on. */
   failure(): Played["failure"];
   end(): void;
@@ -30,6 +32,7 @@ export function createPatience(signal: AbortSignal, timeout: number | undefined)
   return {
     signal: stopping.signal,
     lose: (thrown) => stop(failureBy(thrown)),
+    rest: () => stopping.abort(),
     failure: () => failure,
     end() {
       clearTimeout(timer);

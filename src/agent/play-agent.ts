@@ -38,14 +38,21 @@ function playedBy({ session }: Rollout, reply: GymReply): Played {
   const about = { session: typeof session_id === "string" ? session_id : session };
   const failed = failureIn(given);
   if (failed !== undefined) return { ...about, fields, failure: { kind: kindIn(given), reason: failed } };
-  if (typeof reward === "number") return { ...about, fields: { ...fields, reward } };
+  // A number that is too large for one is none in JSON.
+  const isWhole = Array.isArray((Object(fields["response"]) as TaskRow)["output"]);
+  if (Number.isFinite(reward) && isWhole) return { ...about, fields: { ...fields, reward: reward as number } };
+  if (Number.isFinite(reward)) {
+    const reason = "the agent answered /run without a `response` that has an `output`";
+    return { ...about, fields, failure: { kind: "agent", reason } };
+  }
   return { ...about, fields, failure: { kind: "verify", reason: "the agent answered /run without a reward" } };
 }
 
 const kinds = new Set<unknown>(["task", "seed", "model", "agent", "tool", "store", "verify", "timeout", "internal"]);
 
 /** What has failed, as far as the agent's own names for it tell. */
-function kindIn({ _ng_failure_class: failed, _ng_failure_terminal: isTerminal }: TaskRow): FailureKind {
+function kindIn({ _ng_failure_class, failure_kind, _ng_failure_terminal: isTerminal }: TaskRow): FailureKind {
+  const failed = _ng_failure_class ?? failure_kind;
   // The one kind that is not tried again.
   if (isTerminal === true) return "task";
   if (kinds.has(failed)) return failed as FailureKind;

@@ -59,6 +59,7 @@ function serverStage(client: GymClient): Stage {
     // The server's own, if it has told, comes with the verdict.
     sessionOf: ({ session }) => session,
     open: seed,
+    version: () => Promise.reject(new HoldfastError("invalid_option", "an episode on a server cannot be forked")),
     tools: ({ row }, before) => sessionTools(toolsIn(row), callsInDoubt(before)),
     async verdict({ row }, { state, response, signal }) {
       const body = { ...rowAsSent(row), response };
@@ -152,7 +153,7 @@ function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
   const verdict = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
   const failed = failureIn(verdict);
   if (failed !== undefined) throw noVerdict(`that it failed: ${failed}`);
-  if (typeof verdict["reward"] !== "number") throw noVerdict("without a reward");
+  if (!Number.isFinite(verdict["reward"])) throw noVerdict("without a reward that is a number");
   return { verdict, ...(typeof session === "string" && { session }) };
 }
 

@@ -10,6 +10,7 @@ import type { Item, Model, ModelRequest } from "../core/model.ts";
 import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { environmentStage } from "./environment-stage.ts";
+import { branchedOff, isAtFork, restingAfter } from "./fork-conversation.ts";
 import { createPatience, type Patience } from "./patience.ts";
 import { failureBy, failureOf, isLost } from "./rollout-failure.ts";
 import { responseOf } from "./rollout-response.ts";
@@ -45,7 +46,10 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     let fields: TaskRow = {};
     try {
       const before = await opened(rollout, patience.signal);
-      const outcome = outcomeIn(before) ?? (await played(rollout, before, patience));
+      const outcome = isAtFork(rollout, before)
+        ? "forked"
+        : (outcomeIn(before) ?? (await played(rollout, before, patience)));
+      if (outcome === "forked") return { fields, session, forked: await stage.version(rollout) };
       const events = await eventsOf(rollout.session);
       fields = { response: responseOf(rollout, events) };
       const failed = events.findLast(({ type }) => type === "agent.failed");
@@ -71,11 +75,16 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     if (before) return before;
     // The conversation comes second, so that where it is there is an episode.
     const state = await orCancelled(signal, stage.open(rollout, signal));
+    if (rollout.origin) {
+      const saved = branchedOff(await eventsOf(rollout.origin.conversation), rollout.origin, state);
+      await sessions.restore({ app: sessions.app, ...saved }, rollout.session).catch(unlessCoded("session_exists"));
+      return eventsOf(rollout.session);
+    }
     await sessions.open({ session: rollout.session, user: "rollout", state }).catch(unlessCoded("session_exists"));
     return [];
   }
 
-  /** Runs the agent to the end of its turn. Gives how it ended. */
+  /** Runs the agent to the end of its turn, or to where the episode is forked. Gives how it ended. */
   async function played(rollout: Rollout, before: NumberedEvent[], patience: Patience): Promise<string> {
     const agent = agentFor(rollout);
     const playing: ModelAgent = {
@@ -86,10 +95,18 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     const isBegun = before.some(({ type }) => type === "invocation.began");
     const message = isBegun ? undefined : startOf(rollout.row);
     const { signal } = patience;
-    const running = run(playing as Agent, { sessions, session: rollout.session, message, signal });
-    for (;;) {
-      const { value, done } = await running.next();
-      if (done) return value.outcome;
+    const { forkAfter } = rollout;
+    const [until, isAt] =
+      forkAfter === undefined ? [sessions, () => false] : restingAfter(sessions, forkAfter, patience.rest);
+    const running = run(playing as Agent, { sessions: until, session: rollout.session, message, signal });
+    try {
+      for (;;) {
+        const { value, done } = await running.next();
+        if (done) return isAt() ? "forked" : value.outcome;
+      }
+    } catch (thrown) {
+      if (isAt()) return "forked";
+      throw thrown;
     }
   }
 

@@ -8,8 +8,10 @@ import type { Rollout, TaskRow } from "../core/rollout.ts";
 export interface Stage {
   /** The session of the episode, as far as it is known before it was played. */
   sessionOf(rollout: Rollout): string;
-  /** Opens the episode. Gives the state that its conversation begins with: how the episode is found again. */
+  /** Opens the episode, or forks it off the one that it goes on with. Gives the state that its conversation begins with: how the episode is found again. */
   open(rollout: Rollout, signal: AbortSignal): Promise<AgentState>;
+  /** The version of the episode's session, to fork it at. */
+  version(rollout: Rollout): Promise<number>;
   /** What the model can call, where this has happened in the conversation already. */
   tools(rollout: Rollout, before: readonly NumberedEvent[]): Toolset;
   /** What is added to the row: the reward, and what else was found out. And the session, if it was not known before. */

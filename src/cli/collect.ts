@@ -2,14 +2,19 @@
 import { InvalidArgumentError, type Command } from "commander";
 import type { CollectFlags } from "./collect/flags.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { treeOf, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
 import { isUrl } from "./url.ts";
+
+/** Of one episode. */
+const mostLeaves = 10_000;
 
 const example = `
 Examples:
   $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl
   $ holdfast collect examples/counter --model chat:Qwen/Qwen3-8B --concurrency 200 --out runs/qwen.jsonl
   $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl --resume
+  $ holdfast collect examples/counter --model random --branch 3@2 --out runs/trees.jsonl
   $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl --model chat:llama3.2 --out runs/served.jsonl
   $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl --out runs/theirs.jsonl
 
@@ -30,6 +35,11 @@ export function addCollect(program: Command): void {
     .option("--agent <target>", "an agent of your own: a folder, file or package, or the address of one with POST /run")
     .option("--store <url>", "where sessions live: memory:, sqlite:FILE; by default a file beside OUT")
     .option("--repeats <number>", "how often each task is played", whole(1), 1)
+    .option(
+      "--branch <ways@step>",
+      "fork every episode after a tool step: 3@2 into three after the second; again for deeper trees",
+      branching,
+    )
     .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
     .option("--attempts <number>", "how often a rollout that fails is played in all", whole(1, 100), 3)
     .option(
@@ -50,11 +60,36 @@ export function addCollect(program: Command): void {
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw new HoldfastError("invalid_option", "name an environment, or where it is played: --server, --agent URL");
       }
+      if (flags.branch && (server !== undefined || isUrl(flags.agent))) {
+        const message = "--branch forks episodes of this process: not those of a --server, nor of an --agent URL";
+        throw new HoldfastError("invalid_option", message);
+      }
+      const { branch = [], maxSteps = Infinity } = flags;
+      if (branch.some(({ step }) => step >= maxSteps)) {
+        throw new HoldfastError(
+          "invalid_option",
+          "--branch forks at a step below --max-steps: nothing would follow it",
+        );
+      }
       const { runCollection } = await import("./collect/run.ts");
       const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
       // Not by itself: a model or a tool that was told to stop and does not may keep the process for hours.
       process.stdout.write("", () => process.exit(code));
     });
+}
+
+/** 3@2, beside those that were given before. */
+function branching(text: string, before: Branching[] = []): Branching[] {
+  const [, ways, step] = (/^(\d{1,4})@(\d{1,6})$/.exec(text) ?? []).map(Number);
+  if (ways === undefined || step === undefined || ways < 2 || step < 1) {
+    throw new InvalidArgumentError("It says into how many, from 2 on, and after which tool step, as in 3@2.");
+  }
+  if (before.some((other) => other.step === step)) {
+    throw new InvalidArgumentError(`Episodes are forked after step ${step} already.`);
+  }
+  const all = [...before, { ways, step }];
+  if (treeOf(all).leaves(0) <= mostLeaves) return all;
+  throw new InvalidArgumentError(`Of one episode there would be more than ${mostLeaves} rollouts.`);
 }
 
 function finite(text: string): number {

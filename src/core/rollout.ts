@@ -7,6 +7,7 @@ export type TaskRow = { [field: string]: Json };
 /** One episode to be played. */
 export interface Rollout {
   task: number;
+  /** Which of the task's rollouts it is. Where episodes are forked all continuations count: it is that of the first. */
   repeat: number;
   /** 0 at first; a rollout that failed is played again, in a session of its own. */
   attempt: number;
@@ -15,6 +16,22 @@ export interface Rollout {
   session: string;
   /** Where the environment's random numbers come from: the same in every collection of that seed, and every attempt. */
   random: number;
+  /** The tool step after which it is forked. Its continuations are scored, and it is not. */
+  forkAfter?: number;
+  /** Of a continuation: what it goes on with. */
+  origin?: Origin;
+}
+
+/** Where an episode was forked. */
+export interface Origin {
+  /** The way to the continuation: "0.2" is the third one of the first one. */
+  branch: string;
+  /** The conversation of the parent, and the tool step after which it was forked. */
+  conversation: string;
+  step: number;
+  /** The session of its environment, and the version that it was forked at. */
+  session: string;
+  version: number;
 }
 
 /**
@@ -33,6 +50,8 @@ export interface Played {
   stopped?: string;
   /** Undefined if it was scored. */
   failure?: { kind: FailureKind; reason: string };
+  /** Of one that came to where it is forked: the version of the environment's session. It has no outcome. */
+  forked?: number;
 }
 
 /**

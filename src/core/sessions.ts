@@ -87,6 +87,8 @@ export type Verification = Verdict & {
 export interface ForkOptions {
   /** The version to start from; by default the newest. */
   version?: number;
+  /** The id of the new session, as in `open`. By default a new one. */
+  session?: string;
 }
 
 /** The result of running a log again. */

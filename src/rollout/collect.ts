@@ -6,6 +6,8 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
 import { keyOf, keysIn, openLines, pathsOf, triesIn, type Lines, type Tries } from "./output.ts";
 import { createNumbering, type BadRow, type ReadRow } from "./tasks.ts";
+import { lineageOf, nodeKey, nodeKeyOf, originOf, treeOf, withoutLineage, type Branching, type Node } from "./tree.ts";
+import { createWork } from "./work.ts";
 
 export interface CollectOptions {
   /** The rows, in order; read as they are needed. */
@@ -20,6 +22,8 @@ export interface CollectOptions {
   /** Of the environment's random numbers. */
   seed: number;
   repeats: number;
+  /** Where episodes are forked; by default nowhere. No two at the same step. */
+  branches?: readonly Branching[] | undefined;
   concurrency: number;
   /** How often a rollout that fails is played in all. Going on with a collection that was over plays them so often again. */
   attempts: number;
@@ -30,6 +34,8 @@ export interface CollectOptions {
   onStart?: ((before: number) => void) | undefined;
   /** Called with every outcome. */
   onRow?: ((row: TaskRow, failed: boolean) => void) | undefined;
+  /** Called where an episode has an outcome before it was forked: there are so many rollouts fewer. */
+  onFewer?: ((rollouts: number) => void) | undefined;
   /** Called before a rollout is played again. */
   onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
   /** What is waited before the next attempt, in milliseconds. */
@@ -51,6 +57,9 @@ type Failure = NonNullable<Played["failure"]>;
 interface Due {
   rollout: Rollout;
   left: number;
+  node: Node;
+  /** It was forked before: it is only looked up again, by its session, as there are outcomes of its continuations. */
+  isForked: boolean;
 }
 
 /** Twice as long each time, and not all at once. */
@@ -73,13 +82,20 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   const files = openFiles(options.out);
   try {
     const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
-    const source = await planned(options, files, collected);
+    const { source, continued } = await planned(options, files, collected);
     const settle = settling(options, files, collected, stopping.signal);
+    const work = createWork(source);
     const worker = async (): Promise<void> => {
       while (!stopping.signal.aborted) {
-        const { value, done } = await source.next();
-        if (done) return;
-        if (!stopping.signal.aborted) await settle(value);
+        const due = await work.next();
+        if (!due) return;
+        let more: Due[] = [];
+        try {
+          const forked = stopping.signal.aborted ? undefined : await settle(due);
+          if (forked) more = continued(due, forked);
+        } finally {
+          work.done(more);
+        }
       }
     };
     // Nobody goes on where one cannot: what is under way is played on later.
@@ -113,13 +129,24 @@ function openFiles(out: string): Files {
 
 type Planned = AsyncGenerator<Due, void, undefined>;
 
-/** Every rollout that is to be played, as it is asked for. The files are open: what was torn in them is gone. */
-async function planned(options: CollectOptions, files: Files, collected: Collected): Promise<Planned> {
-  const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart } = options;
+/** An episode that came to where it is forked. */
+interface Forked {
+  parent: Rollout;
+  session: string;
+  version: number;
+}
+
+/**
+ * Every rollout that is to be played, as it is asked for, and those that an episode is continued by. The files are open:
+ * what was torn in them is gone.
+ */
+async function planned(options: CollectOptions, files: Files, collected: Collected) {
+  const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart, onFewer } = options;
   const paths = pathsOf(options.out);
-  const done = await keysIn(paths.rows);
+  const done = await keysIn(paths.rows, nodeKeyOf);
   const known = await keysIn(paths.inputs);
-  const tries = await triesIn(paths.failures);
+  const tries = await triesIn(paths.failures, nodeKeyOf);
+  const tree = treeOf(options.branches ?? []);
   collected.before = done.size;
   onStart?.(done.size);
 
@@ -140,20 +167,58 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   async function* dueOf(read: ReadRow | BadRow, task: number, first: number): Planned {
     const prepared = await rowOf(read);
     for (let repeat = first; repeat < first + repeats; repeat++) {
-      const index = { _ng_task_index: task, _ng_rollout_index: repeat };
-      const key = keyOf(index);
+      const node: Node = { task, index: repeat * tree.leaves(0), branch: "", depth: 0 };
+      const index = { _ng_task_index: task, _ng_rollout_index: node.index };
+      const key = nodeKey(node);
       if ("problem" in prepared) {
         if (!done.has(key)) refuse({ ...prepared.given, ...index }, prepared.problem, tries.has(key));
         continue;
       }
       const row = { ...prepared.row, ...index };
-      if (!known.has(key)) files.inputs.write(row);
-      if (done.has(key)) continue;
-      const { all: attempt, open }: Tries = tries.get(key) ?? { all: 0, open: 0 };
-      const left = Math.max(0, attempts - open - 1);
-      const session = sessionOf(run, task, repeat, attempt);
-      yield { left, rollout: { task, repeat, attempt, row, session, random: randomOf(seed, task, repeat) } };
+      if (!known.has(keyOf(index))) files.inputs.write(row);
+      yield* dueAt(node, { row, random: randomOf(seed, task, repeat) });
     }
+  }
+
+  /** What is to be played of a node: nothing if it has its outcome. */
+  function dueAt(node: Node, given: Pick<Rollout, "row" | "random" | "origin">): Due[] {
+    if (isDone(node)) {
+      if (missing(node) > 0) onFewer?.(missing(node));
+      return [];
+    }
+    const { all: attempt, open }: Tries = tries.get(nodeKey(node)) ?? { all: 0, open: 0 };
+    const left = Math.max(0, attempts - open - 1);
+    const { task, index: repeat } = node;
+    const forkAfter = tree.stepOf(node);
+    const rollout = { ...given, task, repeat, attempt, session: "", ...(forkAfter !== undefined && { forkAfter }) };
+    const isForked = tree.children(node).some(hasBegun);
+    return [{ node, left, isForked, rollout: withAttempt(run, rollout, attempt) }];
+  }
+
+  /** Whether all is there that can come of a node. */
+  function isDone(node: Node): boolean {
+    if (done.has(nodeKey(node))) return true;
+    const children = tree.children(node);
+    return children.length > 0 && children.every(isDone);
+  }
+
+  /** How many rollouts there are not of a node that is done, as an episode ended before it was forked. */
+  function missing(node: Node): number {
+    if (done.has(nodeKey(node))) return tree.leaves(node.depth) - 1;
+    return tree.children(node).reduce((count, child) => count + missing(child), 0);
+  }
+
+  function hasBegun(node: Node): boolean {
+    const key = nodeKey(node);
+    return done.has(key) || tries.has(key) || tree.children(node).some(hasBegun);
+  }
+
+  function continued({ node }: Due, { parent, session, version }: Forked): Due[] {
+    const { row, random } = parent;
+    return tree.children(node).flatMap((child) => {
+      const own = { ...row, _ng_rollout_index: child.index };
+      return dueAt(child, { row: own, random, origin: originOf(parent, session, version, child) });
+    });
   }
 
   async function rowOf(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
@@ -168,45 +233,59 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   function refuse(row: TaskRow, problem: string, isKnown: boolean): void {
     const failed = failedRow(withoutOutcome(row), { kind: "task", reason: problem });
     if (!isKnown) files.failures.write(failed);
+    if (tree.leaves(0) > 1) onFewer?.(tree.leaves(0) - 1);
     collected.failed++;
     options.onRow?.(failed, true);
   }
 
-  return plan();
+  return { source: plan(), continued };
 }
 
-/** Gives what plays a rollout until it is scored, or has failed so often. */
+/** Gives what plays a rollout until it is scored, is forked, or has failed so often. */
 function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
-  const { play, run, onRow, onRetry, pause = defaultPause } = options;
+  const { play, run, onRow, onRetry, onFewer, pause = defaultPause } = options;
+  const tree = treeOf(options.branches ?? []);
 
-  return async function settle({ rollout, left }: Due): Promise<void> {
+  function ended(row: TaskRow, failed: boolean, { depth }: Node): void {
+    const fewer = tree.leaves(depth) - 1;
+    if (fewer > 0) onFewer?.(fewer);
+    collected[failed ? "failed" : "scored"]++;
+    onRow?.(row, failed);
+  }
+
+  return async function settle({ rollout, left, node, isForked }: Due): Promise<Forked | undefined> {
     for (let [current, tried] = [rollout, 0]; ; tried++) {
       const began = performance.now();
       const played = await play(current, stop);
+      const { forked: version, session } = played;
+      if (version !== undefined) return { parent: current, session, version };
       const row = rowOf(current, played, began);
-      const { failure } = played;
+      const failure = played.failure ?? (isForked ? lostFork : undefined);
       if (!failure) {
         files.rows.write(row);
-        collected.scored++;
-        return onRow?.(row, false);
+        ended(row, false, node);
+        return undefined;
       }
-      if (stop.aborted) return;
+      if (stop.aborted) return undefined;
       const failed = failedRow(row, failure);
       if (tried >= left || neverRetried.has(failure.kind)) {
-        files.failures.write(failed);
-        collected.failed++;
-        return onRow?.(failed, true);
+        if (!isForked) files.failures.write(failed);
+        ended(failed, true, node);
+        return undefined;
       }
-      // Kept too: so the next attempt is known by its number, also after a crash.
-      files.failures.write({ ...failed, retried: true });
+      // Kept too: so the next attempt is known by its number, also after a crash. One that was forked has no other attempt:
+      // there would be continuations of both.
+      if (!isForked) files.failures.write({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
-      if (stop.aborted) return;
-      const { task, repeat, attempt } = current;
-      current = { ...current, attempt: attempt + 1, session: sessionOf(run, task, repeat, attempt + 1) };
+      if (stop.aborted) return undefined;
+      if (!isForked) current = withAttempt(run, current, current.attempt + 1);
     }
   };
 }
+
+/** Of a store that did not keep it: played from its beginning, it came to something else. */
+const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
 
 /** What is wrong with a task is wrong with it the next time. */
 const neverRetried = new Set<FailureKind>(["task"]);
@@ -219,6 +298,7 @@ function rowOf(rollout: Rollout, { fields, session, stopped }: Played, began: nu
     ...{ _ng_task_index: task, _ng_rollout_index: repeat },
     ...(attempt > 0 && { _ng_attempt_index: attempt }),
     session_id: session,
+    ...lineageOf(rollout),
     ...(stopped !== undefined && { stopped }),
     // Of this process: an episode that went on after a crash took longer.
     seconds: Math.round(performance.now() - began) / 1000,
@@ -232,7 +312,7 @@ function failedRow(row: TaskRow, { kind, reason }: Failure): TaskRow {
 
 /** Tasks may be rows that were collected before: what came of them then is not what comes of them now. */
 function withoutOutcome(row: TaskRow): TaskRow {
-  return Object.fromEntries(Object.entries(row).filter(([name]) => !ofOutcomes.has(name)));
+  return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !ofOutcomes.has(name)));
 }
 
 const ofOutcomes = new Set([
@@ -242,6 +322,13 @@ const ofOutcomes = new Set([
   "retried",
   "stopped",
   "_ng_attempt_index",
+  "_ng_failure_class",
+  "_ng_failure_reason",
+  "_ng_failure_terminal",
+  "_ng_no_persist",
+  "response",
+  "session_id",
+  "seconds",
 ]);
 
 /** Waits for all, also where one fails, and then tells of the first that did. */
@@ -251,9 +338,18 @@ async function allOf(work: Promise<void>[]): Promise<void> {
   if (failed) throw failed.reason;
 }
 
-/** The conversation of a rollout: the same whenever the collection goes on, and nobody's who does not know its name. */
-function sessionOf(run: string, task: number, repeat: number, attempt: number): string {
-  return digestOf(run, task, repeat, attempt).toString("base64url").slice(0, 22).replace(/^-/, "_");
+/** A rollout with its conversation: the same whenever the collection goes on, and nobody's who does not know its name. */
+function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
+  const { task, repeat, origin } = rollout;
+  const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];
+  return { ...rollout, attempt, session: sessionOf(about) };
+}
+
+function sessionOf(about: (string | number)[]): string {
+  return digestOf(...about)
+    .toString("base64url")
+    .slice(0, 22)
+    .replace(/^-/, "_");
 }
 
 function randomOf(seed: number, task: number, repeat: number): number {

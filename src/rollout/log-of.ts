@@ -10,6 +10,19 @@ export async function logOf(store: Store, session: string): Promise<NumberedEven
   return entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
 }
 
+/** The same, and of a session that was forked what its parents' logs have up to there before it, with their versions. */
+export async function logWithParents(
+  store: Store,
+  session: string,
+  until = Infinity,
+): Promise<NumberedEvent[] | undefined> {
+  const events = (await logOf(store, session))?.filter(({ version }) => version <= until);
+  const [first, ...rest] = events ?? [];
+  if (first?.type !== "session.opened" || !first.parent) return events;
+  const before = await logWithParents(store, first.parent.session, first.parent.version);
+  return before ? [...before, ...rest] : events;
+}
+
 type CallEvent = Extract<NumberedEvent, { type: "tool.called" | "tool.settled" }>;
 
 /**

@@ -60,8 +60,11 @@ export interface RunningMetrics {
   add(row: unknown): void;
   /** Of the rows so far. More may follow. */
   result(): RunMetrics;
-  /** The entries of the tasks one after the other, as together they are as long as the file. */
-  groups(): Iterable<GroupEntry>;
+  /**
+   * The entries of the tasks one after the other, as together they are as long as the file. `expected` is how many
+   * rollouts of a task were planned.
+   */
+  groups(expected?: (task: number) => number | undefined): Iterable<GroupEntry>;
 }
 
 /**
@@ -100,8 +103,8 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
         histogram: histogram(given),
       };
     },
-    *groups() {
-      for (const group of rollouts.groups()) yield groupEntry(rollouts, group);
+    *groups(expected = () => undefined) {
+      for (const group of rollouts.groups()) yield groupEntry(rollouts, group, expected(group.task));
     },
   };
 }

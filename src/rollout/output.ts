@@ -104,10 +104,10 @@ function cutTorn(handle: number): void {
   if (size > 0) ftruncateSync(handle, 0);
 }
 
-/** Which rollouts a file has, by task and repeat. */
-export async function keysIn(file: string): Promise<Set<string>> {
+/** Which rollouts a file has. */
+export async function keysIn(file: string, nameOf = keyOf): Promise<Set<string>> {
   const keys = new Set<string>();
-  for await (const row of rowsIn(file)) keys.add(keyOf(row));
+  for await (const row of rowsIn(file)) keys.add(nameOf(row));
   return keys;
 }
 
@@ -118,11 +118,11 @@ export interface Tries {
 }
 
 /** The rollouts of a file of failures. */
-export async function triesIn(file: string): Promise<Map<string, Tries>> {
+export async function triesIn(file: string, nameOf = keyOf): Promise<Map<string, Tries>> {
   const tries = new Map<string, Tries>();
   for await (const row of rowsIn(file)) {
-    const { all = 0, open: before = 0 } = tries.get(keyOf(row)) ?? {};
-    tries.set(keyOf(row), { all: all + 1, open: row["retried"] === true ? before + 1 : 0 });
+    const { all = 0, open: before = 0 } = tries.get(nameOf(row)) ?? {};
+    tries.set(nameOf(row), { all: all + 1, open: row["retried"] === true ? before + 1 : 0 });
   }
   return tries;
 }
@@ -132,7 +132,7 @@ async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
   for await (const read of readRows(file)) if ("row" in read) yield read.row;
 }
 
-/** Names a rollout. */
+/** Names a rollout by its task and its number. */
 export const keyOf = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
   `${Number(task)} ${Number(repeat)}`;
 

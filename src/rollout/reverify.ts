@@ -109,9 +109,9 @@ async function stepRewards(events: NumberedEvent[], response: Json | undefined, 
   return rewards;
 }
 
-/** The versions of the last episode at which the state became another one, from the seed on. */
+/** The versions of the last episode at which the state became another one, from the seed on, or from where it was forked. */
 function versionsOf(events: NumberedEvent[]): number[] {
-  const from = events.findLast(({ type }) => type === "session.seeded")?.version ?? Infinity;
+  const from = (events.findLast(({ type }) => type === "session.seeded") ?? forkOf(events))?.version ?? Infinity;
   const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
   return changes.map(({ version }) => version);
 }
@@ -121,11 +121,15 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   if (!Array.isArray(output)) return () => response;
   const find = createCallFinder(events);
   const tools = new Map<Json | undefined, string>();
+  /** The calls that were made before the episode was forked are in its parent's log. */
+  let isInherited = forkOf(events) !== undefined;
   const ends = output.flatMap((item, at) => {
     const { type, call_id: call, name } = fieldsOf(item);
     if (type === "function_call" && typeof name === "string") tools.set(call, name);
     const event = type === "function_call_output" ? find(call, tools.get(call) ?? "") : undefined;
-    return event ? [{ version: event.version, end: at + 1 }] : [];
+    if (event) isInherited = false;
+    const version = event?.version ?? (isInherited && type === "function_call_output" ? 1 : undefined);
+    return version === undefined ? [] : [{ version, end: at + 1 }];
   });
   return (version) => {
     const end = ends.reduce((most, known) => (known.version <= version ? Math.max(most, known.end) : most), 0);
@@ -148,7 +152,10 @@ function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
 }
 
 /** Fields that a collection adds to a row. */
-const added = new Set(["response", "session_id", "stopped", "seconds", "episode", "reseeds", "verdicts"]);
+const added = new Set([
+  ...["response", "session_id", "stopped", "seconds", "episode", "reseeds", "verdicts"],
+  ...["parent", "forked_at", "branch"],
+]);
 
 /**
  * The task of the row, as the schema may want more of it now than when the episode was seeded; what a verdict has hidden in
@@ -158,7 +165,13 @@ function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[
   if (!environment.task) return undefined;
   const seeded = events.findLast(({ type }) => type === "session.seeded");
   const own = Object.entries(taskOf(row)).filter(([name]) => !added.has(name));
-  return { ...fieldsOf(seeded?.type === "session.seeded" ? seeded.task : undefined), ...Object.fromEntries(own) };
+  const first = seeded?.type === "session.seeded" ? seeded.task : forkOf(events)?.parent?.task;
+  return { ...fieldsOf(first ?? undefined), ...Object.fromEntries(own) };
+}
+
+/** How the session began, if it was forked. */
+function forkOf([first]: NumberedEvent[]) {
+  return first?.type === "session.opened" && first.parent ? first : undefined;
 }
 
 function failed(row: TaskRow, kind: string, reason: string): Reverified {

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { copyJson, type Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 
 /** A line with its place in the file, from 1. */
@@ -73,8 +73,15 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
   } catch (thrown) {
     return { line, text, problem: `it is not JSON: ${messageOf(thrown)}` };
   }
-  if (typeof row === "object" && row !== null && !Array.isArray(row)) return { line, text, row: row as TaskRow };
-  return { line, text, problem: "it is not a JSON object" };
+  if (typeof row !== "object" || row === null || Array.isArray(row)) {
+    return { line, text, problem: "it is not a JSON object" };
+  }
+  try {
+    // What can be read may be nested too deeply to be written again.
+    return { line, text, row: copyJson(row, "row") as TaskRow };
+  } catch (thrown) {
+    return { line, text, problem: messageOf(thrown) };
+  }
 }
 
 /**

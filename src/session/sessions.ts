@@ -246,7 +246,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       await read(id, () => undefined);
       yield* logs.events(id, after);
     },
-    fork: (id, { version } = {}) =>
+    fork: (id, { version, session: child } = {}) =>
       track(() =>
         create(async (_, at) => {
           const { session } = version === undefined ? await logs.load(id) : await logs.load(id, version);
@@ -256,7 +256,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
             parent: { session: id, version: session.version, episode, task },
           };
           return [state === null ? opened : { ...opened, delta: replaceState(state) }];
-        }),
+        }, child),
       ),
     rewind: (id, to) =>
       useOpen(id, async (hot) => {

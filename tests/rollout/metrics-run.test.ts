@@ -29,6 +29,18 @@ describe("createMetrics", () => {
     expect({ group_level_metrics: [...metrics.groups()], agent_metrics, key_metrics }).toEqual(aggregate(example));
   });
 
+  test("what failed has no part in the statistics, and is missing from its task", () => {
+    const metrics = createMetrics();
+    const lost = { ...failed, mask_sample: true, _ng_attempt_index: 2, response: { usage: { total_tokens: 0 } } };
+    for (const row of [...example, lost]) metrics.add(row);
+    const { agent_metrics, failures } = metrics.result();
+    expect(agent_metrics).toEqual(aggregate(example).agent_metrics);
+    expect(failures).toEqual([{ kind: "model_failed", count: 1 }]);
+    const [, second] = [...metrics.groups(() => 8)];
+    expect(second).toMatchObject({ num_rollouts: 4, expected_num_rollouts: 8, missing_num_rollouts: 4 });
+    expect(second).toMatchObject({ reward_profile_completion_pct: 50 });
+  });
+
   test("gives the worked example's figures, each with its interval", () => {
     const { pass_metrics: pass, estimates } = metricsOf(example);
     expect(pass["pass@2/accuracy"]).toBeCloseTo(41.67, 2);

@@ -37,6 +37,13 @@ test("a line ends at a line feed and nowhere else: texts have other ends of line
   ]);
 });
 
+test("a row that could not be written again is told, and those after it are read", async () => {
+  const deep = `{"deep":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
+  const [first, second, third] = await read(`{"a":1}\n${deep}\n{"a":2}\n`);
+  expect([first, third]).toMatchObject([{ row: { a: 1 } }, { row: { a: 2 } }]);
+  expect(second).toMatchObject({ line: 2, problem: expect.stringContaining("only JSON can be kept") as unknown });
+});
+
 test("a line may be longer than what is read at once, and letters may lie across", async () => {
   const rows = Array.from({ length: 5 }, (_, at) => ({ at, text: "ä€𝄞".repeat(30_000 + at) }));
   const found = await read(rows.map((row) => JSON.stringify(row)).join("\n"));

@@ -48,6 +48,20 @@ onEveryStore("FORK: a live session can be forked at any version, and neither aff
   expect(await again.verify(children[1]!.session)).toMatchObject({ reward: 1 });
 });
 
+onEveryStore(
+  "FORK: a fork may be given its id, and there is one of it however often it is asked for",
+  async (place) => {
+    const sessions = place.engine(counter);
+    const { session } = await sessions.open({ task: { start: 1, goal: 3 } });
+    const child = sessions.newSession();
+    expect(await sessions.fork(session, { version: 2, session: child })).toMatchObject({ session: child, version: 1 });
+    await sessions.call(child, "add", { by: 2 });
+    await expect(sessions.fork(session, { session: child })).rejects.toMatchObject({ code: "session_exists" });
+    expect((await sessions.state(child)).count).toBe(3);
+    expect((await sessions.state(session)).count).toBe(1);
+  },
+);
+
 onEveryStore("FORK: a fork goes on with the random numbers that its parent would have had", async (place) => {
   const environment = defineEnvironment({
     name: "dice",

@@ -52,8 +52,9 @@ async function modelsOf(
   throw refusal("there is no solution beside the environment to play; choose a --model");
 }
 
-function withField(model: Model, { task, repeat, attempt }: Rollout): Model {
-  const metadata = { rollout: `${task}-${repeat}-${attempt}` };
+function withField(model: Model, { task, repeat, attempt, origin }: Rollout): Model {
+  const branch = origin ? `-${origin.branch}` : "";
+  const metadata = { rollout: `${task}-${repeat}-${attempt}${branch}` };
   return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
 }
 

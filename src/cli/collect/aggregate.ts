@@ -2,6 +2,7 @@
 import { finishedRollouts } from "../../rollout/finished.ts";
 import { createMetrics, type RunMetrics } from "../../rollout/metrics.ts";
 import { pathsOf, writeWhole } from "../../rollout/output.ts";
+import { readRows } from "../../rollout/tasks.ts";
 
 export async function writeMetrics(out: string, agent: string, seed: number): Promise<RunMetrics> {
   const metrics = createMetrics({ seed });
@@ -11,7 +12,18 @@ export async function writeMetrics(out: string, agent: string, seed: number): Pr
   const { agent_metrics, key_metrics, pass_metrics } = result;
   const entry = { agent_ref: { name: agent }, agent_metrics: { ...agent_metrics, ...pass_metrics }, key_metrics };
   const opening = JSON.stringify([{ ...entry, group_level_metrics: [] }], null, 2).replace(/\[\]\s*\}\s*\]$/, "[");
-  await writeWhole(pathsOf(out).metrics, textOf(opening, metrics.groups()));
+  const planned = new Map<number, number>();
+  for await (const read of readRows(pathsOf(out).inputs)) {
+    const task = "row" in read ? Number(read.row["_ng_task_index"]) : Number.NaN;
+    planned.set(task, (planned.get(task) ?? 0) + 1);
+  }
+  await writeWhole(
+    pathsOf(out).metrics,
+    textOf(
+      opening,
+      metrics.groups((task) => planned.get(task)),
+    ),
+  );
   return result;
 }
 

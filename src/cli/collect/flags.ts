@@ -1,4 +1,5 @@
 // What holdfast collect was told.
+import type { Branching } from "../../rollout/tree.ts";
 
 export interface CollectFlags {
   tasks?: string;
@@ -9,6 +10,8 @@ export interface CollectFlags {
   out: string;
   store?: string;
   repeats: number;
+  /** Where episodes are forked. */
+  branch?: Branching[];
   concurrency: number;
   attempts: number;
   maxSteps?: number;

@@ -1,9 +1,12 @@
 // The progress of a collection: one line that changes on a terminal, plain lines elsewhere, events as JSON if asked for.
 import type { Played, Rollout, TaskRow } from "../../core/rollout.ts";
+import { branchOf } from "../../rollout/tree.ts";
 
 export interface Progress {
   /** Told how many rows are there. */
   start(before: number): void;
+  /** Told that there are so many fewer in all. */
+  fewer(count: number): void;
   row(row: TaskRow, failed: boolean): void;
   retry(rollout: Rollout, failure: NonNullable<Played["failure"]>): void;
   say(text: string): void;
@@ -13,7 +16,8 @@ export interface Progress {
 const everyOnTerminal = 200;
 const everyElsewhere = 10_000;
 
-export function createProgress({ total, json }: { total: number; json: boolean }): Progress {
+export function createProgress({ total: most, json }: { total: number; json: boolean }): Progress {
+  let total = most;
   const isTerminal = process.stderr.isTTY && !json;
   const began = performance.now();
   const failures = new Map<string, number>();
@@ -49,6 +53,9 @@ export function createProgress({ total, json }: { total: number; json: boolean }
       before = there;
       if (json) write({ type: "started", total, before });
     },
+    fewer(count) {
+      total -= count;
+    },
     row(row, failed) {
       done++;
       const { usage, output } = Object(row["response"]) as { usage?: unknown; output?: { type?: string }[] };
@@ -63,8 +70,9 @@ export function createProgress({ total, json }: { total: number; json: boolean }
       }
       if (!json) return;
       const { _ng_task_index: task, _ng_rollout_index: repeat, reward: given, failure_kind, failure_reason } = row;
-      const event = { type: failed ? "failed" : "scored", task, repeat, reward: given, failure_kind, failure_reason };
-      write(event);
+      const branch = branchOf(row) || undefined;
+      const event = { type: failed ? "failed" : "scored", task, repeat, branch, reward: given };
+      write({ ...event, failure_kind, failure_reason });
     },
     retry({ task, repeat, attempt }, { kind, reason }) {
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });

@@ -1,9 +1,11 @@
 // What a collection is made of, and whether it may go on with what is in its files.
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { HoldfastError } from "../../core/errors.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { differences, readRecord, type RunRecord } from "../../rollout/run-record.ts";
+import type { Branching } from "../../rollout/tree.ts";
 import { locate } from "../load.ts";
 import { isUrl } from "../url.ts";
 import type { CollectFlags } from "./flags.ts";
@@ -43,14 +45,51 @@ async function settingsOf(
   tasks: string,
   flags: CollectFlags,
 ): Promise<Settings> {
-  const { repeats, model, agent, seed, maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
+  const {
+    repeats,
+    branch,
+    model,
+    agent,
+    seed,
+    maxSteps = null,
+    temperature = null,
+    limit = null,
+    timeout = null,
+  } = flags;
   // Of what its file imports nothing is known.
   const code = target === undefined ? null : await digestOf(await locate(target, "environment"));
   return {
     ...{ tasks: await digestOf(tasks), environment, "environment's file": code },
     ...{ agent: agent === undefined || isUrl(agent) ? (agent ?? null) : await digestOf(await locate(agent, "agent")) },
+    ...(branch && { branches: textOf(branch) }),
+    ...(await playedFrom(target, flags)),
     ...{ model, repeats, limit, seed, temperature, "max-steps": maxSteps, timeout },
   };
+}
+
+/** What the model's answers come from, where that is a file or a server of one's own. */
+async function playedFrom(target: string | undefined, { model, agent }: CollectFlags): Promise<Settings> {
+  const [, recording] = /^recorded:(.+)$/.exec(model) ?? [];
+  if (recording !== undefined && existsSync(recording)) return { recording: await digestOf(recording) };
+  if (model === "scripted" && agent === undefined && target !== undefined && !isUrl(target)) {
+    const file = solutionBeside(await locate(target, "environment"));
+    return file === undefined ? {} : { solution: await digestOf(file) };
+  }
+  const variable = model.startsWith("anthropic:") ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
+  const url = /^(openai|chat|anthropic):/.test(model) ? process.env[variable] : undefined;
+  // Without a password that may be in it.
+  return url !== undefined && URL.canParse(url) ? { server: new URL(url).host } : {};
+}
+
+function solutionBeside(file: string): string | undefined {
+  const endings = [".ts", ".mts", ".js", ".mjs"];
+  return endings.map((ending) => join(dirname(file), `solution${ending}`)).find((path) => existsSync(path));
+}
+
+/** In whatever order they were given. */
+function textOf(branches: Branching[]): string {
+  const sorted = [...branches].sort((a, b) => a.step - b.step);
+  return sorted.map(({ ways, step }) => `${ways}@${step}`).join(" ");
 }
 
 async function digestOf(file: string): Promise<string> {

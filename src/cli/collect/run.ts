@@ -6,6 +6,7 @@ import { collect, type Collected } from "../../rollout/collect.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { writeRecord } from "../../rollout/run-record.ts";
 import { countLines, readRows } from "../../rollout/tasks.ts";
+import { treeOf } from "../../rollout/tree.ts";
 import { locate } from "../load.ts";
 import { storeFileOf } from "../rollout-source.ts";
 import { openStore } from "../store.ts";
@@ -20,12 +21,12 @@ const interrupted = 130;
 
 /** Gives the exit code: 0 if every rollout was scored. */
 export async function runCollection(target: string | undefined, flags: CollectFlags): Promise<number> {
-  const { out, seed, limit, repeats, concurrency, attempts } = flags;
+  const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = flags;
   // Not the tasks with it: they may be more than the memory holds, and some of them wrong.
   const source = await sourceOf(target, flags);
   const tasks = await tasksOf(target, flags);
   const record = await recordOf(target, source.environment, tasks, flags);
-  const total = (await countLines(tasks, limit)) * repeats;
+  let total = (await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0);
   mkdirSync(dirname(out), { recursive: true });
   const store = await openStore(flags.store ?? source.store ?? `sqlite:${storeFileOf(out)}`);
   const progress = createProgress({ total, json: flags.json ?? false });
@@ -34,11 +35,15 @@ export async function runCollection(target: string | undefined, flags: CollectFl
     const player = source.player(store);
     await writeRecord(pathsOf(out).run, record);
     const collected = await collect({
-      ...{ out, seed, limit, repeats, concurrency, attempts, signal, run: record.run },
+      ...{ out, seed, limit, repeats, branches, concurrency, attempts, signal, run: record.run },
       tasks: readRows(tasks),
       prepare: source.prepare,
       play: player.play,
       ...{ onStart: progress.start, onRow: progress.row, onRetry: progress.retry },
+      onFewer(count) {
+        total -= count;
+        progress.fewer(count);
+      },
     });
     progress.end();
     const metrics = await writeMetrics(out, source.agent, seed);

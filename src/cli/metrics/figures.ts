@@ -1,5 +1,6 @@
 // The figures of one file of rollouts, as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
+import type { NodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, RunMetrics } from "../../rollout/metrics.ts";
 import { figure, tableLines } from "./table.ts";
 
@@ -32,6 +33,14 @@ export function taskLines({ tasks }: RunMetrics): string[] {
   ]);
   const heading = ["task", "rollouts", "scored", "mean", "min", "max", "std", "tokens", "seconds"];
   return tableLines([heading, ...rows.map((row) => row.map(figure))]);
+}
+
+export function nodeLines(nodes: NodeMetrics[]): string[] {
+  const rows = nodes.map(({ node, rollouts, scored, mean }) => [
+    node || "all",
+    ...[rollouts, scored, mean].map(figure),
+  ]);
+  return tableLines([["branch", "rollouts", "scored", "mean"], ...rows]);
 }
 
 /** Every statistic there is, by its name in the files. */

@@ -2,6 +2,7 @@
 
 export interface MetricsFlags {
   tasks?: boolean;
+  byBranch?: boolean;
   all?: boolean;
   answerKey?: string;
   seed: number;

@@ -3,10 +3,11 @@ import { HoldfastError } from "../../core/errors.ts";
 import { compareRuns, type Comparison } from "../../rollout/compare.ts";
 import { finishedRollouts } from "../../rollout/finished.ts";
 import { createMetrics, type RunMetrics } from "../../rollout/metrics.ts";
+import { createNodes, type RunningNodes } from "../../rollout/metrics/nodes.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { readRecord } from "../../rollout/run-record.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import { counted, countLine, figureLines, statisticLines, taskLines } from "./figures.ts";
+import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines } from "./figures.ts";
 import { figure, tableLines } from "./table.ts";
 import type { MetricsFlags } from "./flags.ts";
 
@@ -14,13 +15,16 @@ import type { MetricsFlags } from "./flags.ts";
 const mostChanged = 10;
 
 export async function printMetrics(file: string, flags: MetricsFlags): Promise<void> {
-  const metrics = await metricsOf(file, flags);
-  if (flags.json) return print([JSON.stringify({ file, ...metrics })]);
+  const nodes = createNodes();
+  const metrics = await metricsOf(file, flags, flags.byBranch ? nodes : undefined);
+  const found = flags.byBranch ? { nodes: nodes.result() } : {};
+  if (flags.json) return print([JSON.stringify({ file, ...metrics, ...found })]);
   print([
     `${file}: ${countLine(metrics)}`,
     "",
     ...figureLines(metrics),
     ...(flags.tasks ? ["", ...taskLines(metrics)] : []),
+    ...(found.nodes ? ["", ...nodeLines(found.nodes)] : []),
     ...(flags.all ? ["", ...statisticLines(metrics)] : []),
   ]);
 }
@@ -37,9 +41,12 @@ export async function printComparison(files: [string, string], flags: MetricsFla
   ]);
 }
 
-async function metricsOf(file: string, { answerKey, seed }: MetricsFlags): Promise<RunMetrics> {
+async function metricsOf(file: string, { answerKey, seed }: MetricsFlags, nodes?: RunningNodes): Promise<RunMetrics> {
   const metrics = createMetrics({ seed, ...(answerKey !== undefined && { answerKey }) });
-  for await (const { row } of finishedRollouts(file, createComplaints())) metrics.add(row);
+  for await (const { row } of finishedRollouts(file, createComplaints())) {
+    metrics.add(row);
+    nodes?.add(row);
+  }
   const result = metrics.result();
   if (result.rollouts === 0) throw new HoldfastError("cannot_load", `${file} has no rollouts`);
   return result;

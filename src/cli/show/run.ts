@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { logOf } from "../../rollout/log-of.ts";
+import { logWithParents } from "../../rollout/log-of.ts";
 import { findRollout, transcriptOf } from "../../rollout/show.ts";
 import { createComplaints, note, openStoreOf, storeFileOf } from "../rollout-source.ts";
 import { transcriptText } from "./text.ts";
@@ -33,7 +33,7 @@ async function eventsOf(file: string, row: TaskRow, url: string | undefined): Pr
   }
   const store = await openStoreOf(file, url);
   try {
-    const events = typeof session === "string" ? await logOf(store, session) : undefined;
+    const events = typeof session === "string" ? await logWithParents(store, session) : undefined;
     if (!events) note("the store does not have the session: the states are left out");
     return events;
   } finally {

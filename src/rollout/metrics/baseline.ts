@@ -8,24 +8,30 @@ import { fromPairs, statistics, type Metrics } from "./statistics.ts";
 export type GroupEntry = { [name: string]: Json };
 
 export function overall(rollouts: Rollouts): { agent_metrics: Metrics; key_metrics: Metrics } {
-  const count = rollouts.count();
-  const agent = statistics(count, (visit) => {
-    for (let rollout = 0; rollout < count; rollout++) rollouts.each(rollout, visit);
-  });
+  // What failed has no part in it: it is among the failures.
+  const scored = Array.from({ length: rollouts.count() }, (_, rollout) => rollout).filter(isScored(rollouts));
+  const agent = statistics(scored.length, (visit) => scored.forEach((rollout) => rollouts.each(rollout, visit)));
   const means = Object.entries(agent).filter(([name]) => name.startsWith("mean/"));
   return { agent_metrics: agent, key_metrics: Object.fromEntries(means) };
 }
 
-export function groupEntry(rollouts: Rollouts, { task, rollouts: group }: Group): GroupEntry {
+const isScored =
+  (rollouts: Rollouts) =>
+  (rollout: number): boolean =>
+    !rollouts.failed(rollout);
+
+/** `expected` is how many rollouts of the task were planned, where that is known. */
+export function groupEntry(rollouts: Rollouts, { task, rollouts: all }: Group, expected = 0): GroupEntry {
+  const group = all.filter(isScored(rollouts));
+  const planned = Math.max(expected, all.length);
   return {
     [taskIndex]: task,
     ...statistics(group.length, (visit) => group.forEach((rollout) => rollouts.each(rollout, visit))),
     sample: { agent_ref: { name: "agent" } },
     num_rollouts: group.length,
-    // How many were planned is not told here: as many as came.
-    expected_num_rollouts: group.length,
-    missing_num_rollouts: 0,
-    reward_profile_completion_pct: 100,
+    expected_num_rollouts: planned,
+    missing_num_rollouts: planned - group.length,
+    reward_profile_completion_pct: planned === 0 ? 100 : (100 * group.length) / planned,
     rollout_infos: group.map((rollout, position) => {
       const index = rollouts.index(rollout) ?? position;
       const identity = { rollout_id: `${task}:${index}`, [taskIndex]: task, [rolloutIndex]: index };

@@ -12,12 +12,13 @@ export interface CountedRow {
 
 export const taskIndex = "_ng_task_index";
 export const rolloutIndex = "_ng_rollout_index";
+/** Numbers that a collection writes into a row, and that measure nothing. */
+const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at"];
 
 export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
   const columns = numbersOf(row);
   const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
-  columns.delete(taskIndex);
-  columns.delete(rolloutIndex);
+  for (const stamp of stamps) columns.delete(stamp);
   const kind = row["failure_kind"];
   return {
     task,

@@ -1,0 +1,56 @@
+// The mean reward of every node of the trees that episodes were forked into: of all rollouts below it.
+import type { TaskRow } from "../../core/rollout.ts";
+import { branchOf } from "../tree.ts";
+
+export interface NodeMetrics {
+  /** The way to it, as in "0.2"; "" is the episode before it was forked. */
+  node: string;
+  rollouts: number;
+  scored: number;
+  mean: number | null;
+}
+
+export interface RunningNodes {
+  add(row: TaskRow): void;
+  /** Each before those below it. */
+  result(): NodeMetrics[];
+}
+
+export function createNodes(): RunningNodes {
+  const nodes = new Map<string, { rollouts: number; scored: number; sum: number }>();
+  return {
+    add(row) {
+      const { reward, failure_kind: kind } = row;
+      const isScored = typeof reward === "number" && (typeof kind !== "string" || kind === "");
+      for (const node of pathOf(branchOf(row))) {
+        const { rollouts = 0, scored = 0, sum = 0 } = nodes.get(node) ?? {};
+        nodes.set(node, {
+          rollouts: rollouts + 1,
+          scored: scored + (isScored ? 1 : 0),
+          sum: sum + (isScored ? reward : 0),
+        });
+      }
+    },
+    result: () =>
+      Array.from(nodes, ([node, { rollouts, scored, sum }]) => ({
+        ...{ node, rollouts, scored },
+        mean: scored > 0 ? sum / scored : null,
+      })).sort((a, b) => compare(a.node, b.node)),
+  };
+}
+
+/** A node and all above it. */
+function pathOf(branch: string): string[] {
+  const ways = branch === "" ? [] : branch.split(".");
+  return ["", ...ways.map((_, at) => ways.slice(0, at + 1).join("."))];
+}
+
+function compare(a: string, b: string): number {
+  const [first, second] = [a, b].map((node) => (node === "" ? [] : node.split(".").map(Number)));
+  for (const [at, way] of (first ?? []).entries()) {
+    const other = second?.[at];
+    if (other === undefined) return 1;
+    if (way !== other) return way - other;
+  }
+  return (first?.length ?? 0) - (second?.length ?? 0);
+}
