@@ -7,7 +7,7 @@ import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { orCancelled } from "../core/made-response.ts";
 import type { Item, Model, ModelRequest } from "../core/model.ts";
-import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
+import { inputItems, type Play, type Rollout, type TaskRow } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { environmentStage } from "./environment-stage.ts";
 import { branchedOff, isAtFork, restingAfter } from "./fork-conversation.ts";
@@ -172,12 +172,8 @@ function withSettings(model: Model, settings: Partial<ModelRequest>): Model {
 }
 
 /** What the user says: the input of the row. */
-function startOf({ responses_create_params: params }: TaskRow): Item[] {
-  const { input } = Object(params) as { input?: Json };
-  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
-  if (!Array.isArray(input) || input.length === 0) {
-    throw new HoldfastError("invalid_task", "the row has no `responses_create_params.input` to start with");
-  }
-  // The type may be left out of messages.
-  return input.map((item) => ({ type: "message", ...(Object(item) as object) }) as Item);
+function startOf(row: TaskRow): Item[] {
+  const items = inputItems(row);
+  if (typeof items === "string") throw new HoldfastError("invalid_task", items);
+  return items;
 }

@@ -1,5 +1,6 @@
 // Rollouts: a task that is played, and what came of it.
 import type { Json } from "./json.ts";
+import { faultInItems, type Item } from "./model.ts";
 
 /** One row of a data set. */
 export type TaskRow = { [field: string]: Json };
@@ -67,3 +68,14 @@ export function taskOf(row: TaskRow): TaskRow {
 }
 
 const forOthers = new Set(["responses_create_params", "agent_ref"]);
+
+/** What the user says in a row: its input as items. Gives what is wrong with it in words. */
+export function inputItems(row: TaskRow): Item[] | string {
+  const { input } = Object(row["responses_create_params"]) as { input?: Json };
+  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
+  if (!Array.isArray(input) || input.length === 0) return "it has no `responses_create_params.input` to start with";
+  // The type may be left out of messages.
+  const items = input.map((item) => (typeof item === "object" && item !== null ? { type: "message", ...item } : item));
+  const fault = faultInItems(items);
+  return fault === undefined ? (items as Item[]) : `of \`responses_create_params.input\`, ${fault}`;
+}

@@ -3,7 +3,7 @@ import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
-import { taskOf, type TaskRow } from "../core/rollout.ts";
+import { inputItems, taskOf, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { assertFile } from "./finished.ts";
 import { fieldsOf } from "./items-of.ts";
@@ -20,11 +20,10 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
 
 /** What is wrong with a row, as far as can be told before it is played. */
 export async function problemsOf(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
-  const { input, tools } = fieldsOf(row["responses_create_params"]);
+  const { tools } = fieldsOf(row["responses_create_params"]);
   const problems: string[] = [];
-  if (!(typeof input === "string" || (Array.isArray(input) && input.length > 0))) {
-    problems.push("it has no `responses_create_params.input` to start with");
-  }
+  const items = inputItems(row);
+  if (typeof items === "string") problems.push(items);
   if (!environment) return problems;
   const checked = await check(environment.task, taskOf(row));
   if (!checked.ok) problems.push(`it does not fit ${environment.name}: ${checked.message}`);

@@ -94,7 +94,7 @@ export function createNumbering(): (read: ReadRow | BadRow) => number {
   let next = 0;
   return (read) => {
     const given = "row" in read ? read.row["_ng_task_index"] : undefined;
-    if (typeof given === "number" && Number.isSafeInteger(given) && given >= 0) {
+    if (typeof given === "number" && Number.isInteger(given) && given >= 0 && given < 2 ** 31) {
       next = Math.max(next, given + 1);
       return given;
     }

@@ -2,7 +2,7 @@
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
-import { taskOf, type TaskRow } from "../../core/rollout.ts";
+import { inputItems, taskOf, type TaskRow } from "../../core/rollout.ts";
 import { check, jsonSchemaOf } from "../../core/schema.ts";
 import type { CollectFlags } from "./flags.ts";
 
@@ -27,17 +27,13 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
 /** A row with the settings of the command. */
 export function toldRow(row: TaskRow, agent: string, { temperature }: RowFlags): TaskRow {
   const params = Object(row["responses_create_params"]) as TaskRow;
-  assertInput(params["input"]);
+  const items = inputItems(row);
+  if (typeof items === "string") throw wrong(items);
   return {
     ...row,
     agent_ref: row["agent_ref"] ?? { type: "responses_api_agents", name: agent },
     responses_create_params: { ...params, ...(temperature !== undefined && { temperature }) },
   };
-}
-
-function assertInput(input: Json | undefined): void {
-  if (typeof input === "string" || (Array.isArray(input) && input.length > 0)) return;
-  throw wrong("`responses_create_params.input` is missing: what the agent is told");
 }
 
 function assertTools(tools: Json | undefined, { name: environment, definitions }: AnyEnvironment): void {

@@ -1,6 +1,7 @@
 // One collection: puts its parts together, stops when it is told to, and says what came of it.
 import { existsSync, mkdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import { collect, type Collected } from "../../rollout/collect.ts";
 import { pathsOf } from "../../rollout/output.ts";
@@ -18,6 +19,7 @@ import { sourceOf } from "./source.ts";
 import { summaryOf } from "./summary.ts";
 
 const interrupted = 130;
+const patience = 2_000;
 
 /** Gives the exit code: 0 if every rollout was scored. */
 export async function runCollection(target: string | undefined, flags: CollectFlags): Promise<number> {
@@ -49,7 +51,8 @@ export async function runCollection(target: string | undefined, flags: CollectFl
     const metrics = await writeMetrics(out, source.agent, seed);
     if (flags.json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
     else process.stdout.write(summaryOf(collected, metrics, { out, total }));
-    await player.stop();
+    // Not for ever: what does not look at its signal may be under way still.
+    await Promise.race([player.stop(), delay(patience, undefined, { ref: false })]);
     return exitCodeOf(collected);
   } finally {
     end();
@@ -63,10 +66,11 @@ function exitCodeOf({ stopped, failed }: Collected): number {
   return failed > 0 ? 1 : 0;
 }
 
-async function tasksOf(target: string | undefined, { tasks }: CollectFlags): Promise<string> {
+async function tasksOf(target: string | undefined, { tasks, out }: CollectFlags): Promise<string> {
   if (tasks === undefined && target === undefined)
     throw new HoldfastError("invalid_option", "name the file of --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
+  if (resolve(file) === resolve(out)) throw new HoldfastError("invalid_option", "--out must not be the file of tasks");
   if (existsSync(file)) return file;
   throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
 }
