@@ -5,6 +5,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Event, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Origin, Rollout } from "../core/rollout.ts";
+import { withCommit } from "./guarded-session.ts";
 
 /** Whether the player's own calls were answered: not those of an agent that is its tool, or that runs beside others. */
 function isStep(event: NumberedEvent): boolean {
@@ -28,26 +29,15 @@ export function isAtFork({ forkAfter }: Rollout, events: readonly NumberedEvent[
  */
 export function restingAfter(sessions: AgentSessions, step: number, rest: () => void): [AgentSessions, () => boolean] {
   let isAt = false;
-  const guard = (entered: Entered): Entered => ({
-    session: entered.session,
-    user: entered.user,
-    get state() {
-      return entered.state;
-    },
-    get events() {
-      return entered.events;
-    },
-    stored: () => entered.stored(),
-    leave: () => entered.leave(),
-    async commit(event, change) {
+  const guard = (entered: Entered): Entered =>
+    withCommit(entered, async (event, change) => {
       const committed = await entered.commit(event, change);
       if (isStep(committed) && placeOf(step, entered.events) >= 0) {
         isAt = true;
         rest();
       }
       return committed;
-    },
-  });
+    });
   const enter: AgentSessions["enter"] = async (...given) => guard(await sessions.enter(...given));
   return [{ ...sessions, enter }, () => isAt];
 }

@@ -10,6 +10,7 @@ import { textOf, type FunctionCallOutput, type ModelResponse } from "../core/mod
 import { splitDelta } from "../core/shared-state.ts";
 import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
 import type { Place, StandIn } from "./invocation.ts";
+import { withCommit } from "./guarded-session.ts";
 
 export type RecordedEvent = AgentEvent & { version: number };
 
@@ -197,30 +198,18 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     },
     /** The session, where nothing is committed that was not recorded. */
     guard(entered: Entered): Entered {
-      return {
-        session: entered.session,
-        user: entered.user,
-        get state() {
-          return entered.state;
-        },
-        get events() {
-          return entered.events;
-        },
-        stored: () => entered.stored(),
-        leave: () => entered.leave(),
-        async commit(event, change) {
-          await turnOf(event);
-          const committed = await entered.commit(event, (state) => {
-            const delta = change(state);
-            compare(event, delta, state);
-            return delta;
-          });
-          next++;
-          if (event.type === "agent.failed") failed.add(event.path);
-          wake();
-          return committed;
-        },
-      };
+      return withCommit(entered, async (event, change) => {
+        await turnOf(event);
+        const committed = await entered.commit(event, (state) => {
+          const delta = change(state);
+          compare(event, delta, state);
+          return delta;
+        });
+        next++;
+        if (event.type === "agent.failed") failed.add(event.path);
+        wake();
+        return committed;
+      });
     },
     /** That nothing more came where something was recorded. */
     ended(why: string): Difference {

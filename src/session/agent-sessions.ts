@@ -11,7 +11,7 @@ import type {
 import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
-import { copyJson, freezeJson, type Json } from "../core/json.ts";
+import { copyJson, escapeKey, freezeJson, type Json } from "../core/json.ts";
 import { faultInItems } from "../core/model.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
@@ -304,7 +304,7 @@ function aboutOf({
 /** The delta that sets each of these keys. */
 function setAll(state: AgentState): Delta {
   return Object.entries(state).map(([key, value]) => ({
-    ...{ op: "add" as const, path: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}` },
+    ...{ op: "add" as const, path: `/${escapeKey(key)}` },
     value: value as Json,
   }));
 }

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import { built } from "../built.ts";
 import { root } from "../files.ts";
+import type { Ended, Running } from "./run-process.ts";
 
 /** A throw is a matter of luck, and the luck is the rollout's. What a task asks for trouble with goes wrong. */
 const environment = `
@@ -69,19 +70,6 @@ export interface World {
   start(args: string[], env?: Record<string, string>): Promise<Running>;
   /** The same, to its end. */
   collect(...args: string[]): Promise<Ended>;
-}
-
-export interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-export interface Running {
-  process: ChildProcess;
-  /** Waits until it has printed a text, or has ended. */
-  printed(text: string): Promise<void>;
-  ended: Promise<Ended>;
 }
 
 /** A row of the tasks. */

@@ -1,0 +1,19 @@
+// A session in the hands of a run, with something done around each of its commits.
+import type { Entered } from "../core/agent-sessions.ts";
+
+export function withCommit(entered: Entered, commit: Entered["commit"]): Entered {
+  return {
+    session: entered.session,
+    user: entered.user,
+    // Both change with every commit.
+    get state() {
+      return entered.state;
+    },
+    get events() {
+      return entered.events;
+    },
+    stored: () => entered.stored(),
+    leave: () => entered.leave(),
+    commit,
+  };
+}
