@@ -1,5 +1,5 @@
 // What toolsets have in common that play an episode elsewhere: where they keep how to find it again, ids, and patience.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 
@@ -12,7 +12,7 @@ export function isHandle(key: string): boolean {
 
 /** An id that follows from others, and that nobody can guess who does not know them. */
 export function derivedId(...parts: string[]): string {
-  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url").slice(0, 32);
+  return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }
 
 /** A call that touches the world and was under way at a crash counts as running until its time is over: it is asked again. */

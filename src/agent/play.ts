@@ -46,11 +46,10 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     let fields: TaskRow = {};
     try {
       const before = await opened(rollout, patience.signal);
-      const outcome = isAtFork(rollout, before)
-        ? "forked"
-        : (outcomeIn(before) ?? (await played(rollout, before, patience)));
+      const { outcome, events } = isAtFork(rollout, before)
+        ? { outcome: "forked", events: before }
+        : (endedIn(before) ?? (await played(rollout, before, patience)));
       if (outcome === "forked") return { fields, session, forked: await stage.version(rollout) };
-      const events = await eventsOf(rollout.session);
       fields = { response: responseOf(rollout, events) };
       const failed = events.findLast(({ type }) => type === "agent.failed");
       if (outcome === "failed" && failed?.type === "agent.failed")
@@ -84,8 +83,8 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     return [];
   }
 
-  /** Runs the agent to the end of its turn, or to where the episode is forked. Gives how it ended. */
-  async function played(rollout: Rollout, before: NumberedEvent[], patience: Patience): Promise<string> {
+  /** Runs the agent to the end of its turn, or to where the episode is forked. */
+  async function played(rollout: Rollout, before: NumberedEvent[], patience: Patience): Promise<Episode> {
     const agent = agentFor(rollout);
     const playing: ModelAgent = {
       ...agent,
@@ -99,13 +98,16 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     const [until, isAt] =
       forkAfter === undefined ? [sessions, () => false] : restingAfter(sessions, forkAfter, patience.rest);
     const running = run(playing as Agent, { sessions: until, session: rollout.session, message, signal });
+    // Committed before they are given out: the log need not be read again.
+    const events = [...before];
     try {
       for (;;) {
         const { value, done } = await running.next();
-        if (done) return isAt() ? "forked" : value.outcome;
+        if (done) return { outcome: isAt() ? "forked" : value.outcome, events };
+        if (value.type !== "partial") events.push(value);
       }
     } catch (thrown) {
-      if (isAt()) return "forked";
+      if (isAt()) return { outcome: "forked", events };
       throw thrown;
     }
   }
@@ -141,10 +143,16 @@ function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   };
 }
 
-/** How a conversation ended, if it has. */
-function outcomeIn(events: NumberedEvent[]): string | undefined {
+/** A conversation, and how it ended. */
+interface Episode {
+  outcome: string;
+  events: NumberedEvent[];
+}
+
+/** A conversation that has ended; undefined if it has not. */
+function endedIn(events: NumberedEvent[]): Episode | undefined {
   const over = events.findLast((event) => event.type === "agent.ended" && event.last);
-  return over?.type === "agent.ended" ? over.outcome : undefined;
+  return over?.type === "agent.ended" ? { outcome: over.outcome, events } : undefined;
 }
 
 /** Takes a failure of that code for an answer. */

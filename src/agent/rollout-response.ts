@@ -10,10 +10,11 @@ export function responseOf({ row, session }: Rollout, events: NumberedEvent[]): 
   const items = events.flatMap((event) =>
     event.type !== "invocation.began" && "items" in event ? (event.items ?? []) : [],
   );
+  const began = events.find(({ type }) => type === "invocation.began");
   const params = Object(row["responses_create_params"]) as TaskRow;
   const { tools = [], parallel_tool_calls = true, tool_choice = "auto" } = params;
   const response = {
-    ...{ id: `resp_${session}`, object: "response", created_at: Math.floor((events[0]?.at ?? 0) / 1000) },
+    ...{ id: `resp_${session}`, object: "response", created_at: Math.floor((began?.at ?? 0) / 1000) },
     ...{ model: answers.findLast(({ model }) => model !== undefined)?.model ?? "none", status: "completed" },
     ...{ output: items, usage: totalUsage(answers), parallel_tool_calls, tool_choice, tools },
   };

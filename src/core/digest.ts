@@ -9,7 +9,7 @@ export async function digestOf(value: Json): Promise<string> {
 }
 
 /** JSON without white space, and with the keys of every object in the order of their UTF-16 code units. */
-function canonicalText(value: Json): string {
+export function canonicalText(value: Json): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
   const keys = Object.keys(value).sort();

@@ -1,6 +1,7 @@
 // Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
+import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
@@ -29,7 +30,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       };
       const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
       const asked = { ...(response !== undefined && { response }), ...other };
-      const digest = Object.keys(asked).length === 0 ? "" : digestOf(asked as Json);
+      const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
       const recorded = async (): Promise<Verdict | undefined> => {
         const event = await logs.find(hot.id, verifiedKey(judged, digest));
         return event?.type === "session.verified" ? event.verdict : undefined;
@@ -91,14 +92,4 @@ function verdictOf(value: unknown): Verdict {
     throw new Error(`it gave no finite reward but ${typeof reward === "number" ? reward : typeof reward}`);
   }
   return verdict as Verdict;
-}
-
-function digestOf(value: Json): string {
-  // The same whatever the order of keys.
-  const sorted = JSON.stringify(value, (_, item: Json) =>
-    typeof item === "object" && item !== null && !Array.isArray(item)
-      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : item,
-  );
-  return createHash("sha256").update(sorted).digest("base64url");
 }
