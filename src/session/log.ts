@@ -105,12 +105,21 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 
   /** Folds what others have committed since. Only in a turn: the draft of a running call reads this very state. */
   async function refresh(hot: Hot): Promise<void> {
-    const entries = await store.read(hot.id, hot.session.version);
+    const { version, touched } = hot.session;
+    const entries = await store.read(hot.id, version - 1);
     if (!entries) {
       cache.drop(hot);
       throw notFound(hot.id);
     }
-    for (const { body } of entries) advance(hot, decode<Event>(body, hot.id), body.length);
+    const [known, ...newer] = entries.map(({ body }) => ({ event: decode<Event>(body, hot.id), length: body.length }));
+    // A store that went over to a copy of itself may have lost what it had answered, and have written on from there. What
+    // this process has folded is then a session that never was.
+    if (known?.event.at !== touched) {
+      cache.drop(hot);
+      const message = `the store has lost what it had answered of session ${hot.id}; the next call goes on with what it has`;
+      throw new HoldfastError("store_failed", message, { detail: { version } });
+    }
+    for (const { event, length } of newer) advance(hot, event, length);
   }
 
   function advance(hot: Hot, event: Event, length: number): void {

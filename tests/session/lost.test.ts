@@ -1,0 +1,42 @@
+// A store that goes over to a copy of itself may lose what it had answered last. What the process knew of it is then wrong.
+import type { Store } from "holdfast";
+import { expect } from "vitest";
+import { eventKey, type Event } from "../../src/core/event.ts";
+import type { Heading, NewEntry } from "../../src/core/store.ts";
+import { counter } from "./counter.ts";
+import { onEveryStore } from "./engine.ts";
+
+const task = { start: 0, goal: 0 };
+
+/** Cuts a log off after a version. */
+async function lose(store: Store, session: string, version: number): Promise<void> {
+  const entries = ((await store.read(session, 0, version)) ?? []).map(({ body }): NewEntry => {
+    const event = JSON.parse(body) as Event;
+    const key = eventKey(event);
+    return { body, at: event.at, ...(key !== undefined && { key }) };
+  });
+  const heading: Heading = { environment: counter.name, opened: entries[0]!.at };
+  await store.delete(session);
+  await store.append({ session, version: 0, entries: entries as [NewEntry, ...NewEntry[]], heading });
+}
+
+onEveryStore("a log that has become shorter is noticed, and the session goes on with what there is", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  for (let n = 0; n < 4; n++) await sessions.call(session, "add", { by: 1 });
+  await lose(place.storage.store, session, 4);
+  await expect(sessions.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
+  expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 3 } });
+});
+
+onEveryStore("so is one that was written on by another process since", async (place) => {
+  const [one, two] = [place.engine(counter), await place.replica(counter)];
+  const { session } = await one.open({ task });
+  for (let n = 0; n < 4; n++) await one.call(session, "add", { by: 1 });
+  await lose(place.storage.store, session, 4);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let n = 0; n < 3; n++) await two.call(session, "add", { by: 10 });
+  await expect(one.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
+  expect(await one.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 33 } });
+  expect((await two.state(session)).count).toBe(33);
+});
