@@ -1,4 +1,5 @@
 // The stage of a player that is an environment in this process.
+import type { Toolset } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import { taskOf, type Rollout, type TaskRow } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
@@ -14,7 +15,7 @@ export function environmentStage(episodes: Sessions): Stage {
 
   return {
     sessionOf,
-    tools: () => tools,
+    tools: ({ row }) => narrowed(tools, row),
     async open(rollout) {
       const { row, task, repeat, random, origin } = rollout;
       const session = sessionOf(rollout);
@@ -40,5 +41,16 @@ export function environmentStage(episodes: Sessions): Stage {
         throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });
       }
     },
+  };
+}
+
+/** Those that the row names; all of them where it names none. */
+function narrowed(tools: Toolset, { responses_create_params: params }: TaskRow): Toolset {
+  const { tools: given } = Object(params) as { tools?: unknown };
+  if (!Array.isArray(given) || given.length === 0) return tools;
+  const names = new Set(given.map((tool) => (Object(tool) as { name?: unknown }).name));
+  return {
+    list: async (context) => (await tools.list(context)).filter(({ name }) => names.has(name)),
+    call: (context, call) => tools.call(context, call),
   };
 }

@@ -28,7 +28,7 @@ export function addCollect(program: Command): void {
     .command("collect")
     .description("Play an agent over tasks, many times each and many at once, and write scored transcripts.")
     .argument("[environment]", "a folder, file or package with an environment; not needed with --server or --agent URL")
-    .requiredOption("--out <file>", "where the rows go, as JSON lines")
+    .requiredOption("--out <file>", "where the rows go, as JSON lines: a file that ends in .jsonl")
     .option("--tasks <file>", "the tasks, as JSON lines; by default tasks.jsonl beside the environment")
     .option("--model <name>", "the model that plays", "scripted")
     .option("--server <url>", "play on a server of the gym protocol, Holdfast's or another one")
@@ -52,13 +52,20 @@ export function addCollect(program: Command): void {
     .option("--seed <number>", "of the environment's luck, the random model and the confidence intervals", whole(0), 0)
     .option("--temperature <number>", "passed to the model", finite)
     .option("--resume", "go on with what is in OUT already; what failed is played again")
-    .option("--force", "go on also if the settings are others than before")
+    .option("--force", "go on also if the settings are others than before; not if a task that was begun is another")
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (given: string | undefined, flags: CollectFlags) => {
       const [target, server] = isUrl(given) ? [undefined, flags.server ?? given] : [given, flags.server];
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw new HoldfastError("invalid_option", "name an environment, or where it is played: --server, --agent URL");
+      }
+      // Beside it are files with its name and other endings: x.jsonl and x.json would have the same.
+      if (!/[^/\\]\.jsonl$/.test(flags.out)) {
+        throw new HoldfastError(
+          "invalid_option",
+          `--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`,
+        );
       }
       if (flags.branch && (server !== undefined || isUrl(flags.agent))) {
         const message = "--branch forks episodes of this process: not those of a --server, nor of an --agent URL";

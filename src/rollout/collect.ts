@@ -4,8 +4,9 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
+import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { keyOf, keysIn, openLines, pathsOf, triesIn, type Lines, type Tries } from "./output.ts";
-import { createNumbering, type BadRow, type ReadRow } from "./tasks.ts";
+import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
 import { lineageOf, nodeKey, nodeKeyOf, originOf, treeOf, withoutLineage, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
 
@@ -38,6 +39,8 @@ export interface CollectOptions {
   onFewer?: ((rollouts: number) => void) | undefined;
   /** Called before a rollout is played again. */
   onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
+  /** Called with the sessions of what was played, once nothing can come of them any more. */
+  forget?: Forget | undefined;
   /** What is waited before the next attempt, in milliseconds. */
   pause?: ((attempt: number) => number) | undefined;
 }
@@ -60,6 +63,8 @@ interface Due {
   node: Node;
   /** It was forked before: it is only looked up again, by its session, as there are outcomes of its continuations. */
   isForked: boolean;
+  /** Of a continuation: the episode that it is forked off, again for each attempt. */
+  parent: Lasting | undefined;
 }
 
 /** Twice as long each time, and not all at once. */
@@ -69,7 +74,7 @@ const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 3
  * Plays what is not in the output yet. What fails is played again, and after the last attempt it is among the failures:
  * it has no reward. Only an output that cannot be written to, or tasks that cannot be read, end the collection.
  *
- * Of the rollouts only numbers are kept: about 140 bytes for each task, and as much for each row that was there before.
+ * Of the rollouts only numbers are kept: about 170 bytes for each task, and 140 for each row that was there before.
  */
 export async function collect(options: CollectOptions): Promise<Collected> {
   const { signal, concurrency } = options;
@@ -93,6 +98,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
         try {
           const forked = stopping.signal.aborted ? undefined : await settle(due);
           if (forked) more = continued(due, forked);
+          if (more.length === 0) await overWith(options.forget, due.parent, forked && sessionsOf(forked));
         } finally {
           work.done(more);
         }
@@ -127,6 +133,8 @@ function openFiles(out: string): Files {
   return { rows: openLines(paths.rows), inputs: openLines(paths.inputs), failures: openLines(paths.failures) };
 }
 
+const sessionsOf = ({ parent, session }: Forked): string[] => [parent.session, session];
+
 type Planned = AsyncGenerator<Due, void, undefined>;
 
 /** An episode that came to where it is forked. */
@@ -156,15 +164,15 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     const seen = new Map<number, number>();
     let count = 0;
     for await (const read of tasks) {
-      const task = numberOf(read);
-      const first = repeats * (seen.get(task) ?? 0);
-      seen.set(task, (seen.get(task) ?? 0) + 1);
-      yield* dueOf(read, task, first);
+      const numbered = numberOf(read);
+      const before = seen.get(numbered.task) ?? 0;
+      seen.set(numbered.task, before + 1);
+      yield* dueOf(numbered, repeats * before);
       if (++count >= limit) return;
     }
   }
 
-  async function* dueOf(read: ReadRow | BadRow, task: number, first: number): Planned {
+  async function* dueOf({ task, ...read }: Numbered, first: number): Planned {
     const prepared = await rowOf(read);
     for (let repeat = first; repeat < first + repeats; repeat++) {
       const node: Node = { task, index: repeat * tree.leaves(0), branch: "", depth: 0 };
@@ -181,7 +189,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   }
 
   /** What is to be played of a node: nothing if it has its outcome. */
-  function dueAt(node: Node, given: Pick<Rollout, "row" | "random" | "origin">): Due[] {
+  function dueAt(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
     if (isDone(node)) {
       if (missing(node) > 0) onFewer?.(missing(node));
       return [];
@@ -192,7 +200,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     const forkAfter = tree.stepOf(node);
     const rollout = { ...given, task, repeat, attempt, session: "", ...(forkAfter !== undefined && { forkAfter }) };
     const isForked = tree.children(node).some(hasBegun);
-    return [{ node, left, isForked, rollout: withAttempt(run, rollout, attempt) }];
+    return [{ node, left, isForked, parent, rollout: withAttempt(run, rollout, attempt) }];
   }
 
   /** Whether all is there that can come of a node. */
@@ -213,12 +221,16 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     return done.has(key) || tries.has(key) || tree.children(node).some(hasBegun);
   }
 
-  function continued({ node }: Due, { parent, session, version }: Forked): Due[] {
+  function continued({ node, parent: above }: Due, forked: Forked): Due[] {
+    const { parent, session, version } = forked;
     const { row, random } = parent;
-    return tree.children(node).flatMap((child) => {
+    const lasting: Lasting = { sessions: sessionsOf(forked), left: 0, parent: above };
+    const more = tree.children(node).flatMap((child) => {
       const own = { ...row, _ng_rollout_index: child.index };
-      return dueAt(child, { row: own, random, origin: originOf(parent, session, version, child) });
+      return dueAt(child, { row: own, random, origin: originOf(parent, session, version, child) }, lasting);
     });
+    lasting.left = more.length;
+    return more;
   }
 
   async function rowOf(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
@@ -243,7 +255,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
 
 /** Gives what plays a rollout until it is scored, is forked, or has failed so often. */
 function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
-  const { play, run, onRow, onRetry, onFewer, pause = defaultPause } = options;
+  const { play, run, onRow, onRetry, onFewer, forget, pause = defaultPause } = options;
   const tree = treeOf(options.branches ?? []);
 
   function ended(row: TaskRow, failed: boolean, { depth }: Node): void {
@@ -264,6 +276,7 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       if (!failure) {
         files.rows.write(row);
         ended(row, false, node);
+        await forget?.([current.session, session]);
         return undefined;
       }
       if (stop.aborted) return undefined;
@@ -271,6 +284,7 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       if (tried >= left || neverRetried.has(failure.kind)) {
         if (!isForked) files.failures.write(failed);
         ended(failed, true, node);
+        await forget?.([current.session, session]);
         return undefined;
       }
       // Kept too: so the next attempt is known by its number, also after a crash. One that was forked has no other attempt:
@@ -279,7 +293,9 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
       if (stop.aborted) return undefined;
-      if (!isForked) current = withAttempt(run, current, current.attempt + 1);
+      if (isForked) continue;
+      await forget?.([current.session, session]);
+      current = withAttempt(run, current, current.attempt + 1);
     }
   };
 }

@@ -78,10 +78,9 @@ function isFailed({ failure_kind: kind }: TaskRow): boolean {
   return typeof kind === "string" && kind !== "";
 }
 
-/** A line that is no task has no number, and is known by its place. */
 function keyOf(row: TaskRow): string {
   const { task, repeat } = indexOf(row);
-  return task === undefined ? `line ${JSON.stringify(row["_ng_line"])}` : `${task} ${repeat}`;
+  return `${task} ${repeat}`;
 }
 
 const numberIn = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);

@@ -20,19 +20,23 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
 
 /** What is wrong with a row, as far as can be told before it is played. */
 export async function problemsOf(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
-  const { tools } = fieldsOf(row["responses_create_params"]);
   const problems: string[] = [];
   const items = inputItems(row);
   if (typeof items === "string") problems.push(items);
   if (!environment) return problems;
   const checked = await check(environment.task, taskOf(row));
   if (!checked.ok) problems.push(`it does not fit ${environment.name}: ${checked.message}`);
-  for (const tool of Array.isArray(tools) ? tools : []) {
-    const { name } = fieldsOf(tool);
+  for (const name of toolNamesIn(row)) {
     if (typeof name === "string" && environment.definitions.has(name)) continue;
     problems.push(`it names a tool ${JSON.stringify(name)} that ${environment.name} does not have`);
   }
   return problems;
+}
+
+/** The tools that a row brings, which are all that its model is offered; none if it leaves them to the environment. */
+export function toolNamesIn(row: TaskRow): (Json | undefined)[] {
+  const { tools } = fieldsOf(row["responses_create_params"]);
+  return Array.isArray(tools) ? tools.map((tool) => fieldsOf(tool)["name"]) : [];
 }
 
 /** So many rows, each as likely as any other, in the order of the file. The same for the same seed. */
@@ -67,7 +71,11 @@ export async function splitTasks(
 ): Promise<(read: ReadRow) => number | undefined> {
   const numberOf = createNumbering();
   const tasks = new Set<number>();
-  for await (const row of rows) tasks.add(numberOf(row));
+  for await (const row of rows) {
+    const numbered = numberOf(row);
+    if ("problem" in numbered) throw new HoldfastError("invalid_task", `line ${row.line}: ${numbered.problem}`);
+    tasks.add(numbered.task);
+  }
   const shuffled = shuffle([...tasks], randomStream(seed, 0));
   const partOf = new Map<number, number>();
   let [share, from] = [0, 0];
@@ -78,7 +86,7 @@ export async function splitTasks(
     from = to;
   });
   const again = createNumbering();
-  return (read) => partOf.get(again(read));
+  return (read) => partOf.get(again(read).task);
 }
 
 function shuffle(values: number[], random: () => number): number[] {

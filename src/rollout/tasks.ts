@@ -1,9 +1,10 @@
 // Tasks: rows of JSON lines, read one at a time, so that a file may be larger than the memory.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
+import { canonicalText } from "../core/digest.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import type { TaskRow } from "../core/rollout.ts";
+import { taskOf, type TaskRow } from "../core/rollout.ts";
 
 /** A line with its place in the file, from 1. */
 interface Line {
@@ -20,42 +21,59 @@ export interface BadRow extends Line {
   problem: string;
 }
 
-/** The rows of a file, in order. What is no row is told, and does not end the reading. */
-export async function* readRows(file: string): AsyncGenerator<ReadRow | BadRow, void, undefined> {
-  for await (const { text, line } of readLines(file)) yield readLine(text, line);
+/** Half of what a text can be long. */
+const mostBytes = 256 * 1024 * 1024;
+
+/** The rows of a file, in order. What is no row is told, and does not end the reading; nor does a line that is too long. */
+export async function* readRows(file: string, longest = mostBytes): AsyncGenerator<ReadRow | BadRow, void, undefined> {
+  for await (const read of readLines(file, longest)) yield "problem" in read ? read : readLine(read.text, read.line);
 }
 
 /** How many lines of a file could be rows, up to so many. */
 export async function countLines(file: string, limit = Infinity): Promise<number> {
   let count = 0;
-  for await (const _ of readLines(file)) if (++count >= limit) break;
+  for await (const _ of readLines(file, mostBytes)) if (++count >= limit) break;
   return count;
 }
 
 const newline = 10;
 
 /** The lines of a file that are not blank. Not by readline: that ends lines at U+2028 too, which texts of rows have in them. */
-async function* readLines(file: string): AsyncGenerator<Line, void, undefined> {
+async function* readLines(file: string, longest: number): AsyncGenerator<Line | BadRow, void, undefined> {
   let line = 0;
-  /** The beginning of a line that goes on. */
+  /** The beginning of a line that goes on, as long as it may be held. */
   let rest: Buffer[] = [];
-  const whole = (last: Buffer): string => {
-    const text = (rest.length === 0 ? last : Buffer.concat([...rest, last])).toString("utf8");
-    rest = [];
-    return ++line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text;
+  let length = 0;
+  const add = (part: Buffer): void => {
+    length += part.length;
+    if (length > longest) rest = [];
+    else rest.push(part);
+  };
+  const whole = (): Line | BadRow => {
+    line++;
+    const isTooLong = length > longest;
+    const text = isTooLong ? "" : (rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)).toString("utf8");
+    [rest, length] = [[], 0];
+    // Its place in place of its text: two of them are not the same line.
+    if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}` };
+    return { line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
   for await (const chunk of chunksOf(file)) {
     let from = 0;
     for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
-      const text = whole(chunk.subarray(from, at));
+      add(chunk.subarray(from, at));
       from = at + 1;
-      if (text.trim() !== "") yield { line, text };
+      const read = whole();
+      if (read.text.trim() !== "") yield read;
     }
-    if (from < chunk.length) rest.push(chunk.subarray(from));
+    if (from < chunk.length) add(chunk.subarray(from));
   }
-  const text = whole(Buffer.alloc(0));
-  if (text.trim() !== "") yield { line, text };
+  const read = whole();
+  if (read.text.trim() !== "") yield read;
 }
+
+const sizeText = (bytes: number): string =>
+  bytes < 1024 * 1024 ? `${bytes} bytes` : `${Math.floor(bytes / 1024 / 1024)} MB`;
 
 async function* chunksOf(file: string): AsyncGenerator<Buffer, void, undefined> {
   try {
@@ -84,29 +102,51 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
   }
 }
 
+export type Numbered = (ReadRow | BadRow) & { task: number };
+
 /**
  * Numbers tasks: by `_ng_task_index` where a row has one; else in the order of the file, the same for lines that are the
- * same. Lines that are no rows have numbers too, so that the others keep theirs when one of them is put right.
+ * same. Lines that are no rows have numbers too, so that the others keep theirs when one of them is put right. A row with
+ * the number of another task is no row: its rollouts would count as repeats of that one.
  */
-export function createNumbering(): (read: ReadRow | BadRow) => number {
+export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
   // Digests, as lines may be long and many.
   const known = new Map<string, number>();
+  const owners = new Map<number, string>();
   let next = 0;
   return (read) => {
     const given = "row" in read ? read.row["_ng_task_index"] : undefined;
-    if (typeof given === "number" && Number.isInteger(given) && given >= 0 && given < 2 ** 31) {
+    if ("row" in read && typeof given === "number" && Number.isInteger(given) && given >= 0 && given < 2 ** 31) {
       next = Math.max(next, given + 1);
-      return given;
+      const digest = taskDigest(read.row);
+      const owner = owners.get(given) ?? digest;
+      owners.set(given, owner);
+      if (owner === digest) return { ...read, task: given };
+      const problem = `another task before it has its \`_ng_task_index\` ${given}`;
+      return { line: read.line, text: read.text, problem, task: given };
     }
-    const digest = createHash("sha256").update(read.text).digest("base64url");
-    let index = known.get(digest);
-    if (index === undefined) {
-      index = next++;
-      known.set(digest, index);
+    const digest = digestOf(read.text);
+    let task = known.get(digest);
+    if (task === undefined) {
+      task = next++;
+      known.set(digest, task);
+      owners.set(task, digest);
     }
-    return index;
+    return { ...read, task };
   };
 }
+
+/**
+ * What a row asks for, however it is played: rows of one task may have other settings, agents and numbers. Of rows that
+ * were collected before it is what the model was told, as nobody knows which of their fields came of it.
+ */
+export function taskDigest(row: TaskRow): string {
+  const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;
+  const task = "response" in row ? null : taskOf(row);
+  return digestOf(canonicalText([task, input, instructions]));
+}
+
+const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
 /** Fills `{field}` of a template with the fields of a row; `{{` and `}}` are braces. */
 export function renderPrompt(template: string, row: TaskRow): string {

@@ -312,3 +312,19 @@ test("a row says how the model is asked, and its usage is added up", async () =>
   expect(usage["output_tokens"]).toBeGreaterThan(0);
   expect(response).toMatchObject({ object: "response", parallel_tool_calls: false, model: "watching" });
 });
+
+test("a row that names tools offers the model those alone, and refuses it the others", async () => {
+  const offered: unknown[] = [];
+  const inner = counting([{ calls: [{ name: "send", arguments: {} }] }, ...script]);
+  const model: Model = {
+    name: "looking",
+    respond: (request, options) => {
+      offered.push(request.tools?.map(({ name }) => name));
+      return inner.respond(request, options);
+    },
+  };
+  const { fields } = await play(rolloutOf({}, { tools: [{ type: "function", name: "stack" }] }), { model });
+  expect(offered).toEqual([["stack"], ["stack"], ["stack"], ["stack"]]);
+  expect(JSON.stringify(fields["response"])).toContain("unknown_tool");
+  expect(fields["reward"]).toBe(1);
+});

@@ -76,6 +76,8 @@ test("a collection has all its files, with the fields that other tools look for"
   );
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(/^6 of 6 rollouts scored: runs\/a\.jsonl\nmean\/reward/);
+  // As `metrics` has it.
+  expect(stdout).toMatch(/^pass@2\/accuracy +[\d.]+% {2}\(95%: [\d.]+% to [\d.]+%\)$/m);
   expect(stdout).toContain("Look at one: holdfast show runs/a.jsonl --task 0 --repeat 0");
   // Not a terminal: plain lines, the last of which says how it ended.
   expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ tool calls · \d+ tokens\n$/);

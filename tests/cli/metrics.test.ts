@@ -33,8 +33,8 @@ test("a failure counts once, as it ended, and not at all if a later attempt was 
     { ...failure(1, 0, "model"), retried: true },
     failure(1, 0, "model"),
     failure(1, 0, "verify"),
-    { _ng_line: 7, failure_kind: "task" },
-    { _ng_line: 7, failure_kind: "task" },
+    failure(2, 0, "task"),
+    failure(2, 0, "task"),
   );
   const { code, stdout } = await run("metrics", file, "--json");
   expect(code).toBe(0);

@@ -29,6 +29,16 @@ test("check names the line of everything that is wrong", async () => {
     "4 rows of 3 tasks: 1 fit, 3 do not",
     "",
   ]);
+  const numbered = [1, 1, 2].map((initial_count) => ({
+    _ng_task_index: 3,
+    initial_count,
+    responses_create_params: input,
+  }));
+  const other = await writeRows(join(await newFolder(), "numbered.jsonl"), ...numbered);
+  expect((await run("tasks", "check", other)).stdout.replaceAll(other, "FILE").split("\n")).toEqual([
+    ...["FILE:3: another task before it has its `_ng_task_index` 3", "3 rows of 1 tasks: 2 fit, 1 do not", ""],
+  ]);
+  expect((await run("tasks", "split", other, "--parts", "a=1")).stderr).toMatch(/^invalid_task: line 3: another task/);
   const told = linesOf((await run("tasks", "check", file, "--json")).stdout);
   expect(told.at(-1)).toEqual({ rows: 4, tasks: 3, fit: 2, wrong: 2 });
 });

@@ -109,6 +109,8 @@ test("a server or a file that is not there is said before anything is played", a
   const rest = ["--model", "random", "--out", out];
   const gone = await run("collect", "--server", "http://127.0.0.1:1", "--tasks", file, ...rest);
   expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did not answer") as string });
+  const nobody = await run("collect", "--agent", "http://127.0.0.1:1", "--tasks", file, "--out", out);
+  expect(nobody).toMatchObject({ code: 1, stderr: expect.stringMatching(/^tool_failed: .*did not answer/) as string });
   expect(await run("collect", ...rest)).toMatchObject({
     stderr: expect.stringContaining("name an environment") as string,
   });

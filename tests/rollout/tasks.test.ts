@@ -62,5 +62,53 @@ test("what cannot be read is refused with a reason", async () => {
 test("the same line is the same task, a row may bring its number, and a bad line keeps its place", async () => {
   const lines = ['{"a":1}', '{"a":2}', '{"a":1}', "nope", '{"a":3}', '{"_ng_task_index":7}', '{"a":4}', '{"a":2}'];
   const found = await read(lines.join("\n"));
-  expect(found.map(createNumbering())).toEqual([0, 1, 0, 2, 3, 7, 8, 1]);
+  expect(found.map(createNumbering()).map(({ task }) => task)).toEqual([0, 1, 0, 2, 3, 7, 8, 1]);
+});
+
+test("two tasks of one number are refused; the same task under its number is one task, whatever else is in the row", async () => {
+  const row = (n: number, added: object = {}) => ({ _ng_task_index: 3, n, responses_create_params: {}, ...added });
+  const rows = [
+    { n: 0 },
+    ...[row(1), row(1, { _ng_rollout_index: 1, agent_ref: { name: "b" }, responses_create_params: { top_p: 1 } })],
+    ...[row(2), row(1, { responses_create_params: { input: "Other." } })],
+    // The number that the first one was given.
+    { ...row(0), _ng_task_index: 0 },
+  ];
+  const found = (await read(rows.map((each) => JSON.stringify(each)).join("\n"))).map(createNumbering());
+  expect(found.map(({ task }) => task)).toEqual([0, 3, 3, 3, 3, 0]);
+  expect(found.map((each) => ("problem" in each ? `${each.line}: ${each.problem}` : "fits"))).toEqual([
+    ...["fits", "fits", "fits"],
+    "4: another task before it has its `_ng_task_index` 3",
+    "5: another task before it has its `_ng_task_index` 3",
+    "6: another task before it has its `_ng_task_index` 0",
+  ]);
+});
+
+test("repeats that were collected before are one task: what came of them is not the task", async () => {
+  const row = { _ng_task_index: 1, responses_create_params: { input: "Go." } };
+  const repeats = [0, 1].map((reward) => ({
+    ...row,
+    reward,
+    response: { id: `r${reward}` },
+    session_id: `s${reward}`,
+  }));
+  const found = (await read(repeats.map((each) => JSON.stringify(each)).join("\n"))).map(createNumbering());
+  expect(found.filter((each) => "problem" in each)).toEqual([]);
+});
+
+test("a line that is too long is told without being held, two of them are two tasks, and those after it are read", async () => {
+  const file = join(newFolder(), "tasks.jsonl");
+  const long = `{"a":"${"x".repeat(200_000)}"}`;
+  writeFileSync(file, `{"a":1}\n${long}\n${long}\n{"a":2}\n{"a":"${"y".repeat(92)}"}\n${long}`);
+  const found: (ReadRow | BadRow)[] = [];
+  for await (const row of readRows(file, 100)) found.push(row);
+  expect(shortOf(found)).toEqual([
+    [1, { a: 1 }],
+    ...[2, 3].map((line) => [line, "it is longer than 10"]),
+    [4, { a: 2 }],
+    [5, { a: "y".repeat(92) }],
+    [6, "it is longer than 10"],
+  ]);
+  expect(Math.max(...found.map(({ text }) => text.length))).toBe(100);
+  expect(found.map(createNumbering()).map(({ task }) => task)).toEqual([0, 1, 2, 3, 4, 5]);
 });

@@ -2,8 +2,9 @@
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
-import { inputItems, taskOf, type TaskRow } from "../../core/rollout.ts";
-import { check, jsonSchemaOf } from "../../core/schema.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import { jsonSchemaOf } from "../../core/schema.ts";
+import { problemsOf, toolNamesIn } from "../../rollout/task-sets.ts";
 import type { CollectFlags } from "./flags.ts";
 
 type RowFlags = Pick<CollectFlags, "temperature">;
@@ -13,35 +14,33 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
   const tools = [...environment.definitions].map(([name, { description, input }]) => ({
     ...{ type: "function", name, description },
     parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
-  })) as Json;
+  }));
 
-  return async (row: TaskRow): Promise<TaskRow> => {
-    const checked = await check(environment.task, taskOf(row));
-    if (!checked.ok) throw wrong(`the task does not fit ${environment.name}: ${checked.message}`);
+  return (row: TaskRow): Promise<TaskRow> => {
     const params = Object(row["responses_create_params"]) as TaskRow;
-    assertTools(params["tools"], environment);
-    return toldRow({ ...row, responses_create_params: { ...params, tools } }, agent, flags);
+    const named = new Set(toolNamesIn(row));
+    // As the environment describes them: a row need not know more than their names.
+    const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
+    const filled = { ...row, responses_create_params: { ...params, tools: offered as Json } };
+    return toldRow(row, filled, { environment, agent, flags });
   };
 }
 
-/** A row with the settings of the command. */
-export function toldRow(row: TaskRow, agent: string, { temperature }: RowFlags): TaskRow {
-  const params = Object(row["responses_create_params"]) as TaskRow;
-  const items = inputItems(row);
-  if (typeof items === "string") throw wrong(items);
+interface Told {
+  environment?: AnyEnvironment;
+  agent: string;
+  flags: RowFlags;
+}
+
+/** A row that was filled in, with the settings of the command, if there is nothing wrong with it as it was given. */
+export async function toldRow(given: TaskRow, filled: TaskRow, { environment, agent, flags }: Told): Promise<TaskRow> {
+  const problems = await problemsOf(given, environment);
+  if (problems.length > 0) throw new HoldfastError("invalid_task", problems.join("; "));
+  const { temperature } = flags;
+  const params = Object(filled["responses_create_params"]) as TaskRow;
   return {
-    ...row,
-    agent_ref: row["agent_ref"] ?? { type: "responses_api_agents", name: agent },
+    ...filled,
+    agent_ref: filled["agent_ref"] ?? { type: "responses_api_agents", name: agent },
     responses_create_params: { ...params, ...(temperature !== undefined && { temperature }) },
   };
 }
-
-function assertTools(tools: Json | undefined, { name: environment, definitions }: AnyEnvironment): void {
-  for (const tool of Array.isArray(tools) ? tools : []) {
-    const { name } = Object(tool) as { name?: Json };
-    if (typeof name === "string" && definitions.has(name)) continue;
-    throw wrong(`the row names a tool ${JSON.stringify(name)} that ${environment} does not have`);
-  }
-}
-
-const wrong = (message: string): HoldfastError => new HoldfastError("invalid_task", message);

@@ -2,9 +2,11 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { HoldfastError } from "../../core/errors.ts";
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { changedTask } from "../../rollout/changed-task.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { differences, readRecord, type RunRecord } from "../../rollout/run-record.ts";
+import { readRows } from "../../rollout/tasks.ts";
 import type { Branching } from "../../rollout/tree.ts";
 import { locate } from "../load.ts";
 import { isUrl } from "../url.ts";
@@ -21,15 +23,36 @@ export async function recordOf(
 ): Promise<RunRecord> {
   const { rows, inputs, failures, run } = pathsOf(flags.out);
   const settings = await settingsOf(target, name, tasks, flags);
-  const before = readRecord(run);
+  const before = recordIn(run, flags);
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume) throw refusal(`${there ?? run} is there already; go on with --resume, or choose another --out`);
+  if (flags.force) await assertSameTasks(inputs, tasks, flags);
   if (before) assertSame(before.settings, settings, flags);
   else if (!flags.force) {
     throw refusal(`${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`);
   }
   return { run: before?.run ?? randomUUID(), settings };
+}
+
+/** What was collected before. One that cannot be read says nothing, to who wants to go on in any case. */
+function recordIn(file: string, { resume, force }: CollectFlags): RunRecord | undefined {
+  try {
+    return readRecord(file);
+  } catch (thrown) {
+    if (resume && force) return undefined;
+    const message = `${messageOf(thrown)}. Choose another --out, or go on with --resume --force`;
+    throw new HoldfastError("cannot_load", message, { cause: thrown });
+  }
+}
+
+/** Whatever else has changed: rows of one number would be of two tasks, and episodes would go on with another one. */
+async function assertSameTasks(inputs: string, tasks: string, { out, limit }: CollectFlags): Promise<void> {
+  if (!existsSync(inputs)) return;
+  const changed = await changedTask(readRows(inputs), readRows(tasks), limit);
+  if (!changed) return;
+  const { task, line } = changed;
+  throw refusal(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
 }
 
 function assertSame(before: Settings, settings: Settings, { out, force }: CollectFlags): void {
@@ -38,7 +61,7 @@ function assertSame(before: Settings, settings: Settings, { out, force }: Collec
   throw refusal(`${out} was collected with other settings: ${changed.join("; ")}. Use the same, or --force`);
 }
 
-/** Not how fast, how patiently and where it is played: that may be another when it goes on. */
+/** What outcomes depend on, the time that they may take too. How many at once, how often and where may be others later. */
 async function settingsOf(
   target: string | undefined,
   environment: string,

@@ -1,9 +1,11 @@
 // One collection: puts its parts together, stops when it is told to, and says what came of it.
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
+import { claimOutput } from "../../rollout/claim.ts";
 import { collect, type Collected } from "../../rollout/collect.ts";
+import { forgetIn } from "../../rollout/forget.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { writeRecord } from "../../rollout/run-record.ts";
 import { countLines, readRows } from "../../rollout/tasks.ts";
@@ -15,7 +17,7 @@ import { writeMetrics } from "./aggregate.ts";
 import type { CollectFlags } from "./flags.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import { recordOf } from "./record.ts";
-import { sourceOf } from "./source.ts";
+import { sourceOf, type Source } from "./source.ts";
 import { summaryOf } from "./summary.ts";
 
 const interrupted = 130;
@@ -23,13 +25,27 @@ const patience = 2_000;
 
 /** Gives the exit code: 0 if every rollout was scored. */
 export async function runCollection(target: string | undefined, flags: CollectFlags): Promise<number> {
-  const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = flags;
   // Not the tasks with it: they may be more than the memory holds, and some of them wrong.
   const source = await sourceOf(target, flags);
   const tasks = await tasksOf(target, flags);
+  // Before it is looked at what is there: two that find nothing would both begin.
+  const claim = await claimOutput(flags.out);
+  try {
+    return await claimedCollection(target, source, tasks, flags);
+  } finally {
+    claim.release();
+  }
+}
+
+async function claimedCollection(
+  target: string | undefined,
+  source: Source,
+  tasks: string,
+  flags: CollectFlags,
+): Promise<number> {
+  const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = flags;
   const record = await recordOf(target, source.environment, tasks, flags);
   let total = (await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0);
-  mkdirSync(dirname(out), { recursive: true });
   const store = await openStore(flags.store ?? source.store ?? `sqlite:${storeFileOf(out)}`);
   const progress = createProgress({ total, json: flags.json ?? false });
   const { signal, end } = untilStopped(progress);
@@ -41,6 +57,7 @@ export async function runCollection(target: string | undefined, flags: CollectFl
       tasks: readRows(tasks),
       prepare: source.prepare,
       play: player.play,
+      forget: forgetIn(store),
       ...{ onStart: progress.start, onRow: progress.row, onRetry: progress.retry },
       onFewer(count) {
         total -= count;

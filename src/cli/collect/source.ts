@@ -1,9 +1,10 @@
 // What a collection plays: an environment in this process, a server of the gym protocol, or an agent elsewhere.
-import { createGymClient } from "../../agent/gym-client.ts";
+import { createGymClient, type GymClient } from "../../agent/gym-client.ts";
 import { createAgentPlayer } from "../../agent/play-agent.ts";
 import { createServerPlayer, rowForServer } from "../../agent/play-server.ts";
 import { createPlayer } from "../../agent/play.ts";
 import { isHoldfastError } from "../../core/errors.ts";
+import type { ToolSchema } from "../../core/model.ts";
 import type { Play, TaskRow } from "../../core/rollout.ts";
 import type { Store } from "../../core/store.ts";
 import { createAgentSessions } from "../../session/agent-sessions.ts";
@@ -46,7 +47,7 @@ async function environmentSource(target: string, flags: CollectFlags): Promise<S
     prepare: preparing(environment, agents.name, flags),
     player(store) {
       const episodes = createSessions({ environment, store });
-      const sessions = createAgentSessions({ app: "rollouts", store });
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
       return {
         play: createPlayer({ sessions, episodes, agentFor: agents.of, timeout: flags.timeout }),
         async stop() {
@@ -61,28 +62,38 @@ async function environmentSource(target: string, flags: CollectFlags): Promise<S
 async function serverSource(url: string, target: string | undefined, flags: CollectFlags): Promise<Source> {
   const client = createGymClient(url);
   const agents = await agentsOf(target, flags);
-  // A server that is not there is known before anything has failed. Others than Holdfast's do not tell their tools.
-  const tools = await client.tools().catch((thrown: unknown) => {
-    if (isHoldfastError(thrown) && thrown.code === "invalid_agent") return undefined;
-    throw thrown;
-  });
+  const tools = await toolsTold(client);
   return {
     ...{ environment: client.root, agent: agents.name },
-    prepare: (row) => toldRow(rowForServer(row, tools), agents.name, flags),
+    prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
     player(store) {
-      const sessions = createAgentSessions({ app: "rollouts", store });
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
       const play = createServerPlayer({ client, sessions, agentFor: agents.of, timeout: flags.timeout });
       return { play, stop: () => sessions.stop() };
     },
   };
 }
 
-function agentSource(url: string, flags: CollectFlags): Source {
+async function agentSource(url: string, flags: CollectFlags): Promise<Source> {
   const client = createGymClient(url);
+  await toolsTold(client);
   return {
     // Nothing is kept here of what is played elsewhere.
     ...{ environment: client.root, agent: "agent", store: "memory:" },
-    prepare: (row) => toldRow(row, "agent", flags),
+    prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
     player: () => ({ play: createAgentPlayer({ client, timeout: flags.timeout }), stop: () => Promise.resolve() }),
   };
 }
+
+/** What is not there is known before anything has failed: whatever it answers, it is. Only Holdfast's tell their tools. */
+async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
+  try {
+    return await client.tools();
+  } catch (thrown) {
+    if (isHoldfastError(thrown) && thrown.code === "invalid_agent") return undefined;
+    throw thrown;
+  }
+}
+
+/** Conversations are in use for as long as they are under way, and not looked at again when they are over. */
+const cacheOf = ({ concurrency }: CollectFlags): { sessions: number } => ({ sessions: concurrency });

@@ -29,9 +29,10 @@ const quoted = (word: string): string => (/^[\w./:@=,+-]+$/.test(word) ? word : 
 /** The figures of a file of rows. */
 function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: RunMetrics): string[] {
   const width = Math.max(...estimates.map(({ name }) => name.length), 8);
-  const rows = estimates.map(
-    ({ name, value, low, high }) => `${name.padEnd(width)}  ${figure(value)}  (95%: ${figure(low)} to ${figure(high)})`,
-  );
+  const rows = estimates.map(({ name, value, low, high }) => {
+    const shown = (number: number | null): string => `${figure(number)}${name.startsWith("pass") ? "%" : ""}`;
+    return `${name.padEnd(width)}  ${shown(value)}  (95%: ${shown(low)} to ${shown(high)})`;
+  });
   const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
   return [
     ...rows,

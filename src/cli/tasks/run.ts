@@ -16,10 +16,11 @@ export async function checkTasks(file: string, flags: TasksFlags): Promise<void>
   const numberOf = createNumbering();
   const tasks = new Set<number>();
   let [rows, wrong] = [0, 0];
-  for await (const read of readRows(file)) {
+  for await (const line of readRows(file)) {
     rows++;
+    const read = numberOf(line);
     const problems = "row" in read ? await problemsOf(read.row, environment) : [read.problem];
-    if ("row" in read) tasks.add(numberOf(read));
+    if ("row" in line) tasks.add(read.task);
     if (problems.length > 0) wrong++;
     for (const problem of problems) {
       print(flags.json ? JSON.stringify({ line: read.line, problem }) : `${file}:${read.line}: ${problem}`);

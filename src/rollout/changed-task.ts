@@ -1,0 +1,26 @@
+// Whether the tasks of a collection are what they were when it began.
+import { createNumbering, taskDigest, type BadRow, type ReadRow } from "./tasks.ts";
+
+type Rows = AsyncIterable<ReadRow | BadRow>;
+
+/** The first task that is another one than the inputs have under its number. Those that are in only one of them are none. */
+export async function changedTask(
+  inputs: Rows,
+  tasks: Rows,
+  limit = Infinity,
+): Promise<{ task: number; line: number } | undefined> {
+  const before = new Map<number, string>();
+  for await (const read of inputs)
+    if ("row" in read) before.set(Number(read.row["_ng_task_index"]), taskDigest(read.row));
+  const numberOf = createNumbering();
+  let count = 0;
+  for await (const read of tasks) {
+    if (++count > limit) break;
+    const numbered = numberOf(read);
+    const was = before.get(numbered.task);
+    // One that has the number of another task is refused anyway.
+    if (was === undefined || ("row" in read && "problem" in numbered)) continue;
+    if (!("row" in read) || taskDigest(read.row) !== was) return { task: numbered.task, line: read.line };
+  }
+  return undefined;
+}

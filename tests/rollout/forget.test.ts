@@ -1,0 +1,97 @@
+// A store that is gone with the process keeps no more than what is under way.
+import {
+  createAgentSessions,
+  createSessions,
+  defineAgent,
+  defineEnvironment,
+  memoryStore,
+  scriptedModel,
+  tool,
+} from "holdfast";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { createPlayer } from "../../src/agent/play.ts";
+import type { Play } from "../../src/core/rollout.ts";
+import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
+import { forgetIn } from "../../src/rollout/forget.ts";
+import { readLine } from "../../src/rollout/tasks.ts";
+import { newFolder, rowsOf } from "./folder.ts";
+
+const tally = defineEnvironment({
+  name: "tally",
+  state: z.object({ count: z.number() }),
+  seed: () => ({ count: 0 }),
+  tools: { add: tool({ description: "Adds.", run: ({ state }) => state.count++ }) },
+  verify: ({ state }) => Number(state.count === 3),
+});
+
+const add = { calls: [{ name: "add", arguments: {} }] };
+
+async function* tasks(count: number) {
+  for (let n = 1; n <= count; n++) yield readLine(`{"n":${n},"responses_create_params":{"input":"Add ${n}."}}`, n);
+}
+
+/** Collects on memory. Gives the rows, and how many sessions there were at most while they were played, and at the end. */
+async function collected(
+  count: number,
+  given: Partial<CollectOptions>,
+  playing: (play: Play) => Play = (play) => play,
+) {
+  const store = memoryStore();
+  const [sessions, episodes] = [
+    createAgentSessions({ app: "rollouts", store }),
+    createSessions({ environment: tally, store }),
+  ];
+  const agentFor = () => defineAgent({ name: "player", model: scriptedModel([add, add, add, "Done."]) });
+  const inner = playing(createPlayer({ sessions, episodes, agentFor }));
+  const listed = async (): Promise<number> => {
+    let there = 0;
+    for await (const _ of store.list()) there++;
+    return there;
+  };
+  let most = 0;
+  const play: Play = async (rollout, signal) => {
+    const played = await inner(rollout, signal);
+    most = Math.max(most, await listed());
+    return played;
+  };
+  const out = join(newFolder(), "rows.jsonl");
+  await collect({
+    ...{ out, run: "run", seed: 1, repeats: 1, concurrency: 4, attempts: 2, pause: () => 0 },
+    ...{ tasks: tasks(count), prepare: (row) => row, play, forget: forgetIn(store), ...given },
+  });
+  return { rows: rowsOf(out), most, left: await listed() };
+}
+
+test("on memory, what has its row is forgotten: there are never more sessions than are played at once", async () => {
+  const { rows, most, left } = await collected(60, {});
+  expect(rows.map(({ reward }) => reward)).toEqual(Array.from({ length: 60 }, () => 1));
+  // A conversation and an episode each.
+  expect({ isBounded: most <= 8, left }).toEqual({ isBounded: true, left: 0 });
+});
+
+test("what was forked is forgotten with the last of its continuations, in trees of any depth, also where some fail", async () => {
+  let fails = 0;
+  const failing =
+    (play: Play): Play =>
+    async (rollout, signal) => {
+      const { forked, ...played } = await play(rollout, signal);
+      const isFailing = rollout.origin !== undefined && rollout.attempt === 0 && ++fails % 5 === 0;
+      if (isFailing) return { ...played, failure: { kind: "model", reason: "no GPU" } };
+      return forked === undefined ? played : { ...played, forked };
+    };
+  const branches = [
+    { ways: 3, step: 1 },
+    { ways: 2, step: 2 },
+  ];
+  const { rows, most, left } = await collected(20, { branches }, failing);
+  expect(rows.length).toBe(120);
+  expect(rows.every(({ reward }) => reward === 1)).toBe(true);
+  // Of each that is under way, the two episodes above it too.
+  expect({ isBounded: most <= 4 * 2 * 3, left }).toEqual({ isBounded: true, left: 0 });
+});
+
+test("of a store that outlives the process nothing is forgotten", () => {
+  expect(forgetIn({ ...memoryStore(), persistent: true })).toBeUndefined();
+});
