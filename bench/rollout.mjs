@@ -1,4 +1,4 @@
-// What collecting costs: many episodes at once beside the latencies of their model alone, and CPU per step.
+// What collecting costs: many episodes at once beside the latencies of their model alone, CPU per step, and models over HTTP.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { z } from "zod";
 import { createPlayer } from "../dist/agent/play.js";
 import { collect } from "../dist/rollout/collect.js";
 import { quantile } from "./measure.mjs";
+import { modelRows } from "./model-http.mjs";
 import { withStore } from "./stores.mjs";
 import { judged } from "./table.mjs";
 
@@ -139,10 +140,12 @@ export async function run({ quick, progress }) {
     rows.push(judged(/** @type {Row} */ (row), { atMost: bars[name] }));
     rows.push({ what: "the same, to the bare handler's work", value: (value ?? Number.NaN) / bare, unit: "x" });
   }
+  rows.push(...(await modelRows({ quick, progress })));
   return {
     rows,
     notes: [
       `A step is an answer of a model, with its call, result and commits; an episode has ${calls} calls and an answer, and all that opening, scoring and writing it costs is divided among them.`,
+      "Over HTTP, a request is a conversation of 6 KB. The bare client makes the same text of it, sends it, and reads and parses the answer; the row without a bar says what is left of that where it has the text ready.",
     ],
   };
 }

@@ -18,7 +18,10 @@ export function addMetrics(program: Command): void {
     .argument("<file>", "rows of rollouts, as JSON lines")
     .argument("[second]", "another file over the same tasks, to compare with the first")
     .option("--tasks", "a line for each task")
-    .option("--by-branch", "of one file: a line for each node of the trees that episodes were forked into")
+    .option(
+      "--by-branch",
+      "of one file: a line for each node of the trees that episodes were forked into; with --tasks, of each task too",
+    )
     .option("--all", "every statistic of every number in the rows")
     .option("--answer-key <field>", "the field that holds the answer: adds majority@k to --all and --json")
     .option("--seed <number>", "of the intervals", whole(0), 0)

@@ -5,7 +5,7 @@ import { messagesOf, type AnthropicMessage } from "./anthropic/messages.ts";
 import { readEvents } from "./anthropic/stream.ts";
 import { callIdsFor } from "./wire/call-ids.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
-import { without } from "./wire/fields.ts";
+import { addOthers } from "./wire/fields.ts";
 import { remoteModel, type Api } from "./wire/remote-model.ts";
 
 export type AnthropicModelOptions = EndpointOptions;
@@ -35,7 +35,7 @@ export const messagesApi: Api = {
   path: (base) => (base.endsWith("/v1") ? "/messages" : "/v1/messages"),
   keyHeader: (key) => ({ "x-api-key": key }),
   headers: { "anthropic-version": "2023-06-01" },
-  body: (request) => ({ ...anthropicBody(request), ...without(request, ...mapped) }),
+  body: (request) => addOthers(anthropicBody(request), request, mapped),
   streaming: () => ({}),
   answer: (body, request) => answerIn(body, callIdsFor(request)),
   reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),

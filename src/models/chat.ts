@@ -5,7 +5,7 @@ import { messagesOf, type ChatMessage } from "./chat/messages.ts";
 import { readChunks } from "./chat/stream.ts";
 import { callIdsFor } from "./wire/call-ids.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
-import { isFields, without } from "./wire/fields.ts";
+import { addOthers, isFields } from "./wire/fields.ts";
 import { remoteModel, type Api } from "./wire/remote-model.ts";
 
 export type ChatModelOptions = EndpointOptions;
@@ -36,7 +36,7 @@ export const chatApi: Api = {
   keyVariable: "OPENAI_API_KEY",
   path: () => "/chat/completions",
   keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
-  body: (request, { isPublic }) => ({ ...chatBody(request, isPublic), ...without(request, ...mapped) }),
+  body: (request, { isPublic }) => addOthers(chatBody(request, isPublic), request, mapped),
   streaming: ({ stream_options: given }) => ({
     stream_options: { include_usage: true, ...(isFields(given) ? given : {}) },
   }),

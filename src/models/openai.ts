@@ -1,6 +1,7 @@
 // openaiModel(): a model behind OpenAI's Responses API, whose items are ours.
 import type { Item, Model, ModelResponse, Piece } from "../core/model.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
+import { listIn, stringIn } from "./wire/expect.ts";
 import { broken, complaintIn, faultOfComplaint, Fault } from "./wire/fault.ts";
 import { isFields, without, type Fields } from "./wire/fields.ts";
 import { remoteModel, type Api, type StreamReader } from "./wire/remote-model.ts";
@@ -87,8 +88,14 @@ const noReason = { message: "no reason was given", reasons: [] };
 function checkItem(item: unknown): void {
   if (!isFields(item) || typeof item["type"] !== "string") throw broken("an item without a type");
   const texts = item["type"] === "function_call" ? ["call_id", "name", "arguments"] : [];
+  if (item["type"] === "message" && typeof item["content"] !== "string") checkParts(item["content"]);
   const missing = texts.find((name) => typeof item[name] !== "string");
   if (missing !== undefined) throw broken(`a function_call without \`${missing}\``);
+}
+
+function checkParts(content: unknown): void {
+  if (!Array.isArray(content)) throw broken("a message without `content`");
+  for (const { text } of listIn(content, "`content`")) stringIn(text, "a part of `content`");
 }
 
 function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamReader {

@@ -42,7 +42,8 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
     const { failure_kind: _, failure_reason: __, mask_sample: ___, retried: ____, ...kept } = row;
     const session = row["session_id"];
     const events = typeof session === "string" ? await logOf(store, session) : undefined;
-    if (typeof session !== "string" || !events) return failed(kept, "store", "the store does not have its session");
+    if (typeof session !== "string") return failed(kept, "store", "the row has no session_id");
+    if (!events) return failed(kept, "store", `the store does not have its session ${session}`);
     const { store: copy, sessions } = scratch();
     try {
       assertSame(sessions.environment.name, events, session);

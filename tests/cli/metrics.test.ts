@@ -93,3 +93,18 @@ test("what is no file of rollouts is refused in a line", async () => {
     expect(stderr).toMatch(new RegExp(`^cannot_load: .*${message}.*\\n$`));
   }
 });
+
+test("--by-branch with --tasks has a line for each node of each task", async () => {
+  const branched = [
+    { ...row(1, 0, 1), branch: "0", forked_at: 2 },
+    { ...row(1, 0, 0), branch: "1", forked_at: 2 },
+    { ...row(0, 0, 1), branch: "0", forked_at: 2 },
+  ];
+  const file = await writeRows(join(await newFolder(), "a.jsonl"), ...branched);
+  const { stdout } = await run("metrics", file, "--by-branch", "--tasks");
+  expect(stdout).toMatch(
+    /^task +branch +rollouts.*\n0 +all +1 +1 +1\n0 +0 +1 +1 +1\n1 +all +2 +2 +0.5\n1 +0 +1 +1 +1\n1 +1 +1 +1 +0$/m,
+  );
+  const told = JSON.parse((await run("metrics", file, "--by-branch", "--tasks", "--json")).stdout) as object;
+  expect(told).toMatchObject({ task_nodes: [{ task: 0, node: "" }, { node: "0" }, { task: 1 }, {}, {}] });
+});

@@ -1,9 +1,9 @@
 // holdfast reverify: rewards from stored sessions, by the verifier as it is now.
-import { readFile } from "node:fs/promises";
+import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { run } from "../e2e/serve-process.ts";
-import { collectTally, newFolder, rowsIn, writeTally } from "./rollout-files.ts";
+import { run, start } from "../e2e/serve-process.ts";
+import { collectTally, newFolder, rowsIn, writeRows, writeTally } from "./rollout-files.ts";
 
 const byGoal = "({ state, task }) => ({ reward: Number(state.count === task.goal), by: 'goal' })";
 
@@ -80,4 +80,44 @@ test("another environment, and an output that is there, are refused and nothing 
   expect((await run("reverify", file, "--environment", target, "--out", out)).code).toBe(0);
   expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("is there already");
   expect((await run("reverify", file, "--environment", target, "--out", file, "--force")).code).toBe(1);
+});
+
+test("killed before its end it leaves no output, and is run again", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target);
+  // The first is judged at once, the second never.
+  await writeTally(folder, {
+    verify: "({ task }) => (task.goal === 5 ? 1 : new Promise((end) => setTimeout(end, 1e6)))",
+  });
+  const out = join(folder, "again.jsonl");
+  const killed = await start(["reverify", file, "--environment", target, "--out", out]);
+  await expect.poll(() => readdir(folder), { timeout: 20_000 }).toContainEqual(expect.stringContaining("again.jsonl."));
+  killed.process.kill("SIGKILL");
+  await killed.ended;
+  expect(await readdir(folder)).not.toContain("again.jsonl");
+  expect(await readdir(folder)).not.toContain("again_failures.jsonl");
+  await writeTally(folder, { verify: byGoal });
+  expect((await run("reverify", file, "--environment", target, "--out", out)).code).toBe(0);
+  expect(rowsIn(out)).toHaveLength(2);
+});
+
+test("rows whose sessions are not in the store are counted, and each says so", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target);
+  const [first, second] = rowsIn(file);
+  const { session_id: _, ...nameless } = second ?? {};
+  const other = await writeRows(join(folder, "other.jsonl"), { ...first, session_id: "not-there" }, nameless);
+  const out = join(folder, "again.jsonl");
+  const store = `sqlite:${join(folder, "tally.db")}`;
+  const { code, stdout } = await run("reverify", other, "--environment", target, "--store", store, "--out", out);
+  expect(code).toBe(1);
+  const failures = join(folder, "again_failures.jsonl");
+  const question = "the store has no session of 2: is it the right --store?";
+  expect(stdout).toContain(`2 could not be judged (${question}): ${failures} says why`);
+  expect(rowsIn(failures).map((row) => row["failure_reason"])).toEqual([
+    "the store does not have its session not-there",
+    "the row has no session_id",
+  ]);
 });

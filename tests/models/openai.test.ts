@@ -159,6 +159,19 @@ describe("an answer", () => {
     ["is still in progress", { ...answer, status: "in_progress" }, /in_progress/],
     ["has no output", { ...answer, output: undefined }, /without `output`/],
     ["has an item without a type", { ...answer, output: [{ id: "x" }] }, /without a type/],
+    ["has a message without content", { ...answer, output: [{ type: "message" }] }, /message without `content`/],
+    ["has a number for content", { ...answer, output: [{ type: "message", content: 5 }] }, /without `content`/],
+    ["has texts for parts", { ...answer, output: [{ type: "message", content: ["Hi"] }] }, /no list of objects/],
+    [
+      "has a part whose text is none",
+      { ...answer, output: [{ type: "message", content: [{ type: "output_text", text: 5 }] }] },
+      /a part of `content` that is no text/,
+    ],
+    [
+      "has an object for arguments",
+      { ...answer, output: [{ type: "function_call", call_id: "a", name: "f", arguments: {} }] },
+      /`arguments`/,
+    ],
     ["has a call without an id", { ...answer, output: [{ type: "function_call", name: "f" }] }, /`call_id`/],
   ])("that %s is model_failed", async (_, body, message) => {
     const server = await play(json(body));

@@ -1,6 +1,6 @@
 // The figures of one file of rollouts, as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
-import type { NodeMetrics } from "../../rollout/metrics/nodes.ts";
+import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, RunMetrics } from "../../rollout/metrics.ts";
 import { figure, tableLines } from "./table.ts";
 
@@ -41,6 +41,14 @@ export function nodeLines(nodes: NodeMetrics[]): string[] {
     ...[rollouts, scored, mean].map(figure),
   ]);
   return tableLines([["branch", "rollouts", "scored", "mean"], ...rows]);
+}
+
+export function taskNodeLines(nodes: TaskNodeMetrics[]): string[] {
+  const rows = nodes.map(({ task, node, rollouts, scored, mean }) => [
+    ...[figure(task), node || "all"],
+    ...[rollouts, scored, mean].map(figure),
+  ]);
+  return tableLines([["task", "branch", "rollouts", "scored", "mean"], ...rows]);
 }
 
 /** Every statistic there is, by its name in the files. */

@@ -1,13 +1,14 @@
 // Reads files of rollouts, and prints their figures or how they differ.
 import { HoldfastError } from "../../core/errors.ts";
+import type { TaskRow } from "../../core/rollout.ts";
 import { compareRuns, type Comparison } from "../../rollout/compare.ts";
 import { finishedRollouts } from "../../rollout/finished.ts";
 import { createMetrics, type RunMetrics } from "../../rollout/metrics.ts";
-import { createNodes, type RunningNodes } from "../../rollout/metrics/nodes.ts";
+import { createNodes, createTaskNodes } from "../../rollout/metrics/nodes.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { readRecord } from "../../rollout/run-record.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines } from "./figures.ts";
+import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines, taskNodeLines } from "./figures.ts";
 import { figure, tableLines } from "./table.ts";
 import type { MetricsFlags } from "./flags.ts";
 
@@ -15,9 +16,15 @@ import type { MetricsFlags } from "./flags.ts";
 const mostChanged = 10;
 
 export async function printMetrics(file: string, flags: MetricsFlags): Promise<void> {
-  const nodes = createNodes();
-  const metrics = await metricsOf(file, flags, flags.byBranch ? nodes : undefined);
-  const found = flags.byBranch ? { nodes: nodes.result() } : {};
+  const [nodes, taskNodes] = [createNodes(), createTaskNodes()];
+  const metrics = await metricsOf(file, flags, (row) => {
+    if (flags.byBranch) nodes.add(row);
+    if (flags.byBranch && flags.tasks) taskNodes.add(row);
+  });
+  const found = {
+    ...(flags.byBranch && { nodes: nodes.result() }),
+    ...(flags.byBranch && flags.tasks && { task_nodes: taskNodes.result() }),
+  };
   if (flags.json) return print([JSON.stringify({ file, ...metrics, ...found })]);
   print([
     `${file}: ${countLine(metrics)}`,
@@ -25,6 +32,7 @@ export async function printMetrics(file: string, flags: MetricsFlags): Promise<v
     ...figureLines(metrics),
     ...(flags.tasks ? ["", ...taskLines(metrics)] : []),
     ...(found.nodes ? ["", ...nodeLines(found.nodes)] : []),
+    ...(found.task_nodes ? ["", ...taskNodeLines(found.task_nodes)] : []),
     ...(flags.all ? ["", ...statisticLines(metrics)] : []),
   ]);
 }
@@ -41,11 +49,15 @@ export async function printComparison(files: [string, string], flags: MetricsFla
   ]);
 }
 
-async function metricsOf(file: string, { answerKey, seed }: MetricsFlags, nodes?: RunningNodes): Promise<RunMetrics> {
+async function metricsOf(
+  file: string,
+  { answerKey, seed }: MetricsFlags,
+  onRow?: (row: TaskRow) => void,
+): Promise<RunMetrics> {
   const metrics = createMetrics({ seed, ...(answerKey !== undefined && { answerKey }) });
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     metrics.add(row);
-    nodes?.add(row);
+    onRow?.(row);
   }
   const result = metrics.result();
   if (result.rollouts === 0) throw new HoldfastError("cannot_load", `${file} has no rollouts`);

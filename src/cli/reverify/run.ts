@@ -2,13 +2,13 @@
 import { rmSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
-import { openLines, pathsOf } from "../../rollout/output.ts";
+import { pathsOf } from "../../rollout/output.ts";
 import { createReverifier, type Reverified } from "../../rollout/reverify.ts";
 import { sideBySide } from "../../rollout/side-by-side.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import { createCounterLine } from "../counter-line.ts";
-import { assertFree } from "../line-output.ts";
+import { assertFree, openOutput } from "../line-output.ts";
 import { loadEnvironment } from "../load.ts";
 import { figure } from "../metrics/table.ts";
 import { createComplaints, openStoreOf } from "../rollout-source.ts";
@@ -30,28 +30,29 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
   const reverify = createReverifier({ store, scratch, everyStep });
   const counting = createCounterLine("episodes judged");
   const counts = createCounts();
-  if (force) for (const path of [paths.rows, paths.failures]) rmSync(path, { force: true });
-  const [rows, failures] = [openLines(paths.rows), openLines(paths.failures)];
+  const [rows, failures] = [openOutput(paths.rows), openOutput(paths.failures)];
   try {
     await sideBySide(startingWith(first.value, source), flags.concurrency, async ({ row, failed }) => {
       const isOther = failed && row["failure_kind"] !== "verify";
       const again = isOther ? { row, failed } : await reverify(row);
-      (again.failed ? failures : rows).write(again.row);
+      await (again.failed ? failures : rows).write(JSON.stringify(again.row));
       counts.add(again, isOther);
       counting.add();
     });
+    // The rows last, and never beside failures of another time: where they are, all is.
+    rmSync(paths.rows, { force: true });
+    await failures.done();
+    await rows.done();
   } finally {
     counting.end();
-    rows.close();
-    failures.close();
-    // Nothing came of it: nothing is in the way of the next try.
-    if (counts.isEmpty()) for (const path of [paths.rows, paths.failures]) rmSync(path, { force: true });
+    await rows.abandon();
+    await failures.abandon();
     await store.close();
   }
   const { judged, failed } = counts.result;
   if (failed > 0) process.exitCode = 1;
   if (flags.json) process.stdout.write(`${JSON.stringify({ file: out, ...counts.result })}\n`);
-  else process.stdout.write(`${out}: ${inWords(counts.result)}\n${judged > 0 ? next(file, out) : ""}`);
+  else process.stdout.write(`${out}: ${inWords(counts.result, paths.failures)}\n${judged > 0 ? next(file, out) : ""}`);
 }
 
 interface Counts {
@@ -62,6 +63,8 @@ interface Counts {
   new: number;
   /** Episodes that could not be judged. */
   failed: number;
+  /** Of those, how many have no session in the store. */
+  missing: number;
   /** Failures that are nothing for a verifier. */
   copied: number;
   mean_before: number | null;
@@ -70,17 +73,17 @@ interface Counts {
 
 function createCounts() {
   const result: Counts = {
-    ...{ judged: 0, changed: 0, new: 0, failed: 0, copied: 0 },
+    ...{ judged: 0, changed: 0, new: 0, failed: 0, missing: 0, copied: 0 },
     ...{ mean_before: null, mean_after: null },
   };
   let [before, after, both] = [0, 0, 0];
   return {
     result,
-    isEmpty: () => result.judged + result.failed + result.copied === 0,
-    add({ failed, change }: Reverified, isOther: boolean): void {
+    add({ row, failed, change }: Reverified, isOther: boolean): void {
       if (isOther) result.copied++;
       else if (failed) result.failed++;
       else result.judged++;
+      if (!isOther && row["failure_kind"] === "store") result.missing++;
       if (isOther || failed) return;
       if (!change) return void result.new++;
       if (change.before !== change.after) result.changed++;
@@ -90,14 +93,16 @@ function createCounts() {
   };
 }
 
-function inWords({ judged, changed, new: added, failed, copied, mean_before, mean_after }: Counts): string {
+function inWords(counts: Counts, failures: string): string {
+  const { judged, changed, new: added, failed, missing, copied, mean_before, mean_after } = counts;
+  const lost = missing > 0 ? ` (the store has no session of ${missing}: is it the right --store?)` : "";
   const parts = [
     `${judged} judged again`,
     changed > 0
       ? `${changed} with another reward (mean ${figure(mean_before)} before, ${figure(mean_after)} now)`
       : "none with another reward",
     ...(added > 0 ? [`${added} that had none`] : []),
-    ...(failed > 0 ? [`${failed} could not be judged: OUT_failures.jsonl says why`] : []),
+    ...(failed > 0 ? [`${failed} could not be judged${lost}: ${failures} says why`] : []),
     ...(copied > 0 ? [`${copied} other failures copied`] : []),
   ];
   return parts.join(", ");

@@ -1,8 +1,9 @@
 // An answer of Anthropic's API as items.
 import type { Content, Item, Message, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
+import { listIn, stringIn } from "../wire/expect.ts";
 import { broken, complaintIn, faultOfComplaint } from "../wire/fault.ts";
-import { countIn, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { countIn, isFields, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { otherPrefix } from "./messages.ts";
 
 /** `callIds` is given the id of every call, in order. */
@@ -14,7 +15,7 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const refusal = body["stop_reason"] === "refusal" ? [refusalOf(body["stop_details"])] : [];
   return {
     ...without(body, "content", "usage", "type", "role"),
-    output: itemsOf([...listOf(body["content"]), ...refusal], callIds),
+    output: itemsOf([...listIn(body["content"], "`content`"), ...refusal], callIds),
     ...statusOf(body["stop_reason"]),
     ...(usage ? { usage } : {}),
   };
@@ -38,7 +39,9 @@ function itemsOf(blocks: Fields[], callIds: CallIds): Item[] {
 
 function partOf(block: Fields): Content | undefined {
   if (block["type"] === "refusal") return { ...block, type: "refusal" };
-  return block["type"] === "text" ? { ...present(block), type: "output_text" } : undefined;
+  if (block["type"] !== "text") return undefined;
+  stringIn(block["text"], "a block of text");
+  return { ...present(block), type: "output_text" };
 }
 
 function itemOf(block: Fields, callIds: CallIds): Item {
@@ -53,10 +56,10 @@ function itemOf(block: Fields, callIds: CallIds): Item {
     case "redacted_thinking":
       return { ...rest, type: "reasoning", summary: [] };
     case "tool_use": {
-      const { id, name, input = {}, ...added } = rest;
+      const { id, name, input, ...added } = rest;
       if (!textIn(name)) throw broken("a tool_use without a name");
       // A string: a streamed input that was cut off, or is no JSON.
-      const text = typeof input === "string" ? input : JSON.stringify(input);
+      const text = isFields(input) ? JSON.stringify(input) : (stringIn(input, "`input`") ?? "{}");
       return { ...added, type: "function_call", call_id: callIds(id), name: name as string, arguments: text };
     }
     default:

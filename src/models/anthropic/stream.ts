@@ -1,8 +1,9 @@
 // A stream of Anthropic's API: puts the whole message together again, and hands on its parts.
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
+import { stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
-import { growFields, isFields, parsed, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { growFields, isFields, parsed, present, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
 import { answerIn } from "./answer.ts";
 
@@ -26,7 +27,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (!block || !isFields(delta)) throw broken("a part of a content block that was not begun");
     switch (delta["type"]) {
       case "input_json_delta":
-        return takeInput(block, textIn(delta["partial_json"]));
+        return takeInput(block, stringIn(delta["partial_json"], "`partial_json`") || undefined);
       case "citations_delta":
         return growFields(block, { citations: [delta["citation"]] }, "join");
       case "text_delta":
@@ -40,8 +41,8 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
   }
 
   function hand(type: "text" | "reasoning", given: unknown): void {
-    const text = textIn(given);
-    if (text !== undefined) onPiece({ type, text });
+    const text = stringIn(given, `\`${type}\``);
+    if (text) onPiece({ type, text });
   }
 
   function takeInput(block: Fields, text: string | undefined): void {

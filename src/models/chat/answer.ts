@@ -2,6 +2,7 @@
 import { setOwn } from "../../core/json.ts";
 import type { Content, Item, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
+import { listIn, stringIn } from "../wire/expect.ts";
 import { broken, complaintIn, faultOfComplaint } from "../wire/fault.ts";
 import { countIn, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { reasoningField, reasoningFields } from "./messages.ts";
@@ -17,22 +18,26 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const { message, finish_reason: finish } = choice;
   const output = itemsOf(message as Fields, callIds);
   const carrier = output.find(({ type }) => type === "message" || type === "function_call") ?? output.at(-1);
-  carry(carrier as Fields, without(message as Fields, ...ownOfMessage), "message");
-  carry(carrier as Fields, without(choice, "message", "index", "finish_reason"), "choice");
+  carry(carrier as Fields, message as Fields, ownOfMessage, "message");
+  carry(carrier as Fields, choice, ownOfChoice, "choice");
   const usage = usageIn(body["usage"]);
-  return {
-    ...without(body, "choices", "usage", "object"),
-    ...(others.length > 0 ? { choices: others } : {}),
-    ...(textIn(finish) ? { finish_reason: finish } : {}),
-    output,
-    ...statusOf(finish),
-    ...(usage ? { usage } : {}),
-  };
+  return Object.assign(
+    without(body, "choices", "usage", "object"),
+    others.length > 0 ? { choices: others } : undefined,
+    textIn(finish) ? { finish_reason: finish } : undefined,
+    { output },
+    statusOf(finish),
+    usage ? { usage } : undefined,
+  );
 }
 
 const hasError = ({ error }: Fields): boolean => isFields(error) || textIn(error) !== undefined;
 
+// What is read, and does not ride along.
 const ownOfMessage = ["role", "content", "refusal", "tool_calls", ...reasoningFields];
+const ownOfChoice = ["message", "index", "finish_reason"];
+const ownOfCall = ["id", "type", "index", "function"];
+const ownOfFunction = ["name", "arguments"];
 
 function itemsOf(message: Fields, callIds: CallIds): Item[] {
   const field = reasoningFields.find((name) => textIn(message[name]) !== undefined);
@@ -45,7 +50,7 @@ function itemsOf(message: Fields, callIds: CallIds): Item[] {
         },
       ]
     : [];
-  const calls = listOf(message["tool_calls"]).map((call) => callOf(call, callIds));
+  const calls = listIn(message["tool_calls"], "`tool_calls`").map((call) => callOf(call, callIds));
   const content = contentOf(message);
   // An answer that says nothing is a message of no text: nobody has to ask whether there is one.
   const isSilent = content.length === 0 && calls.length === 0;
@@ -55,12 +60,16 @@ function itemsOf(message: Fields, callIds: CallIds): Item[] {
 }
 
 function contentOf({ content, refusal }: Fields): Content[] {
-  const parts = textIn(content) ? [{ type: "output_text", text: content as string }] : listOf(content).map(partOf);
-  return textIn(refusal) ? [...parts, { type: "refusal", refusal }] : parts;
+  const isText = typeof content === "string";
+  const text: Content[] = isText && content !== "" ? [{ type: "output_text", text: content }] : [];
+  const parts = isText ? text : listIn(content, "`content`").map(partOf);
+  return stringIn(refusal, "a refusal") ? [...parts, { type: "refusal", refusal }] : parts;
 }
 
-const partOf = (part: Fields): Content =>
-  part["type"] === "text" ? { ...part, type: "output_text" } : { type: "output_text", ...part };
+function partOf(part: Fields): Content {
+  stringIn(part["text"], "a part of `content`");
+  return part["type"] === "text" ? { ...part, type: "output_text" } : { type: "output_text", ...part };
+}
 
 function callOf(call: Fields, callIds: CallIds): Item {
   const { function: called } = call;
@@ -71,22 +80,25 @@ function callOf(call: Fields, callIds: CallIds): Item {
     name: called["name"],
     arguments: argumentsOf(called),
   };
-  carry(item, without(called, "name", "arguments"), "function");
-  carry(item, without(call, "id", "type", "index", "function"), "call");
+  carry(item, called, ownOfFunction, "function");
+  carry(item, call, ownOfCall, "call");
   return item;
 }
 
 /** Some servers send an object, or nothing where there are no arguments. */
 function argumentsOf({ arguments: given }: Fields): string {
-  if (typeof given === "string") return given.trim() === "" ? "{}" : given;
-  return JSON.stringify(given ?? {});
+  if (isFields(given)) return JSON.stringify(given);
+  const text = stringIn(given, "`arguments`") ?? "";
+  return text.trim() === "" ? "{}" : text;
 }
 
 /** Puts on an item what its server added, under another name where the item has a field of that name. */
-function carry(item: Fields, added: Fields, from: string): void {
-  for (const [name, value] of Object.entries(added)) {
+function carry(item: Fields, given: Fields, own: string[], from: string): void {
+  for (const name of Object.keys(given)) {
+    const value = given[name];
     // Null is what servers write into the fields that they do not use.
-    if (value !== null) setOwn(item, Object.hasOwn(item, name) ? `${from}_${name}` : name, value);
+    if (value !== null && !own.includes(name))
+      setOwn(item, Object.hasOwn(item, name) ? `${from}_${name}` : name, value);
   }
 }
 

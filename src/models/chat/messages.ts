@@ -61,7 +61,11 @@ export function messagesOf(
       open[field] = (open[field] ?? "") + textOf(item.summary);
     }
   }
-  return messages.map(finished);
+  for (const message of messages) {
+    // A message that calls or refuses may have no content, but must say so.
+    if (message.role === "assistant" && message.content === undefined) message.content = null;
+  }
+  return messages;
 }
 
 const isOutput = (item: Item): item is FunctionCallOutput => item.type === "function_call_output";
@@ -77,11 +81,6 @@ function say(message: AssistantMessage, { content }: Message): void {
   const text = textOf(parts);
   if (refusals.length > 0) message.refusal = (message.refusal ?? "") + refusals.join("");
   if (text !== "" || refusals.length === 0) message.content = (message.content ?? "") + text;
-}
-
-/** A message that calls or refuses may have no content, but must say so. */
-function finished(message: ChatMessage): ChatMessage {
-  return message.role === "assistant" && message.content === undefined ? { ...message, content: null } : message;
 }
 
 function said({ role, content }: Message, developer: "developer" | "system"): ChatMessage {

@@ -1,6 +1,7 @@
 // A stream of the Chat Completions API: puts the whole completion together again, and hands on its parts.
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
+import { listIn, stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
 import { growFields, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
@@ -33,10 +34,10 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (field) takeText(field, delta[field], "reasoning");
     if (other) takeText(other, delta[other]);
     const { content } = delta;
-    if (Array.isArray(content)) for (const { text } of listOf(content)) takeText("content", text, "text");
-    else takeText("content", content, "text");
+    if (typeof content === "string") takeText("content", content, "text");
+    else for (const { text } of listIn(content, "`content`")) takeText("content", text, "text");
     takeText("refusal", delta["refusal"]);
-    for (const call of listOf(delta["tool_calls"])) takeCall(call);
+    for (const call of listIn(delta["tool_calls"], "`tool_calls`")) takeCall(call);
     growFields(
       message,
       present(without(delta, "role", "content", "refusal", "tool_calls", ...reasoningFields)),
@@ -45,8 +46,8 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
   }
 
   function takeText(name: string, given: unknown, type?: "text" | "reasoning"): void {
-    const text = textIn(given);
-    if (text === undefined) return;
+    const text = stringIn(given, `\`${name}\``);
+    if (!text) return;
     (texts[name] ??= []).push(text);
     if (type) onPiece({ type, text });
   }
@@ -57,8 +58,8 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     growFields(call.added, present(without(part, "id", "type", "index", "function")), "join");
     growFields(call.addedToFunction, present(without(called, "name", "arguments")), "join");
     const given = called["arguments"];
-    const text = isFields(given) ? JSON.stringify(given) : textIn(given);
-    if (text === undefined) return;
+    const text = isFields(given) ? JSON.stringify(given) : stringIn(given, "`arguments`");
+    if (!text) return;
     takeArguments(call, text);
   }
 

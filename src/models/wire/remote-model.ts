@@ -13,7 +13,7 @@ import { eventsOf } from "./sse.ts";
 export interface Api extends EndpointDefaults {
   /** Such as "chat". */
   name: string;
-  /** The body of a request, less `model` and `stream`. */
+  /** The body of a request, less `stream`. A new object. */
   body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
   /** Added to the body to ask for a stream. */
   streaming: (body: Fields) => Fields;
@@ -44,14 +44,19 @@ export function remoteModel(
 ): Model {
   const endpoint = endpointOf(api, options);
   const name = `${api.name}:${options.model}`;
-  const settings = { ...options.request };
+  const settings = { model: options.model, ...options.request };
+  const { origin, pathname, search } = new URL(endpoint.url);
+  const target = { origin, path: pathname + search };
+  const headers = {
+    whole: { accept: "application/json", ...endpoint.headers },
+    stream: { accept: "text/event-stream, application/json", ...endpoint.headers },
+  };
 
   async function respond(given: ModelRequest, { signal, onPiece }: RespondOptions = {}): Promise<ModelResponse> {
     const request = merged(settings, given);
-    const body = bodyText({ model: options.model, ...api.body(request, endpoint) }, api, onPiece !== undefined);
-    const { url, timeout, attempts, headers } = endpoint;
-    const accept = onPiece ? "text/event-stream, application/json" : "application/json";
-    const message = { url, timeout, idle, signal, body, headers: { accept, ...headers } };
+    const body = bodyText(api.body(request, endpoint), api, onPiece !== undefined);
+    const { timeout, attempts } = endpoint;
+    const message = { ...target, timeout, idle, signal, body, headers: headers[onPiece ? "stream" : "whole"] };
     const fail = (fault: Fault, made: number): Error => errorOf(fault, made, name, endpoint);
     return retrying({ attempts, signal, wait, fail }, () => attempt(message, request, onPiece));
   }
@@ -83,7 +88,7 @@ export function remoteModel(
     const isStream = /event-stream/.test(type) || (asked && !/json|html/.test(type));
     if (isStream) return readStream(answer, api.reader(request, hand));
     const response = readWhole(await answer.text(), type, request);
-    for (const piece of piecesOf(response)) hand(piece);
+    if (asked) for (const piece of piecesOf(response)) hand(piece);
     return response;
   }
 
@@ -143,17 +148,21 @@ const isReasoning = (item: Item): item is Reasoning => item.type === "reasoning"
 
 /** A request's own settings before those of the model; what is undefined is not set. */
 function merged(settings: Partial<ModelRequest>, given: ModelRequest): ModelRequest {
-  const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...settings, ...Object.fromEntries(set), input: given.input };
+  // Spread, and mended: to put it together field by field takes longer than all else that is done with it.
+  const request: ModelRequest = { ...settings, ...given };
+  for (const name of Object.keys(settings)) if (given[name] === undefined) request[name] = settings[name];
+  return request;
 }
 
 function bodyText(body: Fields, api: Api, asked: boolean): string {
   try {
-    return JSON.stringify(asked ? { ...body, ...api.streaming(body), stream: true } : without(body, "stream"));
+    return JSON.stringify(asked ? { ...body, ...api.streaming(body), stream: true } : unstreamed(body));
   } catch (cause) {
     throw new HoldfastError("not_json", `the request cannot be sent as JSON: ${messageOf(cause)}`, { cause });
   }
 }
+
+const unstreamed = (body: Fields): Fields => ("stream" in body ? without(body, "stream") : body);
 
 function errorOf(fault: Fault, attempts: number, name: string, { shown, hide, keyAdvice }: Endpoint): HoldfastError {
   const { code, status, reason, said, cause } = fault;

@@ -39,6 +39,28 @@ export function createNodes(): RunningNodes {
   };
 }
 
+export interface TaskNodeMetrics extends NodeMetrics {
+  task: number;
+}
+
+/** The same for each task by itself. Rows that name no task are not in it. */
+export function createTaskNodes(): { add(row: TaskRow): void; result(): TaskNodeMetrics[] } {
+  const tasks = new Map<number, RunningNodes>();
+  return {
+    add(row) {
+      const task = row["_ng_task_index"];
+      if (typeof task !== "number") return;
+      const nodes = tasks.get(task) ?? createNodes();
+      tasks.set(task, nodes);
+      nodes.add(row);
+    },
+    result: () =>
+      [...tasks]
+        .sort(([a], [b]) => a - b)
+        .flatMap(([task, nodes]) => nodes.result().map((node) => ({ task, ...node }))),
+  };
+}
+
 /** A node and all above it. */
 function pathOf(branch: string): string[] {
   const ways = branch === "" ? [] : branch.split(".");
