@@ -1,9 +1,18 @@
 // The kinds of store there are, for tests of what holds on every one: for (const kind of everyStore) describe(kind.name, …).
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { memoryStore, type Store } from "holdfast";
+import { httpStore } from "holdfast/stores/http";
+import { postgresStore } from "holdfast/stores/postgres";
+import { redisStore } from "holdfast/stores/redis";
+import { s3Store } from "holdfast/stores/s3";
 import { sqliteStore } from "holdfast/stores/sqlite";
+import { dropSchema } from "../tools/servers/postgres.mjs";
+import { removePrefix } from "../tools/servers/redis.mjs";
+import { startS3 } from "../tools/servers/s3.mjs";
+import { serveStore } from "./stores/http-server.ts";
 
 /** One storage, empty at first, opened once. */
 export interface Storage {
@@ -19,13 +28,14 @@ export interface Storage {
 export interface StoreKind {
   name: string;
   persistent: boolean;
+  /** Whether every verb is a round trip to a server: properties are tried less often there. */
+  isRemote: boolean;
   open(): Promise<Storage>;
 }
 
 function inMemory(name: string, make: () => Store): StoreKind {
   return {
-    name,
-    persistent: false,
+    ...{ name, persistent: false, isRemote: false },
     async open() {
       const store = make();
       return { store, second: async () => store, reopen: async () => store, dispose: () => store.close() };
@@ -33,16 +43,20 @@ function inMemory(name: string, make: () => Store): StoreKind {
   };
 }
 
-/** A kind that keeps its logs in a folder. `make` opens a store there; of all that it opened each is closed in the end. */
-function inFolder(name: string, make: (folder: string) => Store | Promise<Store>): StoreKind {
+/** Where a kind keeps its logs: `make` opens a store there, and `remove` takes all of it away when every store is closed. */
+interface Site {
+  make(): Store | Promise<Store>;
+  remove(): Promise<unknown>;
+}
+
+function lasting(name: string, isRemote: boolean, find: () => Promise<Site>): StoreKind {
   return {
-    name,
-    persistent: true,
+    ...{ name, persistent: true, isRemote },
     async open() {
-      const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
+      const { make, remove } = await find();
       const stores: Store[] = [];
       const second = async (): Promise<Store> => {
-        const store = await make(folder);
+        const store = await make();
         stores.push(store);
         return store;
       };
@@ -56,7 +70,7 @@ function inFolder(name: string, make: (folder: string) => Store | Promise<Store>
         },
         async dispose() {
           await closeAll();
-          await rm(folder, { recursive: true, force: true });
+          await remove();
         },
       };
     },
@@ -64,8 +78,59 @@ function inFolder(name: string, make: (folder: string) => Store | Promise<Store>
 }
 
 const sqlite = (durability: "process" | "power"): StoreKind =>
-  inFolder(`sqlite, durability ${durability}`, (folder) =>
-    sqliteStore({ file: join(folder, "sessions.db"), durability }),
-  );
+  lasting(`sqlite, durability ${durability}`, false, async () => {
+    const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
+    return {
+      make: () => sqliteStore({ file: join(folder, "sessions.db"), durability }),
+      remove: () => rm(folder, { recursive: true, force: true }),
+    };
+  });
 
-export const everyStore: StoreKind[] = [inMemory("memory", memoryStore), sqlite("process"), sqlite("power")];
+/** The servers that global-setup.ts has started. */
+const serverAt = (name: "REDIS" | "POSTGRES"): string => {
+  const url = process.env[`HOLDFAST_TEST_${name}`];
+  if (url === undefined) throw new Error("the tests are run by vitest with tests/global-setup.ts");
+  return url;
+};
+
+const newName = (): string => `t${randomUUID().replaceAll("-", "")}`;
+
+const redis = lasting("redis", true, async () => {
+  const [url, prefix] = [serverAt("REDIS"), newName()];
+  return {
+    make: () => redisStore({ url: `${url}?prefix=${prefix}` }),
+    remove: () => removePrefix([Number(new URL(url).port)], prefix),
+  };
+});
+
+const postgres = lasting("postgres", true, async () => {
+  const [url, schema] = [serverAt("POSTGRES"), newName()];
+  return {
+    make: () => postgresStore({ url: `${url}?schema=${schema}&connections=2` }),
+    remove: () => dropSchema(url, schema),
+  };
+});
+
+const s3 = lasting("s3", true, async () => {
+  const server = await startS3({ bucket: "tests", accessKeyId: "key", secretAccessKey: "secret" });
+  const credentials = { accessKeyId: "key", secretAccessKey: "secret" };
+  return {
+    make: () => s3Store({ url: `s3://tests/here?endpoint=${server.endpoint}`, credentials }),
+    remove: () => server.stop(),
+  };
+});
+
+const http = lasting("http", true, async () => {
+  const served = await serveStore();
+  return { make: () => httpStore({ url: served.url }), remove: () => served.dispose() };
+});
+
+export const everyStore: StoreKind[] = [
+  inMemory("memory", memoryStore),
+  sqlite("process"),
+  sqlite("power"),
+  redis,
+  postgres,
+  s3,
+  http,
+];

@@ -2,6 +2,7 @@
 // `npm test -- --runs=20` tries every property 20 times as often. Any other argument goes to vitest.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { ensureBinaries } from "./binaries.mjs";
 import "./native.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -28,6 +29,7 @@ function run(command, args, environment = {}) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
+ensureBinaries();
 const filtered = forVitest.some((argument) => !argument.startsWith("-"));
 if (!filtered) run("npm", ["run", "--silent", "check"]);
 const vitest = fileURLToPath(new URL("vitest.mjs", import.meta.resolve("vitest/package.json")));

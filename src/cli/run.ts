@@ -32,7 +32,11 @@ export function addRun(program: Command): void {
     .option("--resume <file>", "show a saved session and go on with it")
     .option("--save <file>", "save the session when the run ends")
     .option("--session <id>", "go on with this session of the store, or open it")
-    .option("--store <url>", "where sessions live: memory:, sqlite:FILE", "memory:")
+    .option(
+      "--store <url>",
+      "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
+      "memory:",
+    )
     .option("--user <name>", "whose session it is; by default user")
     .option("--model <name>", "the model of every agent, in place of its own")
     .option("--stream", "print answers while they are written; the default in a chat")

@@ -36,7 +36,11 @@ export function addServe(program: Command): void {
     .argument("<target...>", "folders, files or packages with an environment")
     .option("--port <number>", "where to listen; 0 picks a free port", whole(0, 65_535), 8080)
     .option("--host <address>", "the address to listen on", "127.0.0.1")
-    .option("--store <url>", "where sessions live: memory:, sqlite:FILE", "memory:")
+    .option(
+      "--store <url>",
+      "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
+      "memory:",
+    )
     .option("--workers <number>", "processes behind the port; they need a store that they can share", whole(1, 1024), 1)
     .option("--idle <duration>", "end sessions that nobody called for this long, as in 30m or 1h", duration)
     .option("--max-sessions <number>", "open sessions of an environment; the longest idle make room", whole(1))

@@ -3,10 +3,14 @@ import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 
+/** What the URLs of stores look like, for messages and for --help. */
+export const storeUrls =
+  "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
+
 /** Opens a store. Who calls this closes it. `isThere`: it is not made if it is not there. */
 export async function openStore(url: string, { isThere = false } = {}): Promise<Store> {
   const [, scheme, rest = ""] = /^([a-z0-9+.-]+):(.*)$/i.exec(url) ?? [];
-  switch (scheme) {
+  switch (scheme?.toLowerCase()) {
     case "memory": {
       const { memoryStore } = await import("../stores/memory.ts");
       return memoryStore();
@@ -19,16 +23,30 @@ export async function openStore(url: string, { isThere = false } = {}): Promise<
     }
     case "redis":
     case "rediss":
+    case "redis+sentinel":
+    case "redis+cluster": {
+      const { redisStore } = await import("../stores/redis.ts");
+      return redisStore({ url });
+    }
     case "postgres":
-    case "postgresql":
-    case "s3":
+    case "postgresql": {
+      const { postgresStore } = await import("../stores/postgres.ts");
+      return postgresStore({ url });
+    }
+    case "s3": {
+      const { s3Store } = await import("../stores/s3.ts");
+      return s3Store({ url });
+    }
     case "http":
-    case "https":
+    case "https": {
+      const { httpStore } = await import("../stores/http.ts");
+      return httpStore({ url });
+    }
+    default:
+      // Without what may be a password.
       throw new HoldfastError(
         "invalid_option",
-        `there is no store for ${scheme}: yet; there are memory: and sqlite:FILE`,
+        `"${url.replace(/\/\/.*@/, "//…@")}" is no store; there are ${storeUrls}`,
       );
-    default:
-      throw new HoldfastError("invalid_option", `"${url}" is no store; there are memory: and sqlite:FILE`);
   }
 }

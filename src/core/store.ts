@@ -35,6 +35,11 @@ export interface Commit {
   session: string;
   /** The version that the writer saw. 0 creates the log. */
   version: number;
+  /**
+   * When the newest entry happened that the writer saw. A store that may lose what it has answered (it goes over to a copy
+   * of itself) refuses as a `conflict` what was made for another log of the same length. Others need not look at it.
+   */
+  seen?: number;
   entries: [NewEntry, ...NewEntry[]];
   /** Given with version 0, and whenever it changed. */
   heading?: Heading;

@@ -129,9 +129,9 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   }
 
   function commitOf(hot: Hot, event: Event, body: string): Commit {
-    const { version } = hot.session;
+    const { version, touched } = hot.session;
     const snapshot = hot.tail > Math.max(snapshotBytes, 2 * hot.whole) ? JSON.stringify(hot.session) : undefined;
-    const commit: Commit = { session: hot.id, version, entries: [entryOf(event, body)] };
+    const commit: Commit = { session: hot.id, version, seen: touched, entries: [entryOf(event, body)] };
     if (snapshot !== undefined) commit.snapshot = { version, body: snapshot };
     if (event.type === "session.closed") commit.heading = { ...headingOf(hot.session), ended: event.reason };
     return commit;

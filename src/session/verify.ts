@@ -31,12 +31,15 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
       const asked = { ...(response !== undefined && { response }), ...other };
       const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
-      const recorded = async (): Promise<Verdict | undefined> => {
+      const recorded = async (): Promise<Verification | undefined> => {
         const event = await logs.find(hot.id, verifiedKey(judged, digest));
-        return event?.type === "session.verified" ? event.verdict : undefined;
+        if (event?.type !== "session.verified") return undefined;
+        // It may have come since the session was read: it counts among the verdicts.
+        if (event.version > hot.session.version) await turn(hot, signal, () => logs.refresh(hot));
+        return { ...event.verdict, ...about, verdicts: hot.session.verdicts };
       };
       const before = await recorded();
-      if (before) return { ...before, ...about, verdicts: newest.verdicts };
+      if (before) return before;
       const verdict = await judge(hot, { ...session, ...other }, judged, response, signal);
       // A verdict changes nothing, and so may follow the end of the session.
       const anytime = (): void => undefined;
@@ -47,8 +50,8 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         })),
       );
       // Asked twice at once: the first verdict to be recorded is the one that both get.
-      const final = result === "ok" ? verdict : ((await recorded()) ?? verdict);
-      return { ...final, ...about, verdicts: hot.session.verdicts };
+      const first = result === "ok" ? undefined : await recorded();
+      return first ?? { ...verdict, ...about, verdicts: hot.session.verdicts };
     });
   };
 

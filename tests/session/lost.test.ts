@@ -1,10 +1,11 @@
 // A store that goes over to a copy of itself may lose what it had answered last. What the process knew of it is then wrong.
 import type { Store } from "holdfast";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { eventKey, type Event } from "../../src/core/event.ts";
 import type { Heading, NewEntry } from "../../src/core/store.ts";
 import { counter } from "./counter.ts";
-import { onEveryStore } from "./engine.ts";
+import { everyStore } from "../every-store.ts";
+import { onEveryStore, open } from "./engine.ts";
 
 const task = { start: 0, goal: 0 };
 
@@ -39,4 +40,16 @@ onEveryStore("so is one that was written on by another process since", async (pl
   await expect(one.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
   expect(await one.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 33 } });
   expect((await two.state(session)).count).toBe(33);
+});
+
+test("Redis, which may lose commits in a failover, refuses what was made for another log of the same length", async () => {
+  const place = await open(everyStore.find(({ name }) => name === "redis")!);
+  const [one, two] = [place.engine(counter), await place.replica(counter)];
+  const { session } = await one.open({ task });
+  for (let n = 0; n < 4; n++) await one.call(session, "add", { by: 1 });
+  await lose(place.storage.store, session, 4);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let n = 0; n < 2; n++) await two.call(session, "add", { by: 10 });
+  await expect(one.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
+  expect(await one.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 23 } });
 });

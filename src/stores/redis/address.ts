@@ -1,0 +1,126 @@
+// The address of a Redis store: a URL and what its query says, for one server, for Sentinel and for a Cluster.
+import { HoldfastError } from "../../core/errors.ts";
+
+export interface RedisStoreOptions {
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://…` with TLS,
+   * `redis+sentinel://host:port,host:port/name[/database]` or `redis+cluster://host:port,host:port`. Every other option may be given in its query: `?prefix=…`.
+   */
+  url: string;
+  /** What the names of all keys begin with: two stores with different ones share a server and nothing else. "holdfast". */
+  prefix?: string;
+  /** Seconds after which a session that was not committed to is gone. By default it stays. The same for all processes. */
+  expire?: number;
+  /** How many replicas must have a commit before it is answered. Costs each commit their round trip. 0. */
+  wait?: number;
+  /** "allow" takes a server that throws keys away when its memory is full, and with them parts of logs. "refuse". */
+  eviction?: "allow" | "refuse";
+}
+
+export interface Address {
+  kind: "server" | "sentinel" | "cluster";
+  hosts: { host: string; port: number }[];
+  /** What Sentinel calls the master. */
+  name: string;
+  database: number;
+  username: string | undefined;
+  password: string | undefined;
+  tls: boolean;
+  prefix: string;
+  /** In milliseconds; 0: never. */
+  expire: number;
+  wait: number;
+  eviction: "allow" | "refuse";
+  /** For messages: without the password. */
+  shown: string;
+}
+
+const kinds: Record<string, { kind: Address["kind"]; port: number; tls: boolean }> = {
+  redis: { kind: "server", port: 6379, tls: false },
+  rediss: { kind: "server", port: 6379, tls: true },
+  "redis+sentinel": { kind: "sentinel", port: 26_379, tls: false },
+  "redis+cluster": { kind: "cluster", port: 6379, tls: false },
+  "rediss+cluster": { kind: "cluster", port: 6379, tls: true },
+};
+const known = ["prefix", "expire", "wait", "eviction"] as const;
+
+const wrong = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
+
+/** Reads the options. Several hosts are no URL to others, so its parts are taken by hand. */
+export function addressOf({ url, ...given }: RedisStoreOptions): Address {
+  const parts =
+    typeof url === "string" ? /^([a-z+]+):\/\/(?:([^@/?]*)@)?([^/?]*)(\/[^?]*)?(?:\?(.*))?$/.exec(url) : null;
+  const scheme = parts?.[1] === undefined ? undefined : kinds[parts[1]];
+  if (!parts || !scheme) {
+    throw wrong("`url` must begin with redis://, rediss://, redis+sentinel://, redis+cluster:// or rediss+cluster://");
+  }
+  const [, protocol, user, authority = "", path = "", query = ""] = parts;
+  const shown = `${protocol}://${authority}${path}`;
+  const hosts = authority.split(",").map((each) => hostOf(each, scheme.port, shown));
+  const [username, password] = user === undefined ? [] : credentials(user);
+  const steps = path.split("/").filter((step) => step !== "");
+  const name = scheme.kind === "sentinel" ? decode(steps.shift() ?? "") : "";
+  const database = Number(steps.shift() ?? 0);
+  if (scheme.kind === "sentinel" && name === "") {
+    throw wrong(`${shown} must name the master that Sentinel looks after: redis+sentinel://host:port/name`);
+  }
+  if (scheme.kind === "server" && hosts.length > 1) {
+    throw wrong(`${shown} names several servers; use redis+sentinel:// or redis+cluster://`);
+  }
+  if (!Number.isInteger(database) || database < 0 || steps.length > 0) {
+    throw wrong(`what follows the host in ${shown} must be the number of a database`);
+  }
+  if (scheme.kind === "cluster" && database > 0)
+    throw wrong(`a Cluster has only database 0, and ${shown} names another`);
+
+  const asked = new URLSearchParams(query);
+  for (const option of asked.keys()) {
+    if (!(known as readonly string[]).includes(option)) {
+      throw wrong(`the Redis store has no option \`${option}\`; it has ${known.join(", ")}`);
+    }
+  }
+  const prefix = given.prefix ?? asked.get("prefix") ?? "holdfast";
+  // A brace would be taken for what puts keys into one slot.
+  if (typeof prefix !== "string" || prefix === "" || /[{}]/.test(prefix)) {
+    throw wrong("`prefix` must be a text without braces, of at least one character");
+  }
+  const expire = numberOf("expire", given.expire ?? asked.get("expire") ?? 0, 0);
+  const wait = numberOf("wait", given.wait ?? asked.get("wait") ?? 0, 0);
+  if (!Number.isInteger(wait)) throw wrong("`wait` must be a whole number of replicas");
+  const eviction = given.eviction ?? asked.get("eviction") ?? "refuse";
+  if (eviction !== "allow" && eviction !== "refuse") throw wrong('`eviction` must be "allow" or "refuse"');
+  const { kind, tls } = scheme;
+  const milliseconds = Math.ceil(expire * 1000);
+  return { kind, hosts, name, database, username, password, tls, prefix, expire: milliseconds, wait, eviction, shown };
+}
+
+function hostOf(text: string, port: number, shown: string): { host: string; port: number } {
+  const parts = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d+))?$/.exec(text);
+  const number = Number(parts?.[2] ?? port);
+  if (parts?.[1] === undefined || number < 1 || number > 65_535) {
+    throw wrong(`${JSON.stringify(text)} in ${shown} must be a host, or host:port`);
+  }
+  return { host: parts[1].replaceAll(/[[\]]/g, ""), port: number };
+}
+
+function credentials(text: string): [string | undefined, string | undefined] {
+  const colon = text.indexOf(":");
+  // Without a colon it is a password to some and a user to others: nobody should have to guess.
+  if (colon === -1) throw wrong("what stands before the @ of the URL must be user:password, or :password");
+  const [user, password] = [decode(text.slice(0, colon)), decode(text.slice(colon + 1))];
+  return [user === "" ? undefined : user, password === "" ? undefined : password];
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw wrong("user, password and name in the URL must be percent-encoded");
+  }
+}
+
+function numberOf(option: string, value: string | number, least: number): number {
+  const number = typeof value === "number" ? value : value.trim() === "" ? Number.NaN : Number(value);
+  if (Number.isFinite(number) && number >= least) return number;
+  throw wrong(`\`${option}\` must be a number, ${least} or more`);
+}

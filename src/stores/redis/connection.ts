@@ -1,0 +1,221 @@
+// The connection under the Redis store: the first look at the server, and calls of scripts, each within its limit of time.
+import type { Redis } from "ioredis";
+import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError } from "../../core/errors.ts";
+import type { Address } from "./address.ts";
+import { clientOf } from "./client.ts";
+import { createDeadlines, patience } from "./deadlines.ts";
+import { coded, isHopeless, isRefusal } from "./failures.ts";
+import { scripts, type ScriptName } from "./scripts.ts";
+
+/** The format of what is stored. */
+const format = 1;
+/** How many buckets a new storage on a Cluster gets. Enough for every node of a large one to have some. */
+const clusterBuckets = 256;
+
+/** The scripts that a session's durability hangs on. */
+const durable: ReadonlySet<ScriptName> = new Set(["append", "prepare", "commit", "apply"]);
+
+type Argument = string | number;
+
+/** What the parts of the store see of the connection. */
+export interface Connection {
+  readonly address: Address;
+  /** How many buckets there are. */
+  buckets(until: number): number | Promise<number>;
+  /**
+   * Calls a script on a bucket. What only reads is called again if its answer was lost; what writes is not: then the
+   * call is rejected, and may have happened or not.
+   */
+  call(script: ScriptName, key: string, args: Argument[], until: number, effect: "reads" | "writes"): Promise<unknown>;
+  disconnect(): void;
+}
+
+/** What a server calls a script that it was sent before. */
+const hashes = Object.fromEntries(
+  Object.entries(scripts).map(([name, lua]) => [name, createHash("sha1").update(lua).digest("hex")]),
+) as Record<ScriptName, string>;
+
+export function connectionTo(address: Address): Connection {
+  const { prefix, shown, wait } = address;
+  const client = clientOf(address);
+
+  const waiting = new Set<{ until: number; resolve(): void; reject(error: HoldfastError): void }>();
+  let failure: unknown;
+  client.on("ready", () => {
+    failure = undefined;
+    // Ahead of all else; where that does not come about they are sent with the first call.
+    for (const server of servers()) {
+      for (const lua of Object.values(scripts)) server.script("LOAD", lua).catch(() => {});
+    }
+    for (const { resolve } of waiting) resolve();
+    waiting.clear();
+  });
+  client.on("error", (error: unknown) => {
+    failure = error;
+    if (!isHopeless(error)) return;
+    for (const { reject } of waiting) reject(coded(error, shown));
+    waiting.clear();
+  });
+
+  /** Waits for a connection, for whoever has set itself a limit. The client keeps trying by itself. */
+  function ready(until: number): Promise<void> {
+    if (client.status === "wait" || client.status === "end") client.connect().catch(() => {});
+    const now = Date.now();
+    for (const each of waiting) {
+      if (each.until > now) break;
+      waiting.delete(each);
+    }
+    return new Promise((resolve, reject) => void waiting.add({ until, resolve, reject }));
+  }
+
+  const late = (): Error => new Error("it did not answer: timed out");
+  const { within, stop } = createDeadlines((reason) =>
+    coded(reason ?? (client.status === "ready" ? late() : (failure ?? late())), shown),
+  );
+
+  const servers = (): Redis[] => ("nodes" in client ? client.nodes("master") : [client]);
+
+  let corked = false;
+
+  /**
+   * Lets what is sent at the same moment travel together. The client's own way to do so takes twice the time for one
+   * commit alone, and holds back what comes while others are under way.
+   */
+  function gather(): void {
+    if (corked) return;
+    corked = true;
+    const streams = servers().flatMap(({ stream }) => stream ?? []);
+    for (const stream of streams) stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      for (const stream of streams) stream.uncork();
+    });
+  }
+
+  function send(script: ScriptName, key: string, args: Argument[], until: number): Promise<unknown> {
+    gather();
+    if (wait > 0 && durable.has(script)) return sendAndWait(script, key, args, until);
+    return client.evalsha(hashes[script], 1, key, args as never);
+  }
+
+  /** In one pipeline, so that it is the connection of the commit whose replicas are counted. */
+  async function sendAndWait(
+    script: ScriptName,
+    key: string,
+    args: Argument[],
+    until: number,
+    whole = false,
+  ): Promise<unknown> {
+    const limit = Math.max(Math.min(until - Date.now() - 500, 3000), 1);
+    const pipeline = client.pipeline();
+    if (whole) pipeline.eval(scripts[script], 1, key, args as never);
+    else pipeline.evalsha(hashes[script], 1, key, args as never);
+    const answers = await pipeline.wait(wait, limit).exec();
+    const [[failed, answer], [unsure, replicas]] = answers as [[Error | null, unknown], [Error | null, number]];
+    if (failed?.message.includes("NOSCRIPT")) return sendAndWait(script, key, args, until, true);
+    if (failed) throw failed;
+    const isRefused = answer === "conflict" || answer === "duplicate" || Array.isArray(answer);
+    if (isRefused || answer === null) return answer;
+    if (unsure) throw unsure;
+    if (replicas >= wait) return answer;
+    const message = `the Redis store ${shown} has it, but only ${replicas} of ${wait} replicas confirmed it in time`;
+    throw new HoldfastError("store_busy", message);
+  }
+
+  const call: Connection["call"] = (script, key, args, until, effect) =>
+    within(until, (resolve, reject, note) => {
+      const fail = (cause: unknown): void => {
+        if ((cause as Error).message.includes("NOSCRIPT")) {
+          // Then it did nothing. A server forgets its scripts when it is restarted.
+          client.eval(scripts[script], 1, key, args as never).then(resolve, fail);
+          return;
+        }
+        const error = coded(cause, shown);
+        const mayRepeat = isRefusal(cause) || (effect === "reads" && error.code === "store_busy");
+        note.reason = cause;
+        if (!mayRepeat || Date.now() + 20 > until) reject(error);
+        else void delay(5 + Math.random() * 20).then(attempt);
+      };
+      const attempt = (): void => {
+        if (Date.now() > until) reject(coded(note.reason ?? failure ?? late(), shown));
+        else if (client.status === "ready") send(script, key, args, until).then(resolve, fail);
+        else ready(until).then(attempt, reject);
+      };
+      attempt();
+    });
+
+  let buckets: number | undefined;
+  let starting: Promise<number> | undefined;
+
+  async function start(): Promise<number> {
+    const until = Date.now() + patience;
+    if (client.status !== "ready") {
+      await within<void>(until, (resolve, reject) => void ready(until).then(resolve, reject));
+    }
+    for (const server of servers()) {
+      await inspect(server, address).catch((cause) => Promise.reject(coded(cause, shown)));
+    }
+    const wanted = address.kind === "cluster" ? clusterBuckets : 1;
+    const answer = await call("meta", `${prefix}:meta`, [format, wanted], Date.now() + patience, "reads");
+    const [found, count] = (answer as [string, string]).map(Number) as [number, number];
+    if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
+      throw new HoldfastError(
+        "store_corrupt",
+        `${prefix}:meta in ${shown} is not what Holdfast writes; it was left untouched`,
+      );
+    }
+    if (found > format) {
+      throw new HoldfastError(
+        "store_newer",
+        `what is under ${prefix} in ${shown} was written by a newer Holdfast (its format is ${found}, this one knows ${format}); it was left untouched`,
+      );
+    }
+    return count;
+  }
+
+  return {
+    address,
+    buckets(until) {
+      if (buckets !== undefined) return buckets;
+      starting ??= start().finally(() => (starting = undefined));
+      const started = starting;
+      return within(until, (resolve, reject) => {
+        started.then((found) => resolve((buckets = found)), reject);
+      });
+    },
+    call,
+    disconnect() {
+      stop();
+      client.disconnect();
+    },
+  };
+}
+
+/** Looks at a server once: whether it is of the kind that the URL says, and whether it keeps what it is given. */
+async function inspect(server: Redis, { kind, shown, expire, eviction }: Address): Promise<void> {
+  let info: string;
+  try {
+    info = await server.info();
+  } catch (cause) {
+    // Some do not let everybody ask.
+    if (/NOPERM|unknown command/i.test((cause as Error).message)) return;
+    throw cause;
+  }
+  const valueOf = (field: string): string | undefined => new RegExp(`^${field}:(.*?)\r?$`, "m").exec(info)?.[1];
+  const refuse = (message: string): never => {
+    throw new HoldfastError("store_failed", `the Redis store ${shown} ${message}`);
+  };
+  const mode = valueOf("redis_mode");
+  if (mode === "sentinel") refuse("is a Sentinel; use a URL such as redis+sentinel://host:port/name");
+  if (mode === "cluster" && kind !== "cluster")
+    refuse("is a node of a Cluster; use a URL that begins with redis+cluster://");
+  const policy = valueOf("maxmemory_policy") ?? "noeviction";
+  const evicts = policy.startsWith("allkeys") || (policy.startsWith("volatile") && expire > 0);
+  if (eviction === "refuse" && evicts && Number(valueOf("maxmemory") ?? 0) > 0) {
+    refuse(
+      `throws keys away when its memory is full (maxmemory-policy ${policy}), and with them parts of logs; set it to noeviction, or say eviction=allow`,
+    );
+  }
+}

@@ -1,0 +1,323 @@
+// What the Redis store has the server do: Lua scripts, each of which happens as a whole or not at all.
+//
+// KEYS[1] is the name of a bucket, `prefix:{number}`, and every key that a script touches begins with it: so all of them
+// are in one slot of a Cluster. Below it, for each session: `:s:` a hash (v version, t time of the newest entry, h heading,
+// l lane, n place in the order of opening, o when it was opened, m when it was last written, i intent), `:e:` the list of bodies, `:k:` keys and their
+// versions, `:p:` snapshots and `:q:` their versions, `:i:` what is prepared. For all of a bucket: `:z` its clock, `:a` sessions by
+// opening, `:o:ENVIRONMENT` and `:x:ENVIRONMENT` the lanes: open and ended ones by the time of their newest entry, `:v` the
+// environments, `:d` deadlines where sessions expire, `:w` sessions with an intent, `:t:` intents.
+//
+// Redis refuses what needs memory it has not only before the first write of a script. So the first write of those that
+// may be refused is such a one, and the first of those that must go on is not.
+
+/** How a commit stands in the arguments of a script, from some place on; then come its entries, two places each. */
+const shared = `
+local base = KEYS[1]
+local call = redis.call
+local ID, VERSION, TOUCHED, HEADING, LANE, SNAPSHOT, STATE, COUNT, SEEN = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local FIRST = 9
+
+local function text(number) return string.format('%.0f', number) end
+
+local function after(a, at) return at + FIRST + 2 * tonumber(a[at + COUNT]) end
+
+-- A number above all that the bucket has given out. Openings follow the time of day, for an order among buckets.
+local function tick(opening)
+  if not opening then return text(call('INCR', base .. ':z')) end
+  local time = call('TIME')
+  local last = tonumber(call('GET', base .. ':z') or '0')
+  local now = text(math.max(last + 1, time[1] * 1000000 + time[2]))
+  call('SET', base .. ':z', now)
+  return now
+end
+
+local function forget(id, lane)
+  call('ZREM', base .. ':a', id)
+  call('ZREM', base .. ':d', id)
+  if lane then
+    call('ZREM', base .. ':' .. lane, id)
+  else
+    for _, environment in ipairs(call('SMEMBERS', base .. ':v')) do
+      call('ZREM', base .. ':o:' .. environment, id)
+      call('ZREM', base .. ':x:' .. environment, id)
+    end
+  end
+end
+
+-- Takes sessions that have expired out of the indexes. Whether some are left.
+local function sweep(most)
+  local due = base .. ':d'
+  if call('EXISTS', due) == 0 then return false end
+  local time = call('TIME')
+  local now = text(time[1] * 1000 + math.floor(time[2] / 1000))
+  local ids = call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, most)
+  for _, id in ipairs(ids) do
+    if call('EXISTS', base .. ':s:' .. id) == 1 then call('ZREM', due, id) else forget(id) end
+  end
+  return #ids == most
+end
+
+local function renew(id, expire)
+  if expire == '0' then return end
+  local time = call('TIME')
+  local deadline = text(time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(expire))
+  for _, kind in ipairs({'s', 'e', 'k', 'p', 'q'}) do
+    call('PEXPIREAT', base .. ':' .. kind .. ':' .. id, deadline)
+  end
+  call('ZADD', base .. ':d', deadline, id)
+end
+
+-- What the answer to a commit would be; then its lane, or the intent that is in the way.
+local function judge(a, at)
+  local id = a[at + ID]
+  local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i', 't')
+  if s[3] then return 'intent', s[3] end
+  if s[1] then
+    for place = at + FIRST, after(a, at) - 1, 2 do
+      if a[place] ~= '' and call('HEXISTS', base .. ':k:' .. id, a[place]) == 1 then return 'duplicate' end
+    end
+  end
+  if (s[1] or '0') ~= a[at + VERSION] then return 'conflict' end
+  -- After a failover the log may be another one of the same length.
+  if a[at + SEEN] ~= '' and s[4] ~= a[at + SEEN] then return 'conflict' end
+  return 'ok', s[2]
+end
+
+-- \`place\` is that in the order of opening.
+local function write(a, at, lane, stamp, place, expire)
+  local id, version = a[at + ID], tonumber(a[at + VERSION])
+  local s, e, k = base .. ':s:' .. id, base .. ':e:' .. id, base .. ':k:' .. id
+  if version == 0 and call('ZSCORE', base .. ':d', id) then forget(id) end
+  for place = at + FIRST, after(a, at) - 1, 2 do
+    version = version + 1
+    call('RPUSH', e, a[place + 1])
+    if a[place] ~= '' then call('HSET', k, a[place], version) end
+  end
+  if a[at + HEADING] == '' then
+    call('HSET', s, 'v', version, 't', a[at + TOUCHED], 'm', stamp)
+  else
+    local new = a[at + LANE]
+    call('HSET', s, 'v', version, 't', a[at + TOUCHED], 'm', stamp, 'h', a[at + HEADING], 'l', new)
+    call('SADD', base .. ':v', string.sub(new, 3))
+    if lane and lane ~= new then call('ZREM', base .. ':' .. lane, id) end
+    lane = new
+    if a[at + VERSION] == '0' then
+      call('HSET', s, 'n', place, 'o', stamp)
+      call('ZADD', base .. ':a', place, id)
+    end
+  end
+  call('ZADD', base .. ':' .. lane, a[at + TOUCHED], id)
+  if a[at + SNAPSHOT] ~= '' then
+    call('HSETNX', base .. ':p:' .. id, a[at + SNAPSHOT], a[at + STATE])
+    call('ZADD', base .. ':q:' .. id, a[at + SNAPSHOT], a[at + SNAPSHOT])
+  end
+  renew(id, expire)
+end
+
+-- Entries from one place of the list to another, as many as fit into one answer.
+local function bodies(id, from, to)
+  local found, bytes = {}, 0
+  while from <= to and bytes < 4194304 and #found < 1024 do
+    local last = math.min(from + 31, to)
+    for _, body in ipairs(call('LRANGE', base .. ':e:' .. id, from, last)) do
+      found[#found + 1] = body
+      bytes = bytes + #body
+    end
+    from = last + 1
+  end
+  return found
+end
+`;
+
+const sources = {
+  /** The number of buckets and the format, written once. Format, buckets → both as they are. */
+  meta: `
+    redis.call('HSETNX', KEYS[1], 'format', ARGV[1])
+    redis.call('HSETNX', KEYS[1], 'buckets', ARGV[2])
+    return redis.call('HMGET', KEYS[1], 'format', 'buckets')`,
+
+  /** Expire, commits → the answer; if an intent is in the way {session, intent}. */
+  append: `
+    local expire, lanes = ARGV[1], {}
+    local answer, at = 'ok', 2
+    while at <= #ARGV do
+      local verdict, lane = judge(ARGV, at)
+      if verdict == 'intent' then return {ARGV[at], lane} end
+      if verdict == 'duplicate' then return 'duplicate' end
+      if verdict == 'conflict' then answer = 'conflict' end
+      lanes[at] = lane
+      at = after(ARGV, at)
+    end
+    if answer ~= 'ok' then return answer end
+    at = 2
+    while at <= #ARGV do
+      local stamp = tick(ARGV[at + VERSION] == '0')
+      write(ARGV, at, lanes[at], stamp, stamp, expire)
+      at = after(ARGV, at)
+    end
+    if expire ~= '0' then sweep(3) end
+    return answer`,
+
+  /** Session, after, limit → {version, opened, intent, bodies}. */
+  read: `
+    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'n', 'i')
+    if not s[1] then return {false, false, s[3], {}} end
+    local from = tonumber(ARGV[2])
+    local to = math.min(tonumber(s[1]), from + tonumber(ARGV[3])) - 1
+    return {s[1], s[2], s[3], bodies(ARGV[1], from, to)}`,
+
+  /** Session, version → {version, opened, intent, bodies, version of the snapshot, snapshot}. */
+  load: `
+    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'n', 'i')
+    if not s[1] then return {false, false, s[3], {}} end
+    local to = math.min(tonumber(s[1]), tonumber(ARGV[2]))
+    local newest = call('ZREVRANGEBYSCORE', base .. ':q:' .. ARGV[1], text(to), '-inf', 'LIMIT', 0, 1)[1]
+    local state = newest and call('HGET', base .. ':p:' .. ARGV[1], newest)
+    return {s[1], s[2], s[3], bodies(ARGV[1], tonumber(newest or '0'), to - 1), newest or false, state or false}`,
+
+  /** Session, key → {version, body, intent}. */
+  find: `
+    local intent = call('HGET', base .. ':s:' .. ARGV[1], 'i')
+    local version = call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
+    if not version then return {false, false, intent} end
+    return {version, call('LINDEX', base .. ':e:' .. ARGV[1], tonumber(version) - 1), intent}`,
+
+  /** Session → 1 if there was one, 0, or the intent that is in the way. */
+  delete: `
+    local id = ARGV[1]
+    local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i')
+    if s[3] then return s[3] end
+    if not s[1] then return 0 end
+    for _, kind in ipairs({'s', 'e', 'k', 'p', 'q'}) do call('UNLINK', base .. ':' .. kind .. ':' .. id) end
+    forget(id, s[2])
+    local environment = string.sub(s[2], 3)
+    if call('EXISTS', base .. ':o:' .. environment, base .. ':x:' .. environment) == 0 then
+      call('SREM', base .. ':v', environment)
+    end
+    return 1`,
+
+  /** Environment → {open sessions, whether some are to be swept yet, sessions with an intent}. */
+  count: `
+    local more = sweep(1000)
+    return {call('ZCARD', base .. ':o:' .. ARGV[1]), more and 1 or 0, call('SMEMBERS', base .. ':w')}`,
+
+  /** What the clock must show at least → {the clock, whether some are to be swept yet, environments, sessions with an intent}. */
+  begin: `
+    local more = sweep(1000)
+    local clock = call('GET', base .. ':z') or '0'
+    if tonumber(clock) < tonumber(ARGV[1]) then
+      clock = ARGV[1]
+      call('SET', base .. ':z', clock)
+    end
+    return {clock, more and 1 or 0, call('SMEMBERS', base .. ':v'), call('SMEMBERS', base .. ':w')}`,
+
+  /** Index, from, to, how many → ids and their places. */
+  page: `
+    return call('ZRANGEBYSCORE', base .. ':' .. ARGV[1], ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', 0, ARGV[4])`,
+
+  /** Sessions → for each {version, touched, heading, place, opened, written, intent}. */
+  rows: `
+    local rows = {}
+    for at, id in ipairs(ARGV) do rows[at] = call('HMGET', base .. ':s:' .. id, 'v', 't', 'h', 'n', 'o', 'm', 'i') end
+    return rows`,
+
+  /** Commits → as \`append\`, and changes nothing. */
+  judge: `
+    local answer, at = 'ok', 1
+    while at <= #ARGV do
+      local verdict, intent = judge(ARGV, at)
+      if verdict == 'intent' then return {ARGV[at], intent} end
+      if verdict == 'duplicate' then return 'duplicate' end
+      if verdict == 'conflict' then answer = 'conflict' end
+      at = after(ARGV, at)
+    end
+    return answer`,
+
+  /** Intent, sessions → notes it down as pending. It is forgotten by itself: without it nothing of it is done. */
+  intend: `
+    call('HSET', base .. ':t:' .. ARGV[1], 'state', 'pending', 'sessions', ARGV[2])
+    call('PEXPIRE', base .. ':t:' .. ARGV[1], 60000)
+    return 1`,
+
+  /** The intent's name in sessions, expire, commits → as \`append\`, and keeps them aside. */
+  prepare: `
+    local at = 3
+    while at <= #ARGV do
+      local verdict, intent = judge(ARGV, at)
+      if verdict == 'intent' then return {ARGV[at], intent} end
+      if verdict ~= 'ok' then return verdict end
+      at = after(ARGV, at)
+    end
+    at = 3
+    while at <= #ARGV do
+      local id, last = ARGV[at], after(ARGV, at)
+      local commit = {}
+      for place = at, last - 1 do commit[#commit + 1] = ARGV[place] end
+      call('SET', base .. ':i:' .. id, cmsgpack.pack(commit))
+      call('HSET', base .. ':s:' .. id, 'i', ARGV[1])
+      call('SADD', base .. ':w', id)
+      -- Not to expire between this and its end.
+      if ARGV[2] ~= '0' and ARGV[at + VERSION] ~= '0' then renew(id, text(tonumber(ARGV[2]) + 60000)) end
+      at = last
+    end
+    return 'ok'`,
+
+  /** Intent, how many sessions → its stamp, if it was pending and is committed now: the moment at which all of it is stored. */
+  commit: `
+    local key = base .. ':t:' .. ARGV[1]
+    if call('HGET', key, 'state') ~= 'pending' then return false end
+    local stamp = tick(true)
+    -- The places of its sessions.
+    call('INCRBY', base .. ':z', ARGV[2])
+    call('HSET', key, 'state', stamp)
+    call('PERSIST', key)
+    return stamp`,
+
+  /** Intent → {state, sessions}. */
+  state: `return call('HMGET', base .. ':t:' .. ARGV[1], 'state', 'sessions')`,
+
+  /** Intent → 1 if it was pending and is no more. */
+  abort: `
+    local key = base .. ':t:' .. ARGV[1]
+    if call('HGET', key, 'state') ~= 'pending' then return 0 end
+    return call('DEL', key)`,
+
+  /** Intent → forgets it. Every log has what it was about. */
+  done: `return call('DEL', base .. ':t:' .. ARGV[1])`,
+
+  /** The intent's name in sessions, its stamp, expire, sessions and their numbers → writes what was kept aside for it, once. */
+  apply: `
+    for at = 4, #ARGV, 2 do
+      local id, place = ARGV[at], text(tonumber(ARGV[2]) + tonumber(ARGV[at + 1]))
+      local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i')
+      if s[3] == ARGV[1] then
+        call('HDEL', base .. ':s:' .. id, 'i')
+        call('SREM', base .. ':w', id)
+        local commit = call('GET', base .. ':i:' .. id)
+        call('DEL', base .. ':i:' .. id)
+        if tonumber(call('GET', base .. ':z') or '0') < tonumber(place) then call('SET', base .. ':z', place) end
+        commit = commit and cmsgpack.unpack(commit)
+        if commit and (s[1] or '0') == commit[1 + VERSION] then write(commit, 1, s[2], ARGV[2], place, ARGV[3]) end
+      end
+    end
+    return 1`,
+
+  /** The intent's name in sessions, sessions → drops what was kept aside for it. */
+  drop: `
+    for at = 2, #ARGV do
+      local id = ARGV[at]
+      if call('HGET', base .. ':s:' .. id, 'i') == ARGV[1] then
+        call('HDEL', base .. ':s:' .. id, 'i')
+        call('SREM', base .. ':w', id)
+        call('DEL', base .. ':i:' .. id)
+      end
+    end
+    return 1`,
+};
+
+export type ScriptName = keyof typeof sources;
+
+/** The scripts by the names they are called by. */
+export const scripts = Object.fromEntries(
+  Object.entries(sources).map(([name, lua]) => [name, name === "meta" ? lua : `${shared}${lua}`]),
+) as Record<ScriptName, string>;
