@@ -1,0 +1,187 @@
+// The tables and functions of a Postgres store, and how a schema is brought to our version by ten processes at once.
+import { HoldfastError } from "../../core/errors.ts";
+import { appending } from "./appending.ts";
+import { stateOf } from "./failures.ts";
+
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+
+/**
+ * How each of our functions runs. Plans are made once for a connection and kept, and must not be those for tables that
+ * were empty then: always by index, one row after the other. Who waits for a lock gives up before its client does.
+ */
+const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+  SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
+
+/**
+ * Each brings a schema from the version of its index to the next. What is in here once was released stays as it is.
+ *
+ * The version of a session is that of its newest event, and `sessions.touched` no later than its time: commits write to
+ * no row of `sessions`, they only lock it, and a listing by idle time moves those that it finds behind. The index of
+ * keys holds hashes, being smaller than keys and taking keys of any length; that a key is there once is looked at
+ * while the session is locked. The open sessions of an environment are counted in several rows, as with one all who
+ * open sessions would wait for each other.
+ */
+const migrations: ((schema: string) => string)[] = [
+  (schema) => `
+    CREATE SEQUENCE ${schema}.session_numbers;
+    CREATE TABLE ${schema}.sessions (
+      n bigint PRIMARY KEY,
+      id text COLLATE "C" NOT NULL UNIQUE,
+      environment text COLLATE "C" NOT NULL,
+      opened double precision NOT NULL,
+      parent text COLLATE "C",
+      parent_version integer,
+      ended text COLLATE "C",
+      touched double precision NOT NULL
+    );
+    CREATE INDEX sessions_open ON ${schema}.sessions (environment, touched, n) WHERE ended IS NULL;
+    CREATE INDEX sessions_touched ON ${schema}.sessions (touched, n);
+    CREATE TABLE ${schema}.events (
+      session bigint NOT NULL,
+      at double precision NOT NULL,
+      version integer NOT NULL,
+      key text COLLATE "C",
+      body text COLLATE "C" NOT NULL,
+      PRIMARY KEY (session, version)
+    );
+    CREATE INDEX events_key ON ${schema}.events (session, hashtextextended(key, 0)) WHERE key IS NOT NULL;
+    CREATE TABLE ${schema}.snapshots (
+      session bigint NOT NULL,
+      version integer NOT NULL,
+      body text COLLATE "C" NOT NULL,
+      PRIMARY KEY (session, version)
+    );
+    CREATE TABLE ${schema}.counts (
+      environment text COLLATE "C" NOT NULL,
+      share integer NOT NULL,
+      open bigint NOT NULL,
+      PRIMARY KEY (environment, share)
+    ) WITH (fillfactor = 50);
+    ${appending(schema, settings)}
+    -- All of it is one picture: a function that is STABLE sees what its caller sees. Part 0 says that there is a log.
+    CREATE FUNCTION ${schema}.load_log(session_id text, newest integer)
+      RETURNS TABLE (part integer, number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
+    DECLARE
+      log bigint;
+      start integer := 0;
+    BEGIN
+      SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id;
+      IF NOT FOUND THEN RETURN; END IF;
+      part := 0;
+      RETURN NEXT;
+      SELECT 1, p.version, p.body INTO part, number, content FROM ${schema}.snapshots p
+        WHERE p.session = log AND p.version <= newest ORDER BY p.version DESC LIMIT 1;
+      IF FOUND THEN
+        start := number;
+        RETURN NEXT;
+      END IF;
+      RETURN QUERY SELECT 2, e.version, e.body FROM ${schema}.events e
+        WHERE e.session = log AND e.version > start AND e.version <= newest ORDER BY e.version;
+    END $function$;
+    CREATE FUNCTION ${schema}.read_log(session_id text, start integer, most integer)
+      RETURNS TABLE (part integer, number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
+    DECLARE
+      log bigint;
+    BEGIN
+      SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id;
+      IF NOT FOUND THEN RETURN; END IF;
+      part := 0;
+      RETURN NEXT;
+      RETURN QUERY SELECT 2, e.version, e.body FROM ${schema}.events e
+        WHERE e.session = log AND e.version > start ORDER BY e.version LIMIT most;
+    END $function$;
+    CREATE FUNCTION ${schema}.find_entry(session_id text, wanted text)
+      RETURNS TABLE (number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
+    BEGIN
+      RETURN QUERY SELECT e.version, e.body FROM ${schema}.sessions s JOIN ${schema}.events e ON e.session = s.n
+        AND hashtextextended(e.key, 0) = hashtextextended(wanted, 0) AND e.key = wanted WHERE s.id = session_id;
+    END $function$;`,
+];
+
+/** Refused with these by the block below, which undoes what it did. */
+const foreign = "HF001";
+const newer = "HF002";
+const unreadable = "HF003";
+
+/** The statement that makes or changes a schema. One statement, so that no pooler comes between its parts. */
+function migrating(name: string): string {
+  const schema = quoted(name);
+  const steps = migrations.map(
+    (migration, index) => `IF found <= ${index} THEN EXECUTE $migration$${migration(schema)}$migration$; END IF;`,
+  );
+  return `DO $block$
+    DECLARE
+      found integer := 0;
+      name text;
+    BEGIN
+      PERFORM set_config('lock_timeout', '4s', true), set_config('client_min_messages', 'warning', true);
+      PERFORM pg_advisory_xact_lock(hashtextextended(${literal(`holdfast ${name}`)}, 0));
+      IF current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION USING ERRCODE = '${unreadable}', MESSAGE = current_setting('server_encoding');
+      END IF;
+      IF to_regnamespace(${literal(schema)}) IS NULL THEN
+        CREATE SCHEMA ${schema};
+      END IF;
+      IF to_regclass(${literal(`${schema}.holdfast`)}) IS NULL THEN
+        FOREACH name IN ARRAY ARRAY['sessions', 'events', 'snapshots', 'counts', 'session_numbers'] LOOP
+          IF to_regclass(${literal(schema)} || '.' || name) IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = '${foreign}', MESSAGE = name;
+          END IF;
+        END LOOP;
+        CREATE TABLE ${schema}.holdfast (version integer NOT NULL);
+        INSERT INTO ${schema}.holdfast VALUES (0);
+      END IF;
+      EXECUTE ${literal(`SELECT version FROM ${schema}.holdfast`)} INTO found;
+      IF found IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '${foreign}', MESSAGE = 'holdfast';
+      END IF;
+      IF found > ${migrations.length} THEN
+        RAISE EXCEPTION USING ERRCODE = '${newer}', MESSAGE = found;
+      END IF;
+      ${steps.join("\n")}
+      UPDATE ${schema}.holdfast SET version = ${migrations.length} WHERE version < ${migrations.length};
+    END $block$`;
+}
+
+/** Brings a schema to our version. Refuses what is not ours and what is newer, and leaves it as it is. */
+export async function prepareSchema(
+  query: (sql: string) => Promise<{ version: unknown }[]>,
+  schema: string,
+  store: string,
+): Promise<void> {
+  try {
+    // A first look, for which a standby is good enough.
+    const found = await query(`SELECT version FROM ${quoted(schema)}.holdfast`).catch((cause: unknown) => {
+      if (/^(42P01|3F000)$/.test(stateOf(cause))) return [];
+      throw cause;
+    });
+    if (found.length === 1 && found[0]!.version === migrations.length) return;
+    await query(migrating(schema));
+  } catch (cause) {
+    const { message } = cause as Error;
+    switch (stateOf(cause)) {
+      case foreign:
+      case "42703": // A table `holdfast` without a version.
+        throw new HoldfastError(
+          "store_corrupt",
+          `the Postgres store ${store} has tables that are not Holdfast's (${message}); it was left untouched. Give another one, with ?schema=NAME in the URL`,
+          { cause },
+        );
+      case newer:
+        throw new HoldfastError(
+          "store_newer",
+          `the Postgres store ${store} was written by a newer Holdfast (its schema is ${message}, this one knows ${migrations.length}); it was left untouched`,
+          { cause },
+        );
+      case unreadable:
+        throw new HoldfastError(
+          "store_failed",
+          `the Postgres store ${store} is in a database with the encoding ${message}; make one with ENCODING 'UTF8'`,
+          { cause },
+        );
+      default:
+        throw cause;
+    }
+  }
+}

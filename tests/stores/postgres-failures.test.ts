@@ -1,0 +1,342 @@
+// The Postgres store when its server is stopped, paused, killed, full, crowded or closed to it: every verb settles, nothing is lost.
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect } from "node:util";
+import pg from "pg";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import type { Commit, Store } from "../../src/core/store.ts";
+import { postgresStore } from "../../src/stores/postgres.ts";
+import { ask, startPgBouncer, startPostgres } from "../../tools/servers/postgres.mjs";
+
+// Few connections, so that they can be used up.
+const server = await startPostgres({ settings: { max_connections: 12, superuser_reserved_connections: 1 } });
+const closed: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  server.resume();
+  await Promise.all(closed.splice(0).map((close) => close()));
+});
+afterAll(() => server.stop());
+
+let made = 0;
+const newUrl = (query = "", url = server.url): string => `${url}?schema=s${made++}${query}`;
+
+function open(url: string): Store {
+  const store = postgresStore({ url });
+  closed.push(() => store.close());
+  return store;
+}
+
+async function connect(url = server.url): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  closed.push(() => client.end());
+  return client;
+}
+
+function commitOf(session: string, version: number, body = `"${version + 1}"`): Commit {
+  const heading = version === 0 ? { heading: { environment: "shop", opened: 1 } } : {};
+  return { session, version, entries: [{ body, at: version, key: `k${version}` }], ...heading };
+}
+
+async function collect(store: Store, idleBefore?: number): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { session } of store.list(idleBefore === undefined ? {} : { idleBefore })) ids.push(session);
+  return ids;
+}
+
+const verbs: Record<string, (store: Store) => Promise<unknown>> = {
+  append: (store) => store.append(commitOf("a", 1)),
+  "append of several": (store) => store.append(commitOf("b", 0), commitOf("c", 0)),
+  read: (store) => store.read("a", 0),
+  load: (store) => store.load("a"),
+  find: (store) => store.find("a", "k0"),
+  list: (store) => collect(store),
+  "list by idle time": (store) => collect(store, 99),
+  count: (store) => store.count("shop"),
+  delete: (store) => store.delete("x"),
+};
+
+/** Calls every verb at once: each must be rejected with store_busy in time. */
+async function expectBusy(store: Store): Promise<void> {
+  await Promise.all(
+    Object.entries(verbs).map(async ([name, verb]) => {
+      const start = performance.now();
+      await expect(verb(store), name).rejects.toMatchObject({ name: "HoldfastError", code: "store_busy" });
+      expect(performance.now() - start, `the time of ${name}`).toBeLessThan(6000);
+    }),
+  );
+}
+
+async function expectAllWell(store: Store): Promise<void> {
+  for (const [name, verb] of Object.entries(verbs))
+    await verb(store).catch((error) => expect.fail(`${name}: ${error}`));
+}
+
+/** Writers that go on through whatever happens, as the engine does: after a failure each reads where its log is. */
+function writers(store: Store, count: number): { answered: Map<string, Set<string>>; stop(): Promise<void> } {
+  const answered = new Map<string, Set<string>>();
+  const stopping = new AbortController();
+  const running = Array.from({ length: count }, async (_, writer) => {
+    const session = `w${writer}`;
+    const mine = new Set<string>();
+    answered.set(session, mine);
+    for (let [version, tries] = [0, 0]; !stopping.signal.aborted; tries++) {
+      const body = `"${writer} ${tries}"`;
+      try {
+        const answer = await store.append({ ...commitOf(session, version), entries: [{ body, at: 1, key: body }] });
+        if (answer === "ok") {
+          mine.add(body);
+          version++;
+        } else version = (await store.read(session, 0))?.length ?? 0;
+      } catch (error) {
+        expect(error).toMatchObject({ name: "HoldfastError" });
+        version = (await store.read(session, 0).catch(() => undefined))?.length ?? version;
+      }
+    }
+  });
+  return {
+    answered,
+    async stop() {
+      stopping.abort();
+      await Promise.all(running);
+    },
+  };
+}
+
+/** Compares what was answered with what another store finds. */
+async function expectKept(url: string, answered: Map<string, Set<string>>): Promise<void> {
+  const store = open(url);
+  for (const [session, bodies] of answered) {
+    const entries = (await store.read(session, 0)) ?? [];
+    expect(entries.map(({ version }) => version)).toEqual(entries.map((_, index) => index + 1));
+    const kept = entries.map(({ body }) => body);
+    expect(new Set(kept).size, `bodies of ${session} that are there twice`).toBe(kept.length);
+    for (const body of bodies) expect(kept, `what was answered to ${session}`).toContain(body);
+    expect(bodies.size, `commits of ${session}`).toBeGreaterThan(0);
+  }
+}
+
+async function progress(answered: Map<string, Set<string>>): Promise<void> {
+  const sum = (): number => [...answered.values()].reduce((total, bodies) => total + bodies.size, 0);
+  const deadline = Date.now() + 20_000;
+  for (const before = sum(); sum() < before + 50; await delay(5)) {
+    if (Date.now() > deadline) expect.fail("the writers do not get on");
+  }
+}
+
+describe("a Postgres store whose server", () => {
+  test("is not there says so in time, and works once it is", async () => {
+    const store = open(newUrl());
+    await store.append(commitOf("a", 0));
+    await server.kill();
+    await expectBusy(store);
+    const fresh = open(newUrl());
+    const waiting = fresh.append(commitOf("a", 0));
+    await server.restart();
+    expect(await waiting, "a first commit that waited for the server").toBe("ok");
+    await expectAllWell(store);
+  });
+
+  test("is paused says so in time, holds nothing up, and works once it goes on", async () => {
+    const store = open(newUrl());
+    await store.append(commitOf("a", 0));
+    server.pause();
+    await expectBusy(store);
+    // Those that come while the connections are still hanging, too.
+    const first = store.read("a", 0).catch(() => {});
+    await delay(2000);
+    await Promise.all([first, expectBusy(store)]);
+    server.resume();
+    await expectAllWell(store);
+    expect(await store.read("a", 0), "what was in doubt and then repeated is there once").toHaveLength(2);
+    expect(await store.append(commitOf("a", 1)), "and a repeat is no second one").toBe("duplicate");
+  });
+
+  test("is paused lets a store be closed", async () => {
+    const store = open(newUrl());
+    await store.append(commitOf("a", 0));
+    server.pause();
+    const start = performance.now();
+    const pending = store.append(commitOf("a", 1));
+    const rejected = expect(pending).rejects.toMatchObject({ code: "store_busy" });
+    await store.close();
+    await rejected;
+    expect(performance.now() - start).toBeLessThan(6000);
+  });
+
+  const disasters: Record<string, () => Promise<unknown>> = {
+    "is killed and started again": () => server.kill().then(() => server.restart()),
+    "is restarted": () => server.restart(),
+    "cuts all connections": () =>
+      ask(
+        server.url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+      ),
+    "is paused for a moment": async () => {
+      server.pause();
+      await delay(500);
+      server.resume();
+    },
+  };
+  for (const [name, disaster] of Object.entries(disasters)) {
+    test(`DURABLE: ${name} under load loses no answered commit, and applies none twice`, async () => {
+      const url = newUrl();
+      const { answered, stop } = writers(open(url), 40);
+      for (let round = 0; round < 3; round++) {
+        await progress(answered);
+        await disaster();
+      }
+      await progress(answered);
+      await stop();
+      await expectKept(url, answered);
+    });
+  }
+
+  test("is out of connections is waited for, and then it is store_busy", async () => {
+    const clients: pg.Client[] = [];
+    for (;;) {
+      const client = await connect().catch(() => undefined);
+      if (client === undefined) break;
+      clients.push(client);
+    }
+    expect(clients.length).toBeGreaterThan(5);
+    const store = open(newUrl());
+    const start = performance.now();
+    const message = /no connection free.*max_connections.*too many clients/;
+    await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message });
+    expect(performance.now() - start).toBeLessThan(6000);
+    const waiting = store.append(commitOf("a", 0));
+    await clients.pop()!.end();
+    expect(await waiting).toBe("ok");
+    expect(await Promise.all(Array.from({ length: 20 }, () => store.count("shop"))), "with one for all").toContain(1);
+  });
+
+  test("has no room left says store_full, and writes again when it has", async () => {
+    const url = newUrl();
+    const store = open(url);
+    await store.append(commitOf("a", 0));
+    const schema = new URL(url).searchParams.get("schema");
+    await ask(
+      url,
+      `CREATE FUNCTION ${schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '53100' USING MESSAGE = 'could not extend file: No space left on device'; END $$;
+      CREATE TRIGGER no_room BEFORE INSERT ON ${schema}.events EXECUTE FUNCTION ${schema}.no_room()`,
+    );
+    const commits = [store.append(commitOf("a", 1)), store.append(commitOf("b", 0))];
+    for (const commit of commits) await expect(commit).rejects.toMatchObject({ code: "store_full" });
+    expect(await store.read("a", 0)).toHaveLength(1);
+    expect([await store.read("b", 0), await store.count("shop")]).toEqual([undefined, 1]);
+    await ask(url, `DROP TRIGGER no_room ON ${schema}.events`);
+    await expectAllWell(store);
+  });
+
+  test("is read-only reads, refuses to write, and is left for one that is not", async () => {
+    const store = open(newUrl());
+    await store.append(commitOf("a", 0));
+    const readOnly = (on: string) =>
+      ask(
+        server.url.replace(/holdfast$/, "postgres"),
+        `ALTER DATABASE holdfast SET default_transaction_read_only = ${on}`,
+      );
+    await readOnly("on");
+    try {
+      await ask(
+        server.url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'",
+      );
+      await delay(100);
+      await expect(store.append(commitOf("a", 1))).rejects.toMatchObject({ code: "store_failed", message: /primary/ });
+      expect(await store.read("a", 0)).toHaveLength(1);
+      await expect(open(newUrl()).count("shop"), "a schema that is still to be made").rejects.toMatchObject({
+        message: /primary/,
+      });
+    } finally {
+      await readOnly("off");
+    }
+    // The connection that reads was made while it was read-only; a refusal is what gets rid of it.
+    await store.append(commitOf("a", 1)).catch(() => {});
+    expect(await store.append(commitOf("b", 0))).toBe("ok");
+  });
+
+  test("holds a session for another is store_busy in time, and nobody waits there afterwards", async () => {
+    const url = newUrl("&connections=2");
+    const store = open(url);
+    await store.append(commitOf("a", 0));
+    await store.append(commitOf("b", 0));
+    const other = await connect();
+    await other.query(
+      `BEGIN; SELECT 1 FROM ${new URL(url).searchParams.get("schema")}.sessions WHERE id = 'a' FOR UPDATE`,
+    );
+    const start = performance.now();
+    const held = store.append(commitOf("a", 1));
+    const rejected = expect(held).rejects.toMatchObject({ code: "store_busy", message: /held up by others/ });
+    expect(await store.read("a", 0), "reading waits for nobody").toHaveLength(1);
+    await rejected;
+    expect(performance.now() - start).toBeLessThan(5000);
+    const waiting = await ask(server.url, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+    expect(waiting).toEqual([]);
+    await other.query("ROLLBACK");
+    expect(await store.append(commitOf("a", 1))).toBe("ok");
+  });
+
+  test("stops statements that take too long is store_busy", async () => {
+    const url = newUrl();
+    const store = open(`${url}&statement_timeout=300`);
+    await store.append(commitOf("a", 0));
+    const other = await connect();
+    await other.query(
+      `BEGIN; SELECT 1 FROM ${new URL(url).searchParams.get("schema")}.sessions WHERE id = 'a' FOR UPDATE`,
+    );
+    await expect(store.append(commitOf("a", 1))).rejects.toMatchObject({
+      code: "store_busy",
+      message: /statement timeout/,
+    });
+    await other.query("ROLLBACK");
+    expect(await store.append(commitOf("a", 1))).toBe("ok");
+  });
+
+  test("does not know the user, the password or the database says which, at once, and never the password", async () => {
+    const [{ hba_file: file } = { hba_file: "" }] = await ask<{ hba_file: string }>(server.url, "SHOW hba_file");
+    const before = readFileSync(file, "utf8");
+    await ask(server.url, "CREATE ROLE careful LOGIN PASSWORD 'right'");
+    writeFileSync(file, "host all careful 127.0.0.1/32 scram-sha-256\n");
+    appendFileSync(file, before);
+    await ask(server.url, "SELECT pg_reload_conf()");
+    const wrong = [
+      [newUrl("", server.url.replace("holdfast@", "careful:xyzzy@")), /user and the password/],
+      [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user and the password/],
+      [
+        newUrl("", server.url.replace("holdfast@", "holdfast:xyzzy@").replace(/holdfast$/, "nowhere")),
+        /no such database/,
+      ],
+    ] as const;
+    for (const [url, message] of wrong) {
+      const start = performance.now();
+      const error: unknown = await open(url)
+        .count("shop")
+        .catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: "store_failed", message });
+      expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
+      expect(performance.now() - start).toBeLessThan(3000);
+    }
+    // Where no waiting helps there is none; where nobody listens there is, and the password stays hidden too.
+    const unreachable = open("postgres://holdfast:xyzzy@127.0.0.1:1/holdfast");
+    const error: unknown = await unreachable.count("shop").catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: "store_busy", message: /ECONNREFUSED/ });
+    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
+  });
+});
+
+test("DURABLE: PgBouncer and the server behind it may be restarted under load", async () => {
+  const bouncer = await startPgBouncer(server.url, { settings: { server_login_retry: 1 } });
+  closed.push(() => bouncer.stop());
+  const url = newUrl("", bouncer.url);
+  const { answered, stop } = writers(open(url), 20);
+  await progress(answered);
+  await bouncer.kill().then(() => bouncer.restart());
+  await progress(answered);
+  await server.kill().then(() => server.restart());
+  await progress(answered);
+  await stop();
+  await expectKept(url, answered);
+});
