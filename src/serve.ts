@@ -19,6 +19,7 @@ import { createMetrics, observedSessions, observedStore, type MetricsReport } fr
 import { createTokens, keysFromSecret, keysFromStore } from "./server/tokens.ts";
 import { createAgentSessions } from "./session/agent-sessions.ts";
 import { createSessions } from "./session/sessions.ts";
+import type { Telemetry } from "./telemetry/start.ts";
 
 export interface ServeOptions {
   /** Each is served under "/NAME", the first one also at the root. */
@@ -43,6 +44,8 @@ export interface ServeOptions {
   runners?: ReadonlyMap<string, Runner> | undefined;
   /** For a process behind the same port as others: what those have counted, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
+  /** Traces requests, calls and rollouts. Who started it stops it, and has it trace the store. */
+  telemetry?: Telemetry | undefined;
 }
 
 export interface Runner {
@@ -70,7 +73,7 @@ const ownNames = [
 ];
 
 export async function serve(options: ServeOptions): Promise<Serving> {
-  const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers } = options;
+  const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
   const [first] = environments;
   if (!first) throw new HoldfastError("invalid_option", "there is no environment to serve");
   // "-" and "_" are the same in the name of a cookie.
@@ -99,16 +102,20 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const store = observedStore(options.store, metrics);
   const tokens = createTokens(secret ? keysFromSecret(secret) : await keysFromStore(store));
   const limits = { ...(idle && { idle }), ...(maxSessions && { sessions: maxSessions }) };
-  const engines = environments.map((environment) =>
-    observedSessions(createSessions({ environment, store, limits }), metrics),
-  );
+  const engines = environments.map((environment) => {
+    const engine = createSessions({ environment, store, limits });
+    return observedSessions(telemetry?.sessions(engine) ?? engine, metrics);
+  });
   const conversations = createAgentSessions({ app: "rollouts", store });
   const played = (episodes: Sessions): Protocol[] => {
     const runner = options.runners?.get(episodes.environment.name);
     if (!runner) return [];
-    const { agentFor, prepare, timeout } = runner;
+    const { prepare, timeout } = runner;
+    const agentFor: Runner["agentFor"] = telemetry
+      ? (rollout) => telemetry.agent(runner.agentFor(rollout))
+      : runner.agentFor;
     const play = createPlayer({ sessions: conversations, episodes, agentFor, timeout });
-    return [runProtocol({ play, prepare, newSession: () => episodes.newSession() })];
+    return [runProtocol({ play: telemetry?.play(play) ?? play, prepare, newSession: () => episodes.newSession() })];
   };
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
@@ -127,12 +134,14 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const stop = async (): Promise<void> => {
     await Promise.all([...engines, conversations].map((engine) => engine.stop()));
   };
-  const listening = await listen(app, { host, port, ...(options.limits && { limits: options.limits }) }).catch(
-    async (thrown: unknown) => {
-      await stop();
-      throw thrown;
-    },
-  );
+  const listening = await listen(telemetry?.requests(app) ?? app, {
+    host,
+    port,
+    ...(options.limits && { limits: options.limits }),
+  }).catch(async (thrown: unknown) => {
+    await stop();
+    throw thrown;
+  });
   return {
     url: listening.url,
     report: () => metrics.report(),

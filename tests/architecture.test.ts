@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import manifest from "../package.json" with { type: "json" };
 import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
 
-const spokes = "session stores environment models agent rollout protocols server testing".split(" ");
+const spokes = "session stores environment models agent rollout queue protocols server telemetry testing".split(" ");
 /** Spokes whose files are variants of one thing, and know nothing of each other. */
 const variants = new Set(["stores", "models", "protocols"]);
 const wiring = ["index.ts", "serve.ts", "cli"];

@@ -1,5 +1,6 @@
 // What one serving process is made of: its environments, its store and its server, opened and closed together.
 import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
+import { startTelemetry } from "../telemetry/start.ts";
 import { agentsOf } from "./collect/agents.ts";
 import { preparing } from "./collect/prepare.ts";
 import { load } from "./load.ts";
@@ -34,22 +35,28 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     const agents = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
     runners.set(environment.name, { agentFor: agents.of, prepare: preparing(environment, agents.name, {}), timeout });
   }
-  const store = await openStore(url);
+  const telemetry = await startTelemetry(process.env);
+  const opened = await openStore(url);
+  const store = telemetry?.store(opened, url) ?? opened;
+  const end = async (): Promise<void> => {
+    await store.close();
+    await telemetry?.stop();
+  };
   try {
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
-      ...{ ...rest, environments, store, secret, log: { what: log } },
+      ...{ ...rest, environments, store, secret, log: { what: log }, telemetry },
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
     return {
       ...serving,
       async close() {
         await serving.close();
-        await store.close();
+        await end();
       },
     };
   } catch (thrown) {
-    await store.close();
+    await end();
     throw thrown;
   }
 }

@@ -1,0 +1,72 @@
+// Models whose answers are spans, in the words of OpenTelemetry's conventions for generative AI. Never what was said.
+import type { Attributes } from "@opentelemetry/api";
+import type { Agent } from "../core/agent.ts";
+import type { Model, ModelRequest, ModelResponse } from "../core/model.ts";
+import type { Spans } from "./spans.ts";
+
+/** Kinds of models whose name goes on with that of the model; `chat` is what speaks OpenAI's older API. */
+const providers = new Map([
+  ["openai", "openai"],
+  ["chat", "openai"],
+  ["anthropic", "anthropic"],
+]);
+
+function tracedModel(model: Model, spans: Spans): Model {
+  const [kind = "", rest = ""] = model.name.split(/:(.*)/s, 2);
+  const provider = providers.get(kind) ?? kind;
+  const name = providers.has(kind) ? rest : kind;
+  return {
+    name: model.name,
+    respond: (request, options) =>
+      spans.traced({
+        ...{ name: `chat ${name}`, kind: spans.api.SpanKind.CLIENT },
+        run: () => model.respond(request, options),
+        before: () => ({
+          "gen_ai.operation.name": "chat",
+          // The newer name of the two. Not every tool knows it yet.
+          "gen_ai.provider.name": provider,
+          "gen_ai.system": provider,
+          "gen_ai.request.model": name,
+          ...requested(request),
+        }),
+        after: answered,
+      }),
+  };
+}
+
+function requested({ temperature, top_p, max_output_tokens }: ModelRequest): Attributes {
+  return numbers({
+    "gen_ai.request.temperature": temperature,
+    "gen_ai.request.top_p": top_p,
+    "gen_ai.request.max_tokens": max_output_tokens,
+  });
+}
+
+function answered({ id, model, status, usage, output }: ModelResponse): Attributes {
+  return {
+    ...(id !== undefined && { "gen_ai.response.id": id }),
+    ...(model !== undefined && { "gen_ai.response.model": model }),
+    "gen_ai.response.finish_reasons": [status],
+    ...numbers({
+      "gen_ai.usage.input_tokens": usage?.input_tokens,
+      "gen_ai.usage.output_tokens": usage?.output_tokens,
+      "holdfast.tool_calls": output.filter(({ type }) => type === "function_call").length,
+    }),
+  };
+}
+
+/** What a server or a row says may be anything. */
+function numbers(given: { [attribute: string]: unknown }): Attributes {
+  return Object.fromEntries(
+    Object.entries(given).filter((entry): entry is [string, number] => typeof entry[1] === "number"),
+  );
+}
+
+/** The agent with all of its models traced, and those of every agent below it, or that is one of its tools. */
+export function tracedAgent<A extends Agent>(agent: A, spans: Spans): A {
+  const copy = (child: Agent): Agent => tracedAgent(child, spans);
+  const agents = agent.agents.map(copy);
+  if (agent.kind !== "model") return { ...agent, agents };
+  const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
+  return { ...agent, agents, tools: new Map(tools), model: tracedModel(agent.model, spans) };
+}

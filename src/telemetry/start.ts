@@ -1,0 +1,131 @@
+// startTelemetry(): OpenTelemetry traces, where the environment says where to send them. Without that nothing is loaded.
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { hostname } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Agent } from "../core/agent.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Reply, Request } from "../core/protocol.ts";
+import type { Play } from "../core/rollout.ts";
+import type { Sessions } from "../core/sessions.ts";
+import type { Store } from "../core/store.ts";
+import { tracedAgent } from "./model.ts";
+import { tracedSessions } from "./sessions.ts";
+import { createSpans } from "./spans.ts";
+import { tracedStore } from "./store.ts";
+import { tracedPlay, tracedRequests, tracedRun } from "./whole.ts";
+
+/** Each gives what it was given, traced. */
+export interface Telemetry {
+  /** `url`: the one it was opened by; of which only the kind of the store is told. */
+  store(store: Store, url: string): Store;
+  sessions<E extends AnyEnvironment>(sessions: Sessions<E>): Sessions<E>;
+  agent<A extends Agent>(agent: A): A;
+  play(play: Play): Play;
+  run<Event, Result extends { outcome: string }>(
+    agent: string,
+    running: AsyncGenerator<Event, Result, undefined>,
+  ): AsyncGenerator<Event, Result, undefined>;
+  requests<App extends { handle(request: Request): Promise<Reply> }>(app: App): App;
+  /** Sends what is left, for a while. Stopping twice is fine. */
+  stop(): Promise<void>;
+}
+
+type Variables = { readonly [name: string]: string | undefined };
+
+const packages = ["api", "sdk-trace-node", "resources", "exporter-trace-otlp-http"];
+/** How long the last spans may take to be sent, in milliseconds. */
+const patience = 2_000;
+/** What goes wrong with sending is said once in this many milliseconds. */
+const silence = 60_000;
+
+/**
+ * Starts tracing if OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, is set. The packages read the
+ * other variables of OpenTelemetry from the process themselves.
+ *
+ * @example
+ * const telemetry = await startTelemetry(process.env);
+ * const store = telemetry?.store(opened, url) ?? opened;
+ */
+export async function startTelemetry(variables: Variables): Promise<Telemetry | undefined> {
+  if (!isOn(variables)) return undefined;
+  const protocol = variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] ?? variables["OTEL_EXPORTER_OTLP_PROTOCOL"];
+  if (protocol === "grpc") {
+    const message = "traces are sent over HTTP: name a collector's port for OTLP over HTTP, which by default is 4318";
+    throw new HoldfastError("invalid_option", `${message}, and do not set the protocol to grpc`);
+  }
+  const [api, sdk, resources, { OTLPTraceExporter }] = await loaded();
+  api.diag.setLogger(complaints(), { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true });
+  const agents: HttpAgent[] = [];
+  const exporter = new OTLPTraceExporter({
+    httpAgentOptions: (scheme) => {
+      const agent = scheme === "https:" ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true });
+      agents.push(agent);
+      return agent;
+    },
+  });
+  const { detectResources, envDetector, resourceFromAttributes, serviceInstanceIdDetector } = resources;
+  const own = { "service.name": "holdfast", "host.name": hostname(), "process.pid": process.pid };
+  const detected = detectResources({ detectors: [serviceInstanceIdDetector, envDetector] });
+  const provider = new sdk.NodeTracerProvider({
+    resource: resourceFromAttributes(own).merge(detected),
+    spanProcessors: [new sdk.BatchSpanProcessor(exporter)],
+  });
+  // For all of the process: spans that an author's code makes are then below ours.
+  provider.register();
+  const spans = createSpans(api, provider.getTracer("holdfast"));
+  let stopping: Promise<void> | undefined;
+  return {
+    store: (store, url) => tracedStore(store, url, spans),
+    sessions: (sessions) => tracedSessions(sessions, spans),
+    agent: (agent) => tracedAgent(agent, spans),
+    play: (play) => tracedPlay(play, spans),
+    run: (agent, running) => tracedRun(agent, running, spans),
+    requests: (app) => tracedRequests(app, spans),
+    stop() {
+      const sent = async (): Promise<void> => {
+        // Whoever stops has finished its work: that nobody takes the spans is no failure of it.
+        const flushed = provider.shutdown().catch(() => undefined);
+        await Promise.race([flushed, delay(patience, undefined, { ref: false })]);
+        for (const agent of agents) agent.destroy();
+      };
+      return (stopping ??= sent());
+    },
+  };
+}
+
+function isOn(variables: Variables): boolean {
+  if (variables["OTEL_SDK_DISABLED"]?.toLowerCase() === "true") return false;
+  const endpoint = variables["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] || variables["OTEL_EXPORTER_OTLP_ENDPOINT"];
+  return endpoint !== undefined && endpoint !== "";
+}
+
+async function loaded() {
+  try {
+    return await Promise.all([
+      import("@opentelemetry/api"),
+      import("@opentelemetry/sdk-trace-node"),
+      import("@opentelemetry/resources"),
+      import("@opentelemetry/exporter-trace-otlp-http"),
+    ]);
+  } catch (cause) {
+    const names = packages.map((name) => `@opentelemetry/${name}`).join(" ");
+    const message = `OTEL_EXPORTER_OTLP_ENDPOINT is set, and traces need \`npm install ${names}\``;
+    throw new HoldfastError("missing_dependency", message, { cause });
+  }
+}
+
+/** Says on the error stream what goes wrong with sending, but not each time: a collector may be away for long. */
+function complaints() {
+  let said = -silence;
+  const say = (message: string): void => {
+    const now = performance.now();
+    if (now - said < silence) return;
+    said = now;
+    const [, plain = message] = /"message":"([^"]*)"/.exec(message) ?? [];
+    process.stderr.write(`traces are being lost, and all else goes on: ${plain.slice(0, 300)}\n`);
+  };
+  const nothing = (): void => undefined;
+  return { error: say, warn: say, info: nothing, debug: nothing, verbose: nothing };
+}

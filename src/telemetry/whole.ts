@@ -1,0 +1,74 @@
+// What all other spans are below: a request, a rollout, a run of an agent.
+import type { Attributes } from "@opentelemetry/api";
+import type { Reply, Request } from "../core/protocol.ts";
+import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { shortDigest, type Spans } from "./spans.ts";
+
+/** What is asked again and again, by machines. */
+const unseen = new Set(["/healthz", "/readyz", "/metrics"]);
+
+/** Goes on with the trace of the client, if its request names one. */
+export function tracedRequests<App extends { handle(request: Request): Promise<Reply> }>(app: App, spans: Spans): App {
+  const { propagation, ROOT_CONTEXT, SpanKind } = spans.api;
+  return {
+    ...app,
+    handle(request) {
+      if (unseen.has(request.path)) return app.handle(request);
+      return spans.traced({
+        ...{ name: "holdfast.request", kind: SpanKind.SERVER },
+        parent: propagation.extract(ROOT_CONTEXT, request.headers),
+        run: () => app.handle(request),
+        // Not the path: it may have the id of a session in it.
+        before: () => ({ "http.request.method": request.method }),
+        after: ({ status }) => ({
+          "http.response.status_code": status,
+          ...(status >= 500 && { "error.type": String(status) }),
+        }),
+      });
+    },
+  };
+}
+
+export function tracedPlay(play: Play, spans: Spans): Play {
+  return (rollout, signal) =>
+    spans.traced({
+      ...{ name: "holdfast.rollout", kind: spans.api.SpanKind.INTERNAL },
+      run: () => play(rollout, signal),
+      before: () => rolloutAttributes(rollout),
+      after: playedAttributes,
+    });
+}
+
+function rolloutAttributes({ task, repeat, attempt, session, origin }: Rollout): Attributes {
+  return {
+    ...{ "holdfast.task": task, "holdfast.repeat": repeat, "holdfast.attempt": attempt },
+    "holdfast.session": shortDigest(session),
+    ...(origin && { "holdfast.branch": origin.branch }),
+  };
+}
+
+function playedAttributes({ failure, forked, stopped, fields }: Played): Attributes {
+  if (failure) return { "holdfast.outcome": "failed", "error.type": failure.kind };
+  if (forked !== undefined) return { "holdfast.outcome": "forked" };
+  const { reward } = fields;
+  return { "holdfast.outcome": stopped ?? "scored", ...(typeof reward === "number" && { "holdfast.reward": reward }) };
+}
+
+/** One turn of a conversation: what `run` of an agent yields. */
+export function tracedRun<Event, Result extends { outcome: string }>(
+  agent: string,
+  running: AsyncGenerator<Event, Result, undefined>,
+  spans: Spans,
+): AsyncGenerator<Event, Result, undefined> {
+  return spans.tracedGenerator(
+    {
+      ...{ name: "holdfast.run", kind: spans.api.SpanKind.INTERNAL },
+      before: () => ({ "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent }),
+      after: ({ outcome }) => ({
+        "holdfast.outcome": outcome,
+        ...(outcome === "failed" && { "error.type": "agent_failed" }),
+      }),
+    },
+    running,
+  );
+}
