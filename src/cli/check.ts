@@ -1,4 +1,4 @@
-// holdfast check: tries on an environment, or on any running server of the gym protocol, all that a program can try.
+// holdfast check: tries on an environment, on any running server of the gym protocol, or on a store, all that a program can try.
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
@@ -13,6 +13,7 @@ interface Flags {
   task?: Json;
   tasks?: string;
   token?: string;
+  store?: string;
   json?: boolean;
 }
 
@@ -20,6 +21,7 @@ const example = `
 Examples:
   $ holdfast check examples/counter
   $ holdfast check http://127.0.0.1:8080 --tasks tasks.jsonl
+  $ holdfast check --store https://example.com/store
   $ holdfast check http://127.0.0.1:8080 --task '{"initial_count":3}' \\
       --tool increment_counter --input '{"count":2}' --tool get_counter_value --input '{}'
 
@@ -32,8 +34,11 @@ export function addCheck(program: Command): void {
   };
   program
     .command("check")
-    .description("Try whether an environment, or a running gym-protocol server, keeps its sessions as it should.")
-    .argument("<target>", "a folder, file or package with an environment, or the URL of a server")
+    .description(
+      "Try whether an environment, a running gym-protocol server or a store keeps its sessions as it should.",
+    )
+    .argument("[target]", "a folder, file or package with an environment, or the URL of a server")
+    .option("--store <url>", "in place of a target: a store to try, in which sessions are written and deleted")
     .option("--tool <name>", "a tool to call; may be repeated", collect(String), [])
     .option("--input <json>", "the arguments of the tool, in the order of --tool", collect(json), [])
     .option("--task <json>", "what to seed with", json)
@@ -44,12 +49,21 @@ export function addCheck(program: Command): void {
     .action(run);
 }
 
-async function run(target: string, flags: Flags): Promise<void> {
-  const results = /^https?:\/\//.test(target)
-    ? await checkServer(target.replace(/\/+$/, ""), flags)
-    : await checkEnvironment(target, flags);
+async function run(target: string | undefined, flags: Flags): Promise<void> {
+  const results = await check(target, flags);
   process.stdout.write(flags.json ? `${JSON.stringify({ results }, null, 2)}\n` : inWords(results));
   if (results.some(({ result }) => result === "fail")) process.exitCode = 1;
+}
+
+async function check(target: string | undefined, flags: Flags): Promise<Checked[]> {
+  if ((target === undefined) === (flags.store === undefined)) {
+    throw new HoldfastError("invalid_option", "name one thing to check: an environment, a server, or --store URL");
+  }
+  if (target === undefined) {
+    const { checkStore } = await import("./check/store.ts");
+    return checkStore(flags.store as string);
+  }
+  return /^https?:\/\//.test(target) ? checkServer(target.replace(/\/+$/, ""), flags) : checkEnvironment(target, flags);
 }
 
 type Row = { [field: string]: Json };

@@ -6,6 +6,7 @@ import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
 import { whole } from "./flags.ts";
 import type { SessionSource } from "./session-source.ts";
+import { addCopy } from "./sessions/copy.ts";
 
 interface Flags {
   from: string;
@@ -79,6 +80,7 @@ export function addSessions(program: Command): void {
         }
       }),
     );
+  addCopy(sessions);
 }
 
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {

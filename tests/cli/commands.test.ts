@@ -26,7 +26,7 @@ describe("every command", () => {
     ["replay"],
   ];
   for (const verb of ["check", "sample", "split", "render"]) commands.push(["tasks", verb]);
-  for (const verb of ["list", "show", "events", "fork", "export", "delete"]) commands.push(["sessions", verb]);
+  for (const verb of ["list", "show", "events", "fork", "export", "delete", "copy"]) commands.push(["sessions", verb]);
 
   test.each(commands)("%s %s has help with an example", async (...words) => {
     const { code, stdout } = await run(...words, "--help");

@@ -9,7 +9,7 @@ export interface Prepared {
 }
 
 /** A copy of a commit, in the order that the scripts expect. A key has a sign before it, to tell an empty one from none. */
-export function prepare({ session, version, seen = "", entries, heading, snapshot }: Commit): Prepared {
+export function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
   const args: (string | number)[] = [
     session,
     version,
@@ -19,7 +19,7 @@ export function prepare({ session, version, seen = "", entries, heading, snapsho
     snapshot === undefined ? "" : snapshot.version,
     snapshot === undefined ? "" : snapshot.body,
     entries.length,
-    seen,
+    seen ?? "",
   ];
   for (const { key, body } of entries) args.push(key === undefined ? "" : keyOf(key), body);
   return { session, args };

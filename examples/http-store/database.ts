@@ -1,0 +1,79 @@
+// The tables of the example, and the SQLite that Node has (22.13 and newer) or that better-sqlite3 brings.
+import { createRequire } from "node:module";
+
+type Value = string | number | null;
+interface Statement {
+  run(...values: Value[]): { lastInsertRowid: number | bigint };
+  get(...values: Value[]): unknown;
+  all(...values: Value[]): unknown[];
+}
+interface Database {
+  prepare(sql: string): Statement;
+  exec(sql: string): unknown;
+  close(): unknown;
+}
+
+/** Every column there is; a query gives some of them. */
+export interface Row {
+  n: number;
+  id: string;
+  version: number;
+  touched: number;
+  heading: string;
+  body: string;
+  seq: number;
+}
+
+// `turn` is the number of the session's newest entry among all: it tells whether the session was touched since.
+// AUTOINCREMENT, so that the number of what was deleted is never given again. NORMAL: what was answered survives kill -9;
+// with FULL it survives power loss too, and each commit waits for the disk.
+const tables = `
+  PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 4000;
+  CREATE TABLE IF NOT EXISTS sessions (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, version INTEGER, touched REAL, turn INTEGER,
+    environment TEXT, opened REAL, ended INTEGER, heading TEXT);
+  CREATE INDEX IF NOT EXISTS sessionsTouched ON sessions (touched, n);
+  CREATE INDEX IF NOT EXISTS sessionsOpen ON sessions (environment) WHERE ended = 0;
+  CREATE TABLE IF NOT EXISTS entries (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, version INTEGER NOT NULL, key TEXT,
+    body TEXT NOT NULL, UNIQUE (session, version), UNIQUE (session, key));
+  CREATE TABLE IF NOT EXISTS snapshots (
+    session INTEGER NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (session, version));`;
+
+function open(file: string): Database {
+  const builtin = process.getBuiltinModule?.("node:sqlite") as
+    { DatabaseSync: new (file: string) => Database } | undefined;
+  if (builtin) return new builtin.DatabaseSync(file);
+  const Driver = createRequire(import.meta.url)("better-sqlite3") as new (file: string) => Database;
+  return new Driver(file);
+}
+
+export function openDatabase(file: string) {
+  const database = open(file);
+  database.exec(tables);
+  const statements = new Map<string, Statement>();
+  const statement = (sql: string): Statement => {
+    const known = statements.get(sql) ?? database.prepare(sql);
+    statements.set(sql, known);
+    return known;
+  };
+  return {
+    one: (sql: string, ...values: Value[]): Row | undefined => statement(sql).get(...values) as Row | undefined,
+    all: (sql: string, ...values: Value[]): Row[] => statement(sql).all(...values) as Row[],
+    /** Gives the number of the row that was inserted. */
+    run: (sql: string, ...values: Value[]): number => Number(statement(sql).run(...values).lastInsertRowid),
+    /** All of it or nothing, and nobody else in between. */
+    transaction<T>(work: () => T): T {
+      database.exec("BEGIN IMMEDIATE");
+      try {
+        const result = work();
+        database.exec("COMMIT");
+        return result;
+      } catch (thrown) {
+        database.exec("ROLLBACK");
+        throw thrown;
+      }
+    },
+    close: () => void database.close(),
+  };
+}

@@ -1,0 +1,81 @@
+// holdfast sessions copy: moves logs from one store to another, and says whether all of them are there.
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { HoldfastError } from "../../core/errors.ts";
+import type { CopyProblem, CopySummary } from "../../session/copy.ts";
+import { createCounterLine } from "../counter-line.ts";
+
+const help = `
+Example:
+  $ holdfast sessions copy sqlite:counter.db https://example.com/store
+
+Every log is copied, with what a server keeps for itself, such as the key of its tokens. Run it again to go on where it was
+stopped, and to fetch what was changed meanwhile: what is there already is compared, never written over. The exit code is 0
+only if all of them are there and equal.`;
+
+export function addCopy(sessions: Command): void {
+  sessions
+    .command("copy")
+    .description("Copy all sessions of a store into another one, and compare them by digest.")
+    .argument("<from>", "a store, as in sqlite:FILE")
+    .argument("<to>", "another store; what it holds already stays")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", help)
+    .action(run);
+}
+
+async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): Promise<void> {
+  if ([fromUrl, toUrl].some((url) => url.startsWith("memory:"))) {
+    throw new HoldfastError(
+      "invalid_option",
+      "memory: lives in one process: there is nothing to copy from it or to it",
+    );
+  }
+  if (placeOf(fromUrl) === placeOf(toUrl)) {
+    throw new HoldfastError("invalid_option", "both are the same store; nothing was copied");
+  }
+  const { openStore } = await import("../store.ts");
+  const { copyLogs } = await import("../../session/copy.ts");
+  const from = await openStore(fromUrl, { isThere: true });
+  const line = createCounterLine("logs compared and copied");
+  try {
+    const to = await openStore(toUrl);
+    try {
+      const summary = await copyLogs(from, to, () => line.add());
+      line.end();
+      process.stdout.write(flags.json ? `${JSON.stringify(summary)}\n` : inWords(summary));
+      if (summary.problems.length > 0) process.exitCode = 1;
+    } finally {
+      line.end();
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+/** What two URLs of one store have in common, as far as a URL tells. */
+function placeOf(url: string): string {
+  const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
+  if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
+  if (!URL.canParse(url)) return url;
+  const { protocol, host, pathname, search } = new URL(url);
+  return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
+}
+
+const advice: Record<CopyProblem["fate"], string> = {
+  changed: "changed while it was copied; run the same command again to fetch the rest",
+  differs: "different there, and left as they are; delete them there to copy them",
+  failed: "not copied",
+};
+
+function inWords({ copied, equal, entries, problems }: CopySummary): string {
+  const lines = [`copied ${copied} logs (${entries} entries); ${equal} were there already, all compared by digest`];
+  for (const [fate, what] of Object.entries(advice)) {
+    const those = problems.filter((problem) => problem.fate === fate);
+    if (those.length > 0) lines.push(`${those.length} ${what}:`);
+    for (const { session, message } of those) lines.push(`  ${session}: ${message}`);
+  }
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,136 @@
+// What an answer of a service has to be. A service is not trusted: whatever is not of this shape is no answer.
+import type { EndReason } from "../../core/event.ts";
+import type { Appended, Entry, Filter, Listed, Snapshot } from "../../core/store.ts";
+
+/** An answer of another shape than the contract's. */
+export class WrongAnswer extends Error {}
+
+export function appendedOf(answer: unknown): Appended {
+  const { result } = fieldsOf(answer, "an object with `result`");
+  if (result === "ok" || result === "conflict" || result === "duplicate") return result;
+  throw new WrongAnswer('`result` is "ok", "conflict" or "duplicate"');
+}
+
+/** The entries after a version, one after the other. */
+function entriesOf(value: unknown, after: number): Entry[] {
+  if (!Array.isArray(value)) throw new WrongAnswer("`entries` is a list");
+  return value.map((each, at) => {
+    const { version, body } = entryOf(each, "an entry");
+    if (version !== after + 1 + at) {
+      throw new WrongAnswer(`entries follow one another: ${after + 1 + at} was to come, and ${version} came`);
+    }
+    return { version, body };
+  });
+}
+
+export function readOf(answer: unknown, after: number, limit: number): Entry[] | undefined {
+  const { entries } = fieldsOf(answer, "an object with `entries`");
+  if (entries === null) return undefined;
+  const read = entriesOf(entries, after);
+  if (read.length > limit) throw new WrongAnswer(`at most ${limit} entries were asked for, and ${read.length} came`);
+  return read;
+}
+
+export function loadedOf(answer: unknown, version: number): { snapshot?: Snapshot; entries: Entry[] } | undefined {
+  const fields = fieldsOf(answer, "an object with `entries`");
+  if (fields["entries"] === null) return undefined;
+  const snapshot = isAbsent(fields["snapshot"]) ? undefined : entryOf(fields["snapshot"], "`snapshot`");
+  const entries = entriesOf(fields["entries"], snapshot?.version ?? 0);
+  if (((entries.at(-1) ?? snapshot)?.version ?? 0) > version) {
+    throw new WrongAnswer(`version ${version} was asked for, and a later one came`);
+  }
+  return snapshot === undefined ? { entries } : { snapshot, entries };
+}
+
+export function foundOf(answer: unknown): Entry | undefined {
+  const { entry } = fieldsOf(answer, "an object with `entry`");
+  return entry === null ? undefined : entryOf(entry, "`entry`");
+}
+
+export function pageOf(answer: unknown, filter: Filter): { sessions: Listed[]; next: string | undefined } {
+  const { sessions, next } = fieldsOf(answer, "an object with `sessions`");
+  if (!Array.isArray(sessions)) throw new WrongAnswer("`sessions` is a list");
+  if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` is a text, or null");
+  if (typeof next === "string" && sessions.length === 0) throw new WrongAnswer("a page with a next one is not empty");
+  return { sessions: sessions.map((row) => rowOf(row, filter)), next: next ?? undefined };
+}
+
+export function countOf(answer: unknown): number {
+  return wholeOf(fieldsOf(answer, "an object with `count`")["count"], 0, "`count`");
+}
+
+export function deletedOf(answer: unknown): boolean {
+  const { deleted } = fieldsOf(answer, "an object with `deleted`");
+  if (typeof deleted !== "boolean") throw new WrongAnswer("`deleted` is true or false");
+  return deleted;
+}
+
+export function aboutOf(answer: unknown): { format: number; persistent: boolean } {
+  const { format, persistent } = fieldsOf(answer, "an object with `format` and `persistent`");
+  const number = wholeOf(format, 1, "`format`");
+  // What a later format says of itself is for those who know it.
+  if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` is true or false");
+  return { format: number, persistent: persistent === true };
+}
+
+const endReasons: Record<EndReason, true> = { closed: true, idle: true, age: true, capacity: true };
+
+function rowOf(value: unknown, filter: Filter): Listed {
+  const { session, version, touched, environment, opened, parent, ended } = fieldsOf(value, "a session as an object");
+  const row: Listed = {
+    session: textOf(session, "`session`"),
+    version: wholeOf(version, 1, "`version` of a session"),
+    touched: numberOf(touched, "`touched`"),
+    environment: textOf(environment, "`environment`"),
+    opened: numberOf(opened, "`opened`"),
+  };
+  if (!isAbsent(parent)) {
+    const fields = fieldsOf(parent, "`parent` as an object");
+    row.parent = {
+      session: textOf(fields["session"], "`session` of a parent"),
+      version: wholeOf(fields["version"], 0, "`version` of a parent"),
+    };
+  }
+  if (!isAbsent(ended)) {
+    if (typeof ended !== "string" || !Object.hasOwn(endReasons, ended)) {
+      throw new WrongAnswer(`\`ended\` is ${Object.keys(endReasons).join(", ")} or null`);
+    }
+    row.ended = ended as EndReason;
+  }
+  if (!fits(row, filter)) throw new WrongAnswer("a session came that the filter leaves out");
+  return row;
+}
+
+function fits({ environment, ended, opened, touched }: Listed, filter: Filter): boolean {
+  if (filter.environment !== undefined && environment !== filter.environment) return false;
+  if (filter.open !== undefined && (ended === undefined) !== filter.open) return false;
+  if (filter.openedBefore !== undefined && !(opened < filter.openedBefore)) return false;
+  return filter.idleBefore === undefined || touched < filter.idleBefore;
+}
+
+function entryOf(value: unknown, what: string): Entry {
+  const { version, body } = fieldsOf(value, `${what} as an object`);
+  return { version: wholeOf(version, 1, `\`version\` of ${what}`), body: textOf(body, `\`body\` of ${what}`) };
+}
+
+const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined;
+
+function fieldsOf(value: unknown, wanted: string): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new WrongAnswer(`${wanted} was to come`);
+}
+
+function textOf(value: unknown, what: string): string {
+  if (typeof value === "string") return value;
+  throw new WrongAnswer(`${what} is a text`);
+}
+
+function numberOf(value: unknown, what: string): number {
+  if (typeof value === "number" && Number.isFinite(value)) return value;
+  throw new WrongAnswer(`${what} is a number`);
+}
+
+function wholeOf(value: unknown, least: number, what: string): number {
+  if (Number.isSafeInteger(value) && (value as number) >= least) return value as number;
+  throw new WrongAnswer(`${what} is a whole number from ${least} on`);
+}

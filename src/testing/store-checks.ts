@@ -1,0 +1,85 @@
+// Tries the store cases on a store that may be in use: each in a corner of its own, under names that nobody else has.
+import { randomBytes } from "node:crypto";
+import { messageOf } from "../core/errors.ts";
+import type { Commit, Filter, Heading, Listed, Store } from "../core/store.ts";
+import { storeCases } from "./stores.ts";
+import type { Checked } from "./gym-checks.ts";
+
+/** What the names of all sessions and environments that are written start with. */
+export const checkPrefix = "holdfast:check:";
+
+/** Runs every case, and deletes what it wrote. `onCase` hears of each. */
+export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => void): Promise<Checked[]> {
+  const first = await open();
+  await first.close();
+  const run = randomBytes(6).toString("base64url");
+  const results: Checked[] = [];
+  const why = "It is part of what a store promises; see docs/stores.md and docs/http-store.md.";
+  for (const [number, { name: what, needs, run: tryCase }] of storeCases.entries()) {
+    if (needs !== undefined && !first[needs]) {
+      results.push({ what, result: "skipped", message: `the store does not say that it is ${needs}`, why });
+      continue;
+    }
+    const written = new Set<string>();
+    const prefix = `${checkPrefix}${run}:${number}:`;
+    try {
+      await tryCase({ open: async () => corner(await open(), prefix, written) });
+      results.push({ what, result: "pass", why });
+    } catch (thrown) {
+      results.push({ what, result: "fail", message: messageOf(thrown), why });
+    }
+    await forget(open, written);
+    onCase?.();
+  }
+  return results;
+}
+
+async function forget(open: () => Promise<Store>, sessions: Set<string>): Promise<void> {
+  const store = await open();
+  try {
+    for (const session of sessions) await store.delete(session);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The part of a store whose names start so, as if it were all of it. */
+function corner(store: Store, prefix: string, written: Set<string>): Store {
+  const inside = (name: string): string => prefix + name;
+  const outside = (name: string): string => name.slice(prefix.length);
+  const heading = ({ environment, parent, ...rest }: Heading): Heading => ({
+    ...rest,
+    environment: inside(environment),
+    ...(parent && { parent: { ...parent, session: inside(parent.session) } }),
+  });
+  const commit = (given: Commit): Commit => {
+    const session = inside(given.session);
+    written.add(session);
+    return { ...given, session, ...(given.heading && { heading: heading(given.heading) }) };
+  };
+  const filter = ({ environment, after, ...rest }: Filter): Filter => ({
+    ...rest,
+    ...(environment !== undefined && { environment: inside(environment) }),
+    ...(after !== undefined && { after: inside(after) }),
+  });
+  const listed = ({ session, environment, parent, ...rest }: Listed): Listed => ({
+    ...rest,
+    session: outside(session),
+    environment: outside(environment),
+    ...(parent && { parent: { ...parent, session: outside(parent.session) } }),
+  });
+  async function* own(rows: AsyncIterable<Listed>): AsyncGenerator<Listed> {
+    for await (const row of rows) if (row.session.startsWith(prefix)) yield listed(row);
+  }
+  return {
+    persistent: store.persistent,
+    append: (first, ...together) => store.append(commit(first), ...together.map(commit)),
+    read: (session, after, limit) => store.read(inside(session), after, limit),
+    load: (session, version) => store.load(inside(session), version),
+    find: (session, key) => store.find(inside(session), key),
+    list: (given = {}) => own(store.list(filter(given))),
+    count: (environment) => store.count(inside(environment)),
+    delete: (session) => store.delete(inside(session)),
+    close: () => store.close(),
+  };
+}

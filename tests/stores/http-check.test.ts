@@ -1,0 +1,82 @@
+// holdfast check --store: the cases as a command, on a store that is in use, which it leaves as it was.
+import { expect, onTestFinished, test } from "vitest";
+import type { Listed, Store } from "../../src/core/store.ts";
+import { httpStore } from "../../src/stores/http.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { storeCases } from "../../src/testing/index.ts";
+import { runStoreChecks } from "../../src/testing/store-checks.ts";
+import { run } from "../e2e/serve-process.ts";
+import { serveStore } from "./http-server.ts";
+
+async function rowsOf(store: Store): Promise<Listed[]> {
+  const rows: Listed[] = [];
+  for await (const row of store.list()) rows.push(row);
+  return rows;
+}
+
+/** Names as the cases have them, so that a check that is not apart from them fails. */
+async function use(store: Store): Promise<void> {
+  for (const session of ["a", "b", "s1"]) {
+    const heading = { environment: "shop", opened: 1 };
+    expect(await store.append({ session, version: 0, entries: [{ body: "1", at: 1, key: "k" }], heading })).toBe("ok");
+  }
+}
+
+test(
+  "a service that does what it should passes every case, beside what it holds, which stays",
+  { timeout: 180_000 },
+  async () => {
+    const { url, dispose } = await serveStore();
+    onTestFinished(dispose);
+    const store = await httpStore({ url });
+    onTestFinished(() => store.close());
+    await use(store);
+    const before = await rowsOf(store);
+    let heard = 0;
+    const results = await runStoreChecks(
+      () => httpStore({ url }),
+      () => heard++,
+    );
+    expect(results.filter(({ result }) => result !== "pass")).toEqual([]);
+    expect(results.length).toBe(storeCases.length);
+    expect(heard).toBe(storeCases.length);
+    expect(await rowsOf(store)).toEqual(before);
+  },
+);
+
+test("a store that forgets to look for keys is told so, by the cases of keys", async () => {
+  const careless = async (): Promise<Store> => {
+    const store = memoryStore();
+    return {
+      ...store,
+      append: (...commits) => {
+        for (const { entries } of commits) for (const entry of entries) delete entry.key;
+        return store.append(...commits);
+      },
+    };
+  };
+  const results = await runStoreChecks(careless);
+  const failed = results.filter(({ result }) => result === "fail");
+  expect(failed.length).toBeGreaterThan(5);
+  expect(failed.length).toBeLessThan(30);
+  expect(failed.map(({ what }) => what)).toContain("ONCE: an entry is found by its key");
+  for (const { message } of failed) expect(message).not.toBe("");
+  expect(results.filter(({ result }) => result === "skipped").length).toBeGreaterThan(10);
+});
+
+test("the command says what it is about to do, and ends with 0 where all passed", { timeout: 180_000 }, async () => {
+  const { code, stdout, stderr } = await run("check", "--store", "memory:");
+  expect(stderr).toContain("sessions whose names start with holdfast:check: and deletes them again");
+  const skipped = storeCases.filter(({ needs }) => needs === "persistent").length;
+  expect(stdout).toMatch(new RegExp(`\\n${storeCases.length - skipped} passed, 0 failed, ${skipped} skipped\\n$`));
+  expect(code).toBe(0);
+});
+
+test.each([[[]], [["examples/counter", "--store", "memory:"]]])("check %j is refused in a line", async (args) => {
+  const { code, stdout, stderr } = await run("check", ...args);
+  expect({ code, stdout, stderr }).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "invalid_option: name one thing to check: an environment, a server, or --store URL\n",
+  });
+});
