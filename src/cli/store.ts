@@ -24,7 +24,8 @@ export async function openStore(url: string, { isThere = false } = {}): Promise<
     case "redis":
     case "rediss":
     case "redis+sentinel":
-    case "redis+cluster": {
+    case "redis+cluster":
+    case "rediss+cluster": {
       const { redisStore } = await import("../stores/redis.ts");
       return redisStore({ url });
     }

@@ -1,0 +1,311 @@
+// Requests to S3: signed, sent, tried again where that is safe, and with failures that have one of our codes.
+import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { AwsV4Signer } from "aws4fetch";
+import type { Pool } from "undici";
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { Location } from "./location.ts";
+
+/** How long a verb takes at most before it gives up, in milliseconds, and how much more for each byte that it sends. */
+export const patience = 5000;
+const perByte = 1 / 1000;
+/** How much longer it may take while the server does answer, only not all that this process asks of it at once. */
+const overtime = 25_000;
+/** With more requests than this at once they only wait for each other. */
+const mostConnections = 64;
+
+/** The moment, on the clock of this process, by which something has to be done. */
+export type Deadline = number;
+
+export function deadlineFor(bytes = 0): Deadline {
+  return performance.now() + patience + bytes * perByte;
+}
+
+export interface Found {
+  etag: string;
+  text: string;
+}
+
+export interface ListedObject {
+  /** Without the prefix of the store. */
+  key: string;
+  etag: string;
+  /** By the clock of the server, in milliseconds. */
+  modified: number;
+}
+
+export interface ListedPage {
+  objects: ListedObject[];
+  more: boolean;
+  /** What the clock of the server showed. */
+  date: number;
+}
+
+export type Condition = { absent: true } | { etag: string };
+
+/**
+ * What became of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold either, but an
+ * earlier try went unanswered and may have been the very reason: whoever asked has to look.
+ */
+export type Put = { etag: string } | "refused" | "unclear";
+
+interface Request {
+  method: string;
+  /** Of an object; undefined means the bucket. */
+  key?: string;
+  query?: Record<string, string>;
+  headers?: Record<string, string>;
+  body?: string;
+  deadline: Deadline;
+}
+
+interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+}
+
+export type Client = ReturnType<typeof createClient>;
+
+export function createClient(location: Location) {
+  const { name, origin, bucketPath, prefix } = location;
+  let loading: Promise<{ pool: Pool; Signer: typeof AwsV4Signer }> | undefined;
+  let pool: Pool | undefined;
+  const keys = new Map<string, ArrayBuffer>();
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  let answered = -Infinity;
+
+  /** Whether it is time to give up. */
+  function isLate(deadline: Deadline): boolean {
+    const now = performance.now();
+    return now > deadline && (now - answered > 1000 || now > deadline + overtime);
+  }
+
+  /** Waits for one of the connections. */
+  async function enter(): Promise<void> {
+    if (running < mostConnections) running++;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+  }
+
+  function leave(): void {
+    const next = waiting.shift();
+    if (next) next();
+    else running--;
+  }
+
+  async function load(): Promise<{ pool: Pool; Signer: typeof AwsV4Signer }> {
+    const [{ Pool }, { AwsV4Signer }] = await Promise.all([
+      import("undici"),
+      import("aws4fetch").catch((cause: unknown) => {
+        throw new HoldfastError("missing_dependency", "s3Store needs `npm install aws4fetch`", { cause });
+      }),
+    ]);
+    pool = new Pool(origin, { connections: mostConnections, headersTimeout: 0, bodyTimeout: 0 });
+    return { pool, Signer: AwsV4Signer };
+  }
+
+  /** One try. Throws if there was no answer. */
+  async function once({ method, key, query = {}, headers = {}, body, deadline }: Request): Promise<Answer> {
+    const { pool, Signer } = await (loading ??= load());
+    const path = key === undefined ? bucketPath || "/" : `${bucketPath}/${encodePath(prefix + key)}`;
+    const search = Object.entries(query).map((pair) => pair.map(encode).join("="));
+    const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
+    const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
+    // A try that hangs must leave time for another one, which may reach a server that is well.
+    const left = deadline - performance.now();
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), Math.max(left * 0.6, 1000));
+    try {
+      const answer = await pool.request({
+        method: method as "GET",
+        path: url.slice(origin.length),
+        headers: signed,
+        ...(body !== undefined && { body }),
+        signal: stop.signal,
+      });
+      return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Tries until there is an answer that more tries would not change. `onDoubt` hears of each that may have been applied. */
+  async function send(request: Request, onDoubt?: () => void): Promise<Answer> {
+    let reason = "it does not answer";
+    for (let tries = 0; ; tries++) {
+      await enter();
+      try {
+        // Nothing was sent yet: those who had the connections had no answer in all this time.
+        if (isLate(request.deadline)) throw busy(reason);
+        const answer = await once(request);
+        if (!isPassing(answer)) {
+          answered = performance.now();
+          return answer;
+        }
+        reason = `it answered ${answer.status} ${codeOf(answer)}`.trim();
+        if (answer.status !== 409) onDoubt?.();
+      } catch (thrown) {
+        if (thrown instanceof HoldfastError) throw thrown;
+        reason = thrown instanceof Error && thrown.name === "AbortError" ? "it does not answer" : messageOf(thrown);
+        onDoubt?.();
+      } finally {
+        leave();
+      }
+      const pause = Math.random() * Math.min(10 * 2 ** tries, 500);
+      if (isLate(request.deadline - pause)) throw busy(reason);
+      await delay(pause);
+    }
+  }
+
+  function busy(reason: string): HoldfastError {
+    return new HoldfastError("store_busy", `the S3 store ${name} cannot be reached in time: ${reason}`);
+  }
+
+  function failed(answer: Answer): HoldfastError {
+    const code = codeOf(answer);
+    const said = `${answer.status} ${code}`.trim();
+    const text = /<Message>([^<]{0,300})/.exec(answer.text)?.[1];
+    const told = text === undefined ? "" : `: ${unescape(text)}`;
+    const fail = (message: string): HoldfastError =>
+      new HoldfastError("store_failed", `the S3 store ${name} ${message}`);
+    if (code === "NoSuchBucket") return fail(`has no bucket (${said}): make it first`);
+    if (code === "RequestTimeTooSkewed")
+      return fail(`refuses requests of this machine's clock (${said}): set it right`);
+    if (code === "AuthorizationHeaderMalformed" || answer.status === 301 || answer.status === 307) {
+      return fail(`is in another region than ${location.region} (${said})${told}; give it as region=… in the URL`);
+    }
+    if (answer.status === 401 || answer.status === 403) {
+      return fail(`refuses the credentials, or what they are used for (${said})${told}`);
+    }
+    if (answer.status === 507 || /quota|storagefull/i.test(code)) {
+      return new HoldfastError("store_full", `the S3 store ${name} has no room left (${said})${told}`);
+    }
+    return fail(`failed (${said})${told}`);
+  }
+
+  return {
+    name,
+    isLate,
+
+    /** An object: all of it, or its first bytes. "same" if it is the one that is known already. */
+    async get(
+      key: string,
+      deadline: Deadline,
+      { known, bytes }: { known?: string | undefined; bytes?: number } = {},
+    ): Promise<Found | "same" | undefined> {
+      const headers: Record<string, string> = {};
+      if (known !== undefined) headers["if-none-match"] = known;
+      if (bytes !== undefined) headers["range"] = `bytes=0-${bytes - 1}`;
+      const answer = await send({ method: "GET", key, headers, deadline });
+      if (answer.status === 304) return "same";
+      if (answer.status === 404 && codeOf(answer) !== "NoSuchBucket") return undefined;
+      if (answer.status !== 200 && answer.status !== 206) throw failed(answer);
+      return { etag: String(answer.headers["etag"]), text: answer.text };
+    },
+
+    /** Puts what may be put as often as one likes. */
+    async put(key: string, body: string, deadline: Deadline): Promise<void> {
+      const answer = await send({ method: "PUT", key, body, deadline });
+      if (answer.status !== 200) throw failed(answer);
+    },
+
+    async putIf(key: string, body: string, condition: Condition, deadline: Deadline): Promise<Put> {
+      let doubt = false;
+      const headers: Record<string, string> =
+        "etag" in condition ? { "if-match": condition.etag } : { "if-none-match": "*" };
+      const answer = await send({ method: "PUT", key, body, headers, deadline }, () => (doubt = true));
+      if (answer.status === 200) return { etag: String(answer.headers["etag"]) };
+      const gone = answer.status === 404 && codeOf(answer) !== "NoSuchBucket";
+      if (answer.status === 412 || gone) return doubt ? "unclear" : "refused";
+      throw failed(answer);
+    },
+
+    /** Removes an object, if it is still the one with this etag where one is given. False if it was not. */
+    async remove(key: string, deadline: Deadline, etag?: string): Promise<boolean> {
+      const headers: Record<string, string> = etag === undefined ? {} : { "if-match": etag };
+      const answer = await send({ method: "DELETE", key, headers, deadline });
+      if (answer.status === 412) return false;
+      if (answer.status > 204 && !(answer.status === 404 && codeOf(answer) !== "NoSuchBucket")) throw failed(answer);
+      return true;
+    },
+
+    /** The objects under a prefix, in the order of their keys, after one of them; at most a thousand. */
+    async list(under: string, after: string | undefined, deadline: Deadline): Promise<ListedPage> {
+      const query = { "list-type": "2", prefix: prefix + under };
+      const from: Record<string, string> = after === undefined ? {} : { "start-after": prefix + after };
+      const answer = await send({ method: "GET", query: { ...query, ...from }, deadline });
+      if (answer.status !== 200) throw failed(answer);
+      const objects = Array.from(answer.text.matchAll(/<Contents>(.*?)<\/Contents>/gs), ([, text = ""]) => ({
+        key: tag(text, "Key").slice(prefix.length),
+        etag: tag(text, "ETag"),
+        modified: Date.parse(tag(text, "LastModified")),
+      }));
+      const more = tag(answer.text, "IsTruncated") === "true" && objects.length > 0;
+      return { objects, more, date: Date.parse(String(answer.headers["date"])) };
+    },
+
+    close: async (): Promise<void> => {
+      await loading?.catch(() => undefined);
+      await pool?.destroy();
+    },
+  };
+}
+
+/** The headers of a request, with its signature. */
+export async function sign(
+  Signer: typeof AwsV4Signer,
+  {
+    region,
+    accessKeyId,
+    secretAccessKey,
+    sessionToken,
+  }: Pick<Location, "region" | "accessKeyId" | "secretAccessKey" | "sessionToken">,
+  { method, url, headers, body }: { method: string; url: string; headers: Record<string, string>; body: string },
+  cache: Map<string, ArrayBuffer>,
+  datetime?: string,
+): Promise<Record<string, string>> {
+  // The keys of past days are of no use.
+  if (cache.size > 2) cache.clear();
+  const signer = new Signer({
+    ...{ method, url, region, accessKeyId, secretAccessKey, cache, service: "s3", allHeaders: true },
+    ...(sessionToken !== undefined && { sessionToken }),
+    ...(datetime !== undefined && { datetime }),
+    headers: { ...headers, "x-amz-content-sha256": createHash("sha256").update(body).digest("hex") },
+  });
+  return Object.fromEntries((await signer.sign()).headers);
+}
+
+/** Whether a later try may be answered otherwise: servers that are overloaded, and puts of two writers that met. */
+function isPassing(answer: Answer): boolean {
+  if (answer.status === 409) return /ConditionalRequestConflict|OperationAborted/.test(answer.text);
+  return answer.status === 429 || (answer.status >= 500 && answer.status !== 501 && answer.status !== 507);
+}
+
+function codeOf({ text }: Answer): string {
+  return tag(text, "Code");
+}
+
+function tag(text: string, name: string): string {
+  const start = text.indexOf(`<${name}>`);
+  if (start < 0) return "";
+  return unescape(text.slice(start + name.length + 2, text.indexOf(`</${name}>`, start)));
+}
+
+const entities: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
+
+function unescape(text: string): string {
+  return text.replaceAll(/&(?:#x([0-9a-f]+)|#(\d+)|(amp|lt|gt|quot|apos));/gi, (_, hex, decimal, named) =>
+    named
+      ? entities[String(named).toLowerCase()]!
+      : String.fromCodePoint(hex ? parseInt(String(hex), 16) : Number(decimal)),
+  );
+}
+
+function encode(text: string): string {
+  return encodeURIComponent(text).replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function encodePath(key: string): string {
+  return key.split("/").map(encode).join("/");
+}

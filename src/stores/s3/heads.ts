@@ -1,0 +1,204 @@
+// Reading heads: what this process knows of each session, brought up to date, with what is pending decided.
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError } from "../../core/errors.ts";
+import type { Client, Deadline } from "./client.ts";
+import type { Head, Summary } from "./head.ts";
+import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled } from "./head.ts";
+import type { Ladder, Moved } from "./ladder.ts";
+import { sizeOf } from "./ladder.ts";
+
+/** A session as it was at one time. */
+export interface State {
+  /** As it is stored. */
+  raw: Head;
+  /** As it counts: with what was pending, or without. */
+  head: Head;
+  /** Of the object; undefined if there is none. */
+  etag: string | undefined;
+  /** The intent that it waits for, if that is not decided yet. */
+  undecided: string | undefined;
+}
+
+/** The keys of a log up to a version. */
+interface Keys {
+  life: string;
+  upTo: number;
+  versions: Map<string, number>;
+}
+
+export interface Known {
+  readonly session: string;
+  state: State | undefined;
+  /** Grows with each change of `state`: an answer that was asked for before one is older. */
+  turn: number;
+  keys: Keys;
+  moved: Moved | undefined;
+  moving: Promise<void> | undefined;
+  weight: number;
+}
+
+/** What is remembered of sessions, in characters, and how many of them at most. */
+const mostWeight = 64 * 1024 * 1024;
+const mostKnown = 20_000;
+/** How long a writer waits for another one to decide, in milliseconds, before it decides for it. */
+export const intentPatience = 3000;
+/** The first bytes of a head: its first line, unless names are very long. */
+const summaryBytes = 2048;
+
+export type Decision = "committed" | "aborted";
+export type Heads = ReturnType<typeof createHeads>;
+
+export const headKey = (name: string): string => `heads/${name}`;
+export const intentKey = (intent: string): string => `intents/${intent}`;
+
+export function createHeads(client: Client, ladder: Ladder) {
+  const all = new Map<string, Known>();
+  const decisions = new Map<string, Decision>();
+  let weight = 0;
+
+  function knownOf(session: string): Known {
+    let known = all.get(session);
+    if (known) all.delete(session);
+    else {
+      const keys = { life: "", upTo: 0, versions: new Map<string, number>() };
+      known = { session, state: undefined, turn: 0, keys, moved: undefined, moving: undefined, weight: 0 };
+    }
+    all.set(session, known);
+    return known;
+  }
+
+  /** Sets what is known now; undefined if it has to be asked for again. */
+  function learn(known: Known, state: State | undefined): void {
+    known.state = state;
+    known.turn++;
+    if (all.get(known.session) !== known) return;
+    const now = 500 + (state ? sizeOf(state.head) : 0) + 64 * known.keys.versions.size;
+    weight += now - known.weight;
+    known.weight = now;
+    for (const [session, oldest] of weight > mostWeight || all.size > mostKnown ? all : []) {
+      if (oldest === known) break;
+      all.delete(session);
+      weight -= oldest.weight;
+      if (weight <= mostWeight && all.size <= mostKnown) break;
+    }
+  }
+
+  function remember(intent: string, decision: Decision): void {
+    if (decisions.size > 10_000) decisions.clear();
+    decisions.set(intent, decision);
+  }
+
+  /** What was decided on an intent, if anything was. */
+  async function decisionOn(intent: string, deadline: Deadline): Promise<Decision | undefined> {
+    const known = decisions.get(intent);
+    if (known) return known;
+    const found = await client.get(intentKey(intent), deadline);
+    if (found === undefined || found === "same") return undefined;
+    if (found.text !== "committed" && found.text !== "aborted") throw corrupt(`${intentKey(intent)} of ${client.name}`);
+    remember(intent, found.text);
+    return found.text;
+  }
+
+  /** Decides an intent, unless that was done already; says what it is now, for good. */
+  async function decide(intent: string, decision: Decision, deadline: Deadline): Promise<Decision> {
+    const put = await client.putIf(intentKey(intent), decision, { absent: true }, deadline);
+    if (typeof put === "object") remember(intent, decision);
+    // Refused means that it is there; it goes only after all that waited for it have it no more.
+    else return (await decisionOn(intent, deadline)) ?? "aborted";
+    return decision;
+  }
+
+  /**
+   * The session as it is now. A commit that waits for its intent is left out: it was not made yet. That holds only if the
+   * head is still the same after the intent was looked for, as intents are removed once no head waits for them.
+   */
+  async function look(session: string, deadline: Deadline): Promise<State> {
+    const known = knownOf(session);
+    const key = headKey(nameOf(session));
+    for (;;) {
+      const { turn, state: before } = known;
+      const found = await client.get(key, deadline, { known: before?.etag });
+      if (found === "same" && before?.undecided === undefined) return before!;
+      const raw =
+        found === "same"
+          ? before!.raw
+          : found
+            ? decodeHead(found.text, `${key} of ${client.name}`)
+            : emptyHead(session);
+      const etag = found === "same" ? before!.etag : found?.etag;
+      if (raw.session !== session) throw corrupt(`${key} of ${client.name}`);
+      const decision = raw.pending && (await decisionOn(raw.pending.intent, deadline));
+      if (raw.pending && decision !== "committed" && (await client.get(key, deadline, { known: etag })) !== "same") {
+        continue;
+      }
+      const head = settled(raw, decision === "committed");
+      const state = { raw, head, etag, undecided: decision ? undefined : raw.pending?.intent };
+      if (known.turn === turn) learn(known, state);
+      return state;
+    }
+  }
+
+  /** The session as it is now, with nothing undecided: whoever wants to write waits for others, but not for long. */
+  async function lookDecided(session: string, deadline: Deadline): Promise<State> {
+    const since = new Map<string, number>();
+    for (;;) {
+      const state = await look(session, deadline);
+      if (state.undecided === undefined) return state;
+      const now = performance.now();
+      const first = since.get(state.undecided) ?? now;
+      since.set(state.undecided, first);
+      if (now - first > intentPatience) await decide(state.undecided, "aborted", deadline);
+      else if (client.isLate(deadline)) throw busy(session);
+      else await delay(2 + Math.random() * Math.min(50, now - first + 5));
+    }
+  }
+
+  function busy(session: string): HoldfastError {
+    const message = `session ${JSON.stringify(session)} in ${client.name} is held by other writers for too long`;
+    return new HoldfastError("store_busy", message);
+  }
+
+  /** The keys of a log, at least up to the end of this head. */
+  async function keysOf(session: string, head: Head, deadline: Deadline): Promise<ReadonlyMap<string, number>> {
+    const known = knownOf(session);
+    if (known.keys.life !== head.life) known.keys = { life: head.life, upTo: 0, versions: new Map() };
+    const { keys } = known;
+    if (keys.upTo < head.version) {
+      for (const [key, version] of await ladder.keys(head, keys.upTo, deadline)) keys.versions.set(key, version);
+      keys.upTo = Math.max(keys.upTo, head.version);
+    }
+    return keys.versions;
+  }
+
+  /** What a listing shows of a session, from the beginning of its head; "same" if it has this etag and nothing is undecided. */
+  async function peek(name: string, deadline: Deadline, seen?: string): Promise<Peek | "same"> {
+    const key = headKey(name);
+    for (;;) {
+      let found = await client.get(key, deadline, { known: seen, bytes: summaryBytes });
+      if (found === "same") return "same";
+      if (found === undefined) return { etag: undefined, summary: undefined, isFinal: true };
+      if (!found.text.includes("\n")) found = await client.get(key, deadline);
+      if (found === undefined || found === "same") continue;
+      const { pending, ...summary } = decodeSummary(
+        found.text.slice(0, found.text.indexOf("\n")),
+        `${key} of ${client.name}`,
+      );
+      const decision = pending && (await decisionOn(pending.intent, deadline));
+      if (pending && decision !== "committed") {
+        if ((await client.get(key, deadline, { known: found.etag, bytes: 1 })) !== "same") continue;
+      }
+      const { intent: _, ...instead } = pending ?? { intent: "" };
+      const shown = decision === "committed" ? { ...summary, ...instead } : summary;
+      return { etag: found.etag, summary: shown, isFinal: pending === undefined || decision !== undefined };
+    }
+  }
+
+  return { knownOf, learn, look, lookDecided, keysOf, decide, decisionOn, peek, busy };
+}
+
+export interface Peek {
+  etag: string | undefined;
+  summary: Summary | undefined;
+  /** Whether the same object will always mean the same. */
+  isFinal: boolean;
+}

@@ -1,0 +1,240 @@
+// The older part of a log: entries and snapshots moved out of the head into objects that never change, and pages of such.
+import type { Snapshot } from "../../core/store.ts";
+import type { Client, Deadline } from "./client.ts";
+import { deadlineFor } from "./client.ts";
+import type { Head, Kept, Ref } from "./head.ts";
+import { nameOf, parse } from "./head.ts";
+
+/** Once the newest part is this long, or this large, it moves out of the head. */
+const tailEntries = 32;
+const tailSize = 64 * 1024;
+/** The most in one object. */
+const chunkEntries = 128;
+const chunkSize = 1024 * 1024;
+/** As many objects of one level become one page of the next. */
+const fan = 16;
+/** How many requests one verb has under way at once. */
+export const parallel = 16;
+/** What is kept of objects that were read, in characters. */
+const cacheSize = 16 * 1024 * 1024;
+
+interface Chunk {
+  entries: Kept[];
+}
+
+interface Page {
+  refs: Ref[];
+  /** The keys of all entries under it; none in a page of snapshots. */
+  keys: [key: string, version: number][];
+}
+
+/** What was moved out of a head, for the next put of it. */
+export interface Moved {
+  from: Head;
+  chunks: Ref[];
+  snapshots: Ref[];
+}
+
+/** An object that was there is not any more: the session was deleted since its head was read. */
+export class Gone extends Error {}
+
+export type Ladder = ReturnType<typeof createLadder>;
+
+export function createLadder(client: Client) {
+  const cache = new Map<string, { value: unknown; size: number }>();
+  let cached = 0;
+
+  async function fetch(key: string, deadline: Deadline): Promise<unknown> {
+    const known = cache.get(key);
+    if (known) {
+      cache.delete(key);
+      cache.set(key, known);
+      return known.value;
+    }
+    const found = await client.get(key, deadline);
+    if (found === undefined || found === "same") throw new Gone(`${client.name} has no ${key}`);
+    const value = parse(found.text, `${key} of ${client.name}`);
+    const size = found.text.length;
+    if (size < cacheSize / 4 && !cache.has(key)) {
+      cache.set(key, { value, size });
+      cached += size;
+      for (const [oldest, { size }] of cache) {
+        if (cached <= cacheSize) break;
+        cache.delete(oldest);
+        cached -= size;
+      }
+    }
+    return value;
+  }
+
+  const chunkOf = (head: Head, ref: Ref, deadline: Deadline): Promise<Chunk> =>
+    fetch(keyOf(head, "e", ref), deadline) as Promise<Chunk>;
+  const pageOf = (head: Head, kind: "e" | "s", ref: Ref, deadline: Deadline): Promise<Page> =>
+    fetch(keyOf(head, kind, ref), deadline) as Promise<Page>;
+
+  /** The chunks among these and under them that have something of the versions from `first` to `last`. */
+  async function chunksIn(head: Head, refs: Ref[], first: number, last: number, deadline: Deadline): Promise<Ref[]> {
+    const wanted = refs.filter((ref) => ref[1] <= last && ref[2] >= first);
+    const found = await inParallel(wanted, parallel, async (ref) =>
+      ref[0] === 0 ? [ref] : chunksIn(head, (await pageOf(head, "e", ref, deadline)).refs, first, last, deadline),
+    );
+    return found.flat();
+  }
+
+  /** The entries from one version to another, both included. */
+  async function entries(head: Head, first: number, last: number, deadline: Deadline): Promise<Kept[]> {
+    const start = head.version - head.tail.length;
+    const inTail = head.tail.slice(Math.max(first - 1 - start, 0), Math.max(last - start, 0));
+    if (first > start) return inTail;
+    const refs = await chunksIn(head, head.chunks, first, Math.min(last, start), deadline);
+    const parts = await inParallel(refs, parallel, async (ref) => {
+      const chunk = await chunkOf(head, ref, deadline);
+      return chunk.entries.slice(Math.max(first - ref[1], 0), last - ref[1] + 1);
+    });
+    return [...parts.flat(), ...inTail];
+  }
+
+  async function snapshotUpTo(head: Head, version: number, deadline: Deadline): Promise<Snapshot | undefined> {
+    const fresh = head.fresh.findLast((snapshot) => snapshot.version <= version);
+    if (fresh) return { ...fresh };
+    // The first version of each is that of a snapshot.
+    let ref = head.snapshots.findLast((ref) => ref[1] <= version);
+    while (ref && ref[0] > 0) {
+      ref = (await pageOf(head, "s", ref, deadline)).refs.findLast((ref) => ref[1] <= version);
+    }
+    if (!ref) return undefined;
+    const { body } = (await fetch(keyOf(head, "s", ref), deadline)) as { body: string };
+    return { version: ref[1], body };
+  }
+
+  /** The keys of the entries after a version. */
+  async function keys(head: Head, after: number, deadline: Deadline): Promise<[string, number][]> {
+    const start = head.version - head.tail.length;
+    const refs = head.chunks.filter((ref) => ref[2] > after);
+    const parts = await inParallel(refs, parallel, async (ref) =>
+      ref[0] === 0
+        ? keysIn((await chunkOf(head, ref, deadline)).entries, ref[1])
+        : (await pageOf(head, "e", ref, deadline)).keys,
+    );
+    return [...parts.flat(), ...keysIn(head.tail, start + 1)].filter(([, version]) => version > after);
+  }
+
+  /**
+   * Puts what is in a head into objects of their own, and these into pages where they are many. It changes nothing: the
+   * next put of the head may refer to them. As they never change, two processes that do this put the same.
+   */
+  async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
+    const puts: { key: string; body: string }[] = [];
+    let first = head.version - head.tail.length + 1;
+    const chunks = splits(head.tail).map((entries): Ref => {
+      const ref: Ref = [0, first, first + entries.length - 1];
+      first += entries.length;
+      puts.push({ key: keyOf(head, "e", ref), body: JSON.stringify({ entries } satisfies Chunk) });
+      return ref;
+    });
+    const snapshots = head.fresh.map(({ version, body }): Ref => {
+      puts.push({ key: keyOf(head, "s", [0, version, version]), body: JSON.stringify({ body }) });
+      return [0, version, version];
+    });
+    const moved = { from: head, chunks: [...head.chunks, ...chunks], snapshots: [...head.snapshots, ...snapshots] };
+    for (const kind of ["e", "s"] as const) {
+      const refs = kind === "e" ? moved.chunks : moved.snapshots;
+      for (const { ref, children } of fold(refs)) {
+        const inside = ([, version]: [string, number]): boolean => version >= ref[1] && version <= ref[2];
+        const page: Page = { refs: children, keys: kind === "e" ? [...keys].filter(inside) : [] };
+        page.keys.sort((a, b) => a[1] - b[1]);
+        puts.push({ key: keyOf(head, kind, ref), body: JSON.stringify(page) });
+      }
+    }
+    await inParallel(puts, parallel, ({ key, body }) => client.put(key, body, deadlineFor(body.length)));
+    return moved;
+  }
+
+  return { entries, snapshotUpTo, keys, move };
+}
+
+/** What the key of every object of a log begins with. */
+export function folderOf({ session, life }: Pick<Head, "session" | "life">): string {
+  return `logs/${nameOf(session)}/${life}/`;
+}
+
+function keyOf(head: Head, kind: "e" | "s", [level, first, last]: Ref): string {
+  return `${folderOf(head)}${kind}${level}-${String(first).padStart(10, "0")}-${String(last).padStart(10, "0")}`;
+}
+
+/** Whether the newest part of a log should move out of its head. */
+export function isDue(head: Head): boolean {
+  return head.tail.length >= tailEntries || sizeOf(head) >= tailSize;
+}
+
+export function sizeOf({ tail, fresh }: Head): number {
+  const add = (sum: number, { body }: { body: string }): number => sum + body.length;
+  return tail.reduce(add, 0) + fresh.reduce(add, 0);
+}
+
+/** A head without what was moved out of it, or of one before it in the same log. Undefined if others moved it elsewhere. */
+export function without(head: Head, { from, chunks, snapshots }: Moved): Head | undefined {
+  const isSame = (a: Ref[], b: Ref[]): boolean => a.length === b.length && String(a.at(-1)) === String(b.at(-1));
+  if (head.life !== from.life || head.version < from.version) return undefined;
+  if (!isSame(head.chunks, from.chunks) || !isSame(head.snapshots, from.snapshots)) return undefined;
+  return {
+    ...{ ...head, chunks, snapshots },
+    tail: head.tail.slice(from.version - (head.version - head.tail.length)),
+    fresh: head.fresh.slice(from.fresh.length),
+  };
+}
+
+/** Replaces runs of many by pages of them, in place. Levels never rise from left to right. */
+function fold(refs: Ref[]): { ref: Ref; children: Ref[] }[] {
+  const pages: { ref: Ref; children: Ref[] }[] = [];
+  for (let level = 0; refs.some((ref) => ref[0] === level); level++) {
+    const start = refs.findIndex((ref) => ref[0] === level);
+    for (let at = start; refs.slice(at, at + fan).filter((ref) => ref[0] === level).length === fan; at++) {
+      const children = refs.slice(at, at + fan);
+      const ref: Ref = [level + 1, children[0]![1], children.at(-1)![2]];
+      refs.splice(at, fan, ref);
+      pages.push({ ref, children });
+    }
+  }
+  return pages;
+}
+
+function splits(entries: Kept[]): Kept[][] {
+  const parts: Kept[][] = [];
+  let size = 0;
+  for (const entry of entries) {
+    const part = parts.at(-1);
+    if (part && part.length < chunkEntries && size + entry.body.length <= chunkSize) {
+      part.push(entry);
+      size += entry.body.length;
+    } else {
+      parts.push([entry]);
+      size = entry.body.length;
+    }
+  }
+  return parts;
+}
+
+function keysIn(entries: Kept[], first: number): [string, number][] {
+  return entries.flatMap(({ key }, at) => (key === undefined ? [] : [[key, first + at] as [string, number]]));
+}
+
+/** Does something with each, some at once. Stops at the first failure. */
+export async function inParallel<T, U>(items: T[], limit: number, run: (item: T) => Promise<U>): Promise<U[]> {
+  const results: U[] = [];
+  let next = 0;
+  let failed = false;
+  const work = async (): Promise<void> => {
+    while (next < items.length && !failed) {
+      const at = next++;
+      try {
+        results[at] = await run(items[at]!);
+      } catch (thrown) {
+        failed = true;
+        throw thrown;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, work));
+  return results;
+}

@@ -1,0 +1,87 @@
+// Where the objects of an S3 store are, and with whose credentials they are asked for.
+import { HoldfastError } from "../../core/errors.ts";
+
+export interface S3Credentials {
+  accessKeyId: string;
+  secretAccessKey: string;
+  /** Of temporary credentials. */
+  sessionToken?: string;
+}
+
+export interface Location extends S3Credentials {
+  /** For messages. It has no secrets in it. */
+  name: string;
+  origin: string;
+  /** What the path of every object begins with, percent-encoded; that of the bucket itself, without a slash at its end. */
+  bucketPath: string;
+  /** What the key of every object begins with: empty, or with a slash at its end. */
+  prefix: string;
+  region: string;
+}
+
+const parameters = new Set(["endpoint", "region", "style"]);
+
+/** Reads `s3://bucket/prefix?endpoint=…&region=…&style=path`, and what it does not say from the environment. */
+export function locationOf(
+  url: string,
+  credentials: S3Credentials | undefined,
+  env: Record<string, string | undefined>,
+): Location {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    throw invalid("`url` must be like s3://bucket/prefix");
+  }
+  if (parsed.protocol !== "s3:" || parsed.hostname === "") throw invalid("`url` must be like s3://bucket/prefix");
+  if (parsed.username !== "" || parsed.password !== "" || parsed.port !== "") {
+    throw invalid("`url` holds more than a bucket and a prefix; credentials belong in AWS_ACCESS_KEY_ID and so on");
+  }
+  const unknown = [...parsed.searchParams.keys()].find((name) => !parameters.has(name));
+  if (unknown !== undefined) {
+    throw invalid(`\`url\` has an unknown parameter ${unknown}; there are endpoint, region and style`);
+  }
+
+  const bucket = parsed.hostname;
+  const parts = parsed.pathname.split("/").filter((part) => part !== "");
+  const prefix = parts.map((part) => `${decodeURIComponent(part)}/`).join("");
+  const region = parsed.searchParams.get("region") ?? env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? "us-east-1";
+  const given = parsed.searchParams.get("endpoint") ?? env["AWS_ENDPOINT_URL_S3"] ?? env["AWS_ENDPOINT_URL"];
+  const style = parsed.searchParams.get("style") ?? (given !== undefined || bucket.includes(".") ? "path" : "host");
+  if (style !== "path" && style !== "host") throw invalid("`style` in `url` must be path or host");
+  const endpoint = endpointOf(given ?? `https://s3.${region}.amazonaws.com`);
+  const base = endpoint.pathname.replace(/\/+$/, "");
+  return {
+    ...(credentials ?? credentialsIn(env)),
+    name: `s3://${bucket}/${prefix.replace(/\/$/, "")}`,
+    origin: style === "path" ? endpoint.origin : `${endpoint.protocol}//${bucket}.${endpoint.host}`,
+    bucketPath: style === "path" ? `${base}/${bucket}` : base,
+    prefix,
+    region,
+  };
+}
+
+function endpointOf(text: string): URL {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
+    throw invalid("the S3 endpoint must be like https://host:port");
+  }
+  const endpoint = new URL(text);
+  if (endpoint.username !== "" || endpoint.search !== "") {
+    throw invalid("the S3 endpoint is an address only; credentials belong in AWS_ACCESS_KEY_ID and so on");
+  }
+  return endpoint;
+}
+
+function credentialsIn(env: Record<string, string | undefined>): S3Credentials {
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: token } = env;
+  if (!accessKeyId || !secretAccessKey) {
+    throw invalid(
+      "an S3 store needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give `credentials`",
+    );
+  }
+  return { accessKeyId, secretAccessKey, ...(token && { sessionToken: token }) };
+}
+
+function invalid(message: string): HoldfastError {
+  return new HoldfastError("invalid_option", message);
+}

@@ -1,0 +1,27 @@
+// The order of opening: each session has an empty object whose name sorts by when it was opened.
+import { randomBytes } from "node:crypto";
+
+/** Tells the sessions opened by this process from those of others, whose clocks may be ahead. */
+const own = randomBytes(4).toString("hex");
+const length = 16 + 1 + own.length;
+let last = 0;
+
+/** A place after all that were given out in this process, and about now. */
+export function nextOrder(): string {
+  last = Math.max(Date.now() * 1000, last + 1);
+  return `${String(last).padStart(16, "0")}-${own}`;
+}
+
+export function indexKey(order: string, name: string): string {
+  return `index/${order}-${name}`;
+}
+
+export function parseIndexKey(key: string): { order: string; name: string } {
+  const rest = key.slice("index/".length);
+  return { order: rest.slice(0, length), name: rest.slice(length + 1) };
+}
+
+/** Whether this process opened it after it had given out another place. */
+export function isOwnAndAfter(order: string, other: string): boolean {
+  return order.endsWith(own) && order > other;
+}

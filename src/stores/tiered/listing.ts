@@ -1,0 +1,88 @@
+// Listings of the tiered store: from the hot store alone, which has a ticket of every session.
+import { HoldfastError } from "../../core/errors.ts";
+import type { Filter, Listed, Store } from "../../core/store.ts";
+import type { Place } from "./wrap.ts";
+import { copyOf, hidden, isLog, sessionOf, unwrap } from "./wrap.ts";
+
+export interface Access {
+  hot: Store;
+  /** Where a session is now. */
+  find(session: string): Promise<Place | undefined>;
+  assertOpen(): void;
+}
+
+export function createListing({ hot, find, assertOpen }: Access) {
+  /** The version of a log and when its newest entry happened; undefined if it was left. */
+  async function endOf(log: string): Promise<{ version: number; touched: number } | undefined> {
+    const found = await hot.load(log);
+    if (!found) return undefined;
+    let last = found.entries.at(-1);
+    if (!last) [last] = (await hot.read(log, found.snapshot!.version - 1, 1)) ?? [];
+    const given = last && unwrap(last);
+    return given && { version: last!.version, touched: given.at };
+  }
+
+  /** What a session is now, for a listing; `listed` is what the hot store says of what is stored under its id. */
+  async function rowOf(session: string, listed?: Listed): Promise<Listed | undefined> {
+    for (;;) {
+      const place = await find(session);
+      if (!place || place.ticket.place === "gone") return undefined;
+      const { ticket } = place;
+      if (ticket.place === "plain") return listed;
+      if (ticket.place === "cold") {
+        return { session, version: ticket.version, touched: ticket.touched, ...copyOf(ticket.heading) };
+      }
+      const end = await endOf(ticket.log);
+      // Both as they were at one moment.
+      if (end && (await find(session))?.version === place.version)
+        return { session, ...end, ...copyOf(ticket.heading) };
+    }
+  }
+
+  async function* inOrderOfOpening(filter: Filter): AsyncGenerator<Listed> {
+    const { environment, open, ...rest } = filter;
+    const place = filter.after === undefined ? undefined : await find(filter.after);
+    if (filter.after !== undefined && (!place || place.ticket.place === "gone")) {
+      const message = `there is no session ${JSON.stringify(filter.after)} to list after`;
+      throw new HoldfastError("session_not_found", message);
+    }
+    for await (const listed of hot.list(rest)) {
+      const row = isLog(listed.session) ? undefined : await rowOf(listed.session, listed);
+      if (!row || (environment !== undefined && row.environment !== environment)) continue;
+      if (open === undefined || (row.ended === undefined) === open) yield row;
+    }
+  }
+
+  /**
+   * In the hot store these are the logs of the hot sessions and the tickets of the cold ones, each as old as its newest
+   * entry. One that moves while the store lists may be missing, so it is listed until there is nothing new; then in order.
+   */
+  async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
+    const found = new Map<string, Listed>();
+    for (let before = -1; found.size > before;) {
+      before = found.size;
+      for await (const listed of hot.list(filter)) {
+        const { session, environment } = listed;
+        if (environment !== hidden) found.set(isLog(session) ? sessionOf(session) : session, listed);
+      }
+    }
+    for (const [session, listed] of [...found].sort((a, b) => a[1].touched - b[1].touched)) {
+      const row = await rowOf(session, listed);
+      // What was touched meanwhile is not at its place in this order any more.
+      if (row?.touched === listed.touched) yield row;
+    }
+  }
+
+  async function* listing(filter: Filter): AsyncGenerator<Listed> {
+    assertOpen();
+    if (filter.idleBefore !== undefined && filter.after !== undefined) {
+      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
+    }
+    for await (const row of filter.idleBefore === undefined ? inOrderOfOpening(filter) : inOrderOfIdleness(filter)) {
+      yield row;
+      assertOpen();
+    }
+  }
+
+  return { listing, endOf };
+}
