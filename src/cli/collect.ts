@@ -4,7 +4,12 @@ import type { CollectFlags } from "./collect/flags.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { treeOf, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
+import { storeUrls } from "./store.ts";
 import { isUrl } from "./url.ts";
+
+/** How many are under way at once. What waits in a queue costs little, and keeps the workers busy. */
+const atOnce = 32;
+const handedOut = 256;
 
 /** Of one episode. */
 const mostLeaves = 10_000;
@@ -17,11 +22,14 @@ Examples:
   $ holdfast collect examples/counter --model random --branch 3@2 --out runs/trees.jsonl
   $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl --model chat:llama3.2 --out runs/served.jsonl
   $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl --out runs/theirs.jsonl
+  $ holdfast collect examples/counter --queue redis://127.0.0.1:6379 --repeats 4 --out runs/shared.jsonl
 
 Beside OUT it writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl, OUT_aggregate_metrics.json, OUT_run.json and, unless
 --store names another one, OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on with --resume.
 Models are scripted (the solution beside the environment), random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and
 recorded:FILE.`;
+
+type GivenFlags = Omit<CollectFlags, "concurrency"> & Partial<Pick<CollectFlags, "concurrency">>;
 
 export function addCollect(program: Command): void {
   program
@@ -33,14 +41,19 @@ export function addCollect(program: Command): void {
     .option("--model <name>", "the model that plays", "scripted")
     .option("--server <url>", "play on a server of the gym protocol, Holdfast's or another one")
     .option("--agent <target>", "an agent of your own: a folder, file or package, or the address of one with POST /run")
-    .option("--store <url>", "where sessions live: memory:, sqlite:FILE; by default a file beside OUT")
+    .option("--store <url>", `where sessions live: ${storeUrls}; by default a file beside OUT`)
+    .option("--queue <url>", "have `holdfast worker` processes play: redis://HOST; by default it is the store too")
     .option("--repeats <number>", "how often each task is played", whole(1), 1)
     .option(
       "--branch <ways@step>",
       "fork every episode after a tool step: 3@2 into three after the second; again for deeper trees",
       branching,
     )
-    .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
+    .option(
+      "--concurrency <number>",
+      `how many episodes at once: ${atOnce}; with --queue, how many are handed out at once: ${handedOut}`,
+      whole(1, 100_000),
+    )
     .option("--attempts <number>", "how often a rollout that fails is played in all", whole(1, 100), 3)
     .option(
       "--max-steps <number>",
@@ -55,7 +68,11 @@ export function addCollect(program: Command): void {
     .option("--force", "go on also if the settings are others than before; not if a task that was begun is another")
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
-    .action(async (given: string | undefined, flags: CollectFlags) => {
+    .action(async (given: string | undefined, told: GivenFlags) => {
+      const flags: CollectFlags = {
+        ...told,
+        concurrency: told.concurrency ?? (told.queue === undefined ? atOnce : handedOut),
+      };
       const [target, server] = isUrl(given) ? [undefined, flags.server ?? given] : [given, flags.server];
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw new HoldfastError("invalid_option", "name an environment, or where it is played: --server, --agent URL");

@@ -7,6 +7,7 @@ import { addCollect } from "./collect.ts";
 import { addExport } from "./export.ts";
 import { addInit } from "./init.ts";
 import { addMetrics } from "./metrics.ts";
+import { addQueue } from "./queue.ts";
 import { addReplay } from "./replay.ts";
 import { addReverify } from "./reverify.ts";
 import { addRun } from "./run.ts";
@@ -14,6 +15,7 @@ import { addServe } from "./serve.ts";
 import { addSessions } from "./sessions.ts";
 import { addShow } from "./show.ts";
 import { addTasks } from "./tasks.ts";
+import { addWorker } from "./worker.ts";
 
 const program = new Command("holdfast")
   .description(
@@ -26,6 +28,8 @@ addInit(program);
 addServe(program);
 addRun(program);
 addCollect(program);
+addWorker(program);
+addQueue(program);
 addMetrics(program);
 addShow(program);
 addTasks(program);
@@ -38,8 +42,8 @@ addSessions(program);
 // Whoever reads the output may have read enough, as in `| head -1`.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") process.exit(1);
-  // A collection is there for its files: it goes on when nobody reads what it says.
-  if (process.argv[2] !== "collect") process.exit(0);
+  // A collection is there for its files, and a worker for others: they go on when nobody reads what they say.
+  if (!["collect", "worker"].includes(process.argv[2] ?? "")) process.exit(0);
 });
 
 try {

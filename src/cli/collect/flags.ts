@@ -9,9 +9,12 @@ export interface CollectFlags {
   server?: string;
   out: string;
   store?: string;
+  /** Where workers take the rollouts from; undefined if they are played here. */
+  queue?: string;
   repeats: number;
   /** Where episodes are forked. */
   branch?: Branching[];
+  /** Played at once, or handed out at once. */
   concurrency: number;
   attempts: number;
   maxSteps?: number;

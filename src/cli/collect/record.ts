@@ -68,30 +68,30 @@ async function settingsOf(
   tasks: string,
   flags: CollectFlags,
 ): Promise<Settings> {
-  const {
-    repeats,
-    branch,
-    model,
-    agent,
-    seed,
-    maxSteps = null,
-    temperature = null,
-    limit = null,
-    timeout = null,
-  } = flags;
-  // Of what its file imports nothing is known.
-  const code = target === undefined ? null : await digestOf(await locate(target, "environment"));
+  const { repeats, branch, model, seed, maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
   return {
-    ...{ tasks: await digestOf(tasks), environment, "environment's file": code },
-    ...{ agent: agent === undefined || isUrl(agent) ? (agent ?? null) : await digestOf(await locate(agent, "agent")) },
+    ...{ tasks: await digestOf(tasks), environment },
+    ...(await filesOf(target, flags)),
     ...(branch && { branches: textOf(branch) }),
-    ...(await playedFrom(target, flags)),
     ...{ model, repeats, limit, seed, temperature, "max-steps": maxSteps, timeout },
   };
 }
 
+/** The files that episodes are played with, by their digests: on every machine that plays them they have to be the same. */
+export async function filesOf(target: string | undefined, flags: FileFlags): Promise<Settings> {
+  const { agent } = flags;
+  return {
+    // Of what its file imports nothing is known.
+    "environment's file": target === undefined ? null : await digestOf(await locate(target, "environment")),
+    agent: agent === undefined || isUrl(agent) ? (agent ?? null) : await digestOf(await locate(agent, "agent")),
+    ...(await playedFrom(target, flags)),
+  };
+}
+
+type FileFlags = Pick<CollectFlags, "model" | "agent">;
+
 /** What the model's answers come from, where that is a file or a server of one's own. */
-async function playedFrom(target: string | undefined, { model, agent }: CollectFlags): Promise<Settings> {
+async function playedFrom(target: string | undefined, { model, agent }: FileFlags): Promise<Settings> {
   const [, recording] = /^recorded:(.+)$/.exec(model) ?? [];
   if (recording !== undefined && existsSync(recording)) return { recording: await digestOf(recording) };
   if (model === "scripted" && agent === undefined && target !== undefined && !isUrl(target)) {

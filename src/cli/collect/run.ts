@@ -16,6 +16,7 @@ import { openStore } from "../store.ts";
 import { writeMetrics } from "./aggregate.ts";
 import type { CollectFlags } from "./flags.ts";
 import { createProgress, type Progress } from "./progress.ts";
+import { assertQueue, queuePlayer } from "./queue.ts";
 import { recordOf } from "./record.ts";
 import { sourceOf, type Source } from "./source.ts";
 import { summaryOf } from "./summary.ts";
@@ -25,6 +26,7 @@ const patience = 2_000;
 
 /** Gives the exit code: 0 if every rollout was scored. */
 export async function runCollection(target: string | undefined, flags: CollectFlags): Promise<number> {
+  assertQueue(flags);
   // Not the tasks with it: they may be more than the memory holds, and some of them wrong.
   const source = await sourceOf(target, flags);
   const tasks = await tasksOf(target, flags);
@@ -46,11 +48,12 @@ async function claimedCollection(
   const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = flags;
   const record = await recordOf(target, source.environment, tasks, flags);
   let total = (await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0);
-  const store = await openStore(flags.store ?? source.store ?? `sqlite:${storeFileOf(out)}`);
+  const store = await openStore(flags.store ?? flags.queue ?? source.store ?? `sqlite:${storeFileOf(out)}`);
   const progress = createProgress({ total, json: flags.json ?? false });
-  const { signal, end } = untilStopped(progress);
+  const { signal, end } = untilStopped(progress, flags);
   try {
-    const player = source.player(store);
+    const player =
+      flags.queue === undefined ? source.player(store) : await queuePlayer(target, flags, record, progress);
     await writeRecord(pathsOf(out).run, record);
     const collected = await collect({
       ...{ out, seed, limit, repeats, branches, concurrency, attempts, signal, run: record.run },
@@ -93,11 +96,13 @@ async function tasksOf(target: string | undefined, { tasks, out }: CollectFlags)
 }
 
 /** Aborted by the first signal that asks to stop. The second ends the process. */
-function untilStopped(progress: Progress): { signal: AbortSignal; end(): void } {
+function untilStopped(progress: Progress, { queue }: CollectFlags): { signal: AbortSignal; end(): void } {
   const stopping = new AbortController();
   const stop = (): void => {
     if (stopping.signal.aborted) process.exit(interrupted);
-    progress.say("stopping; what is under way goes on with --resume (again to end at once)");
+    const what =
+      queue === undefined ? "what is under way goes on" : "what workers have begun they end, and it is taken";
+    progress.say(`stopping; ${what} with --resume (again to end at once)`);
     stopping.abort();
   };
   process.on("SIGINT", stop).on("SIGTERM", stop);

@@ -27,19 +27,25 @@ export interface Source {
   store?: string;
 }
 
-interface Player {
+export interface Player {
   play: Play;
   /** Waits for what is under way. */
   stop(): Promise<void>;
 }
 
-export async function sourceOf(target: string | undefined, flags: CollectFlags): Promise<Source> {
+/** What outcomes depend on, and how many are played at once. */
+export type SourceFlags = Pick<
+  CollectFlags,
+  "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
+>;
+
+export async function sourceOf(target: string | undefined, flags: SourceFlags): Promise<Source> {
   if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
   if (flags.server !== undefined) return serverSource(flags.server, target, flags);
   return environmentSource(target as string, flags);
 }
 
-async function environmentSource(target: string, flags: CollectFlags): Promise<Source> {
+async function environmentSource(target: string, flags: SourceFlags): Promise<Source> {
   const environment = await loadEnvironment(target);
   const agents = await agentsOf(target, flags);
   return {
@@ -59,7 +65,7 @@ async function environmentSource(target: string, flags: CollectFlags): Promise<S
   };
 }
 
-async function serverSource(url: string, target: string | undefined, flags: CollectFlags): Promise<Source> {
+async function serverSource(url: string, target: string | undefined, flags: SourceFlags): Promise<Source> {
   const client = createGymClient(url);
   const agents = await agentsOf(target, flags);
   const tools = await toolsTold(client);
@@ -74,7 +80,7 @@ async function serverSource(url: string, target: string | undefined, flags: Coll
   };
 }
 
-async function agentSource(url: string, flags: CollectFlags): Promise<Source> {
+async function agentSource(url: string, flags: SourceFlags): Promise<Source> {
   const client = createGymClient(url);
   await toolsTold(client);
   return {
@@ -96,4 +102,4 @@ async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
 }
 
 /** Conversations are in use for as long as they are under way, and not looked at again when they are over. */
-const cacheOf = ({ concurrency }: CollectFlags): { sessions: number } => ({ sessions: concurrency });
+const cacheOf = ({ concurrency }: SourceFlags): { sessions: number } => ({ sessions: concurrency });

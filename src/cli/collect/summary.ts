@@ -20,7 +20,9 @@ export function summaryOf(
 /** The command that goes on with this one. */
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
-  return ["holdfast", ...given, "--resume"].map(quoted).join(" ");
+  // Not with a password that is in the URL of a store: what is printed is kept in logs.
+  const shown = given.map((word) => word.replace(/(:\/\/[^:@/?]*:)[^@/?]+@/, "$1PASSWORD@"));
+  return ["holdfast", ...shown, "--resume"].map(quoted).join(" ");
 }
 
 /** A word as a shell reads it. */

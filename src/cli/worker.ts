@@ -1,0 +1,29 @@
+// holdfast worker: plays the rollouts that collections have put into a queue.
+import type { Command } from "commander";
+import { whole } from "./flags.ts";
+import type { WorkerFlags } from "./worker/run.ts";
+
+const example = `
+Examples:
+  $ holdfast worker --queue redis://127.0.0.1:6379
+  $ holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
+
+Start as many as you like, on as many machines, in a folder where the collector's environment has the same path. What a worker
+has not ended when it is stopped or killed, another one goes on with. Ctrl-C puts back what is not over in a moment.`;
+
+export function addWorker(program: Command): void {
+  program
+    .command("worker")
+    .description("Play the rollouts that `holdfast collect --queue` hands out.")
+    .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
+    .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
+    .option("--store <url>", "where sessions live, if this worker reaches the store by another URL than the collector")
+    .option("--json", "print events as JSON lines")
+    .addHelpText("after", example)
+    .action(async (flags: WorkerFlags) => {
+      const { runWorker } = await import("./worker/run.ts");
+      await runWorker(flags);
+      // Not by itself: a tool that was told to stop and does not may keep the process for hours.
+      process.stdout.write("", () => process.exit(0));
+    });
+}

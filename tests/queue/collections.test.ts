@@ -1,0 +1,105 @@
+// What a worker plays: only what the collector plays, from the same files, with sessions where all find them.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { Json } from "../../src/core/json.ts";
+import type { Rollout } from "../../src/core/rollout.ts";
+import { filesOf } from "../../src/cli/collect/record.ts";
+import { createCollections, type Collections } from "../../src/cli/worker/collections.ts";
+import type { Collection } from "../../src/queue/job.ts";
+import { fileAt } from "../files.ts";
+
+/** A folder with an environment and its solution, and a worker that has loaded nothing yet. */
+function newWorld(store?: string): { folder: string; collections: Collections; file: string } {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-worker-"));
+  const file = join(folder, "environment.ts");
+  // Without a schema, so that it needs no package.
+  writeFileSync(
+    file,
+    `import { defineEnvironment, tool } from "holdfast";
+     export default defineEnvironment({
+       name: "one", seed: () => ({ n: 0 }),
+       tools: { add: tool({ description: "Add.", run: ({ state }) => { state.n += 1; return state.n; } }) },
+       verify: ({ state }) => state.n,
+     });`,
+  );
+  writeFileSync(join(folder, "solution.ts"), `export default function* () { yield { tool: "add", input: {} }; }`);
+  const queue = `sqlite:${join(folder, "queue.db")}`;
+  const collections = createCollections({ queue, store, concurrency: 4 });
+  onTestFinished(async () => {
+    await collections.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { folder, collections, file };
+}
+
+async function collectionOf(
+  target: string,
+  more: { [name: string]: Json } = {},
+  model = "scripted",
+): Promise<Collection> {
+  const files = await filesOf(target, { model });
+  return { run: "r", title: "t", settings: { target, model, seed: 0, files, ...more } };
+}
+
+const rollout: Rollout = {
+  ...{ task: 0, repeat: 0, attempt: 0, random: 1, session: "session-of-a-rollout" },
+  row: { responses_create_params: { input: "Add." } },
+};
+const never = new AbortController().signal;
+
+test("a collection is loaded once and played, with its sessions in the queue's own store", async () => {
+  const { folder, collections } = newWorld();
+  const collection = await collectionOf(folder);
+  const play = await collections.playerOf(collection);
+  expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
+  // Played before: it is looked up.
+  const again = await (await collections.playerOf(collection))(rollout, never);
+  expect(again).toMatchObject({ fields: { reward: 1 } });
+  expect(readFileSync(join(folder, "queue.db")).length).toBeGreaterThan(0);
+});
+
+test("files that are others are refused, and so is code that was loaded before they changed", async () => {
+  const { folder, collections, file } = newWorld();
+  const before = await collectionOf(folder);
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.replace("state.n,", "2 * state.n,"));
+  await expect(collections.playerOf(before)).rejects.toThrow(
+    /^the collector's files are others than this worker's: environment's file was "sha256:.*" and is "sha256:/,
+  );
+  // Put right, it is played, and by another model too.
+  writeFileSync(file, text);
+  await collections.playerOf(before);
+  await collections.playerOf(await collectionOf(folder, {}, "random"));
+  writeFileSync(file, text.replace("state.n,", "3 * state.n,"));
+  const after = await collectionOf(folder);
+  await expect(collections.playerOf(after)).rejects.toThrow(
+    `${folder} has changed since this worker loaded it; start the worker again`,
+  );
+});
+
+test("sessions in a file of another machine are refused, unless the worker names where they are", async () => {
+  const elsewhere = { store: "sqlite:/data/x.db", host: "another-machine" };
+  const { folder, collections } = newWorld();
+  const message = "its sessions are in sqlite:/data/x.db on another-machine; use a store that all can reach";
+  await expect(collections.playerOf(await collectionOf(folder, elsewhere))).rejects.toThrow(message);
+  const other = newWorld("memory:");
+  const play = await other.collections.playerOf(await collectionOf(other.folder, elsewhere));
+  expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
+});
+
+test("what is not there is refused in words", async () => {
+  const { folder, collections } = newWorld();
+  const collection = await collectionOf(folder);
+  const gone = { ...collection, settings: { ...collection.settings, target: "./gone" } };
+  await expect(collections.playerOf(gone)).rejects.toThrow("./gone is not there");
+  const closed = { ...collection, settings: { ...collection.settings, server: "http://127.0.0.1:1" } };
+  await expect(collections.playerOf(closed)).rejects.toThrow("http://127.0.0.1:1");
+});
+
+test("the docs say how long what a worker has is kept for it", () => {
+  const { text } = fileAt("src/queue/worker.ts");
+  const [, lock, check] = /lockDuration = (\d+)000;[^]*stalledInterval = (\d+)000;/.exec(text) ?? [];
+  expect(fileAt("docs/queue.md").text).toContain(`after ${lock} to ${Number(lock) + Number(check)} seconds`);
+});

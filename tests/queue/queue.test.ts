@@ -1,0 +1,352 @@
+// The queue by itself, on a real Redis: what is handed out comes back once, whoever ends, stalls, refuses or forgets.
+import { setMaxListeners } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { startCluster, startRedis, startSentinel, type RedisServer } from "../../tools/servers/redis.mjs";
+import type { Play, Played, Rollout } from "../../src/core/rollout.ts";
+import type { QueueAddress } from "../../src/queue/connection.ts";
+import { jobIdOf, type Collection } from "../../src/queue/job.ts";
+import { openQueuePlayer, type QueuePlayer } from "../../src/queue/player.ts";
+import { queueStatus } from "../../src/queue/status.ts";
+import { nameOf, parseName, shownName } from "../../src/queue/worker-name.ts";
+import { addressOf } from "../../src/stores/redis/address.ts";
+import { startQueueWorker, type QueueWorker, type WorkerEvent } from "../../src/queue/worker.ts";
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+beforeEach(async () => {
+  await redis.command("flushall");
+});
+
+const addressTo = (port: number): QueueAddress => ({
+  ...{ kind: "server", hosts: [{ host: "127.0.0.1", port }], name: "", database: 0 },
+  ...{ username: undefined, password: undefined, tls: false, prefix: "holdfast", shown: `redis://127.0.0.1:${port}` },
+});
+const collectionOf = (run: string): Collection => ({ run, title: `dice: ${run}`, settings: { seed: 1 } });
+
+const rolloutOf = (task: number): Rollout => ({
+  ...{ task, repeat: 0, attempt: 0, random: task, session: `session-${task}`, row: { n: task } },
+});
+const playedOf = ({ session, task }: Rollout, reward = task): Played => ({ fields: { reward }, session });
+
+/** A collector. It is stopped when the test is over. */
+async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<QueuePlayer> {
+  const player = await openQueuePlayer({ address: addressTo(redis.port), collection: collectionOf(run), say });
+  let stopping: Promise<void> | undefined;
+  const own = { ...player, stop: () => (stopping ??= player.stop()) };
+  onTestFinished(() => own.stop());
+  return own;
+}
+
+interface TestWorker extends QueueWorker {
+  events: WorkerEvent[];
+  /** The tasks that it has begun. */
+  begun: number[];
+}
+
+/** A worker. It is stopped when the test is over. */
+async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Promise<TestWorker> {
+  const [events, begun]: [WorkerEvent[], number[]] = [[], []];
+  const worker = await startQueueWorker({
+    ...{ address: addressTo(redis.port), concurrency, onEvent: (event) => void events.push(event) },
+    playerOf: () =>
+      refuses === ""
+        ? Promise.resolve((rollout, signal) => {
+            begun.push(rollout.task);
+            return play(rollout, signal);
+          })
+        : Promise.reject(new Error(refuses)),
+    say: () => undefined,
+  });
+  let stopping: Promise<void> | undefined;
+  const own = { ...worker, events, begun, stop: (grace: number) => (stopping ??= worker.stop(grace)) };
+  onTestFinished(() => own.stop(0));
+  return own;
+}
+
+const never = new AbortController().signal;
+setMaxListeners(0, never);
+const atOnce: Play = (rollout) => Promise.resolve(playedOf(rollout));
+const untilCancelled: Play = ({ session }, signal) =>
+  new Promise((resolve) => {
+    const failure = { kind: "internal", reason: "it was cancelled" } as const;
+    signal.addEventListener("abort", () => resolve({ fields: {}, session, failure }));
+  });
+const allOf = (player: QueuePlayer, count: number): Promise<Played[]> =>
+  Promise.all(Array.from({ length: count }, (_, task) => player.play(rolloutOf(task), never)));
+const rewardsOf = (played: Played[]): unknown[] => played.map(({ fields }) => fields["reward"]);
+const lockOf = (run: string, task: number): string =>
+  `{holdfast:queue}:rollouts:${jobIdOf(run, rolloutOf(task).session)}:lock`;
+const counts = { waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
+
+describe("a queue", () => {
+  test("what several workers play comes back, each once, and nothing is left of it", async () => {
+    const workers = [await newWorker(atOnce), await newWorker(atOnce), await newWorker(atOnce)];
+    const player = await newPlayer();
+    expect(rewardsOf(await allOf(player, 200))).toEqual(Array.from({ length: 200 }, (_, task) => task));
+    expect(workers.flatMap(({ begun }) => begun).sort((a, b) => a - b)).toHaveLength(200);
+    await player.stop();
+    expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
+    // Jobs, results and events: all that grows with what was played.
+    expect(Number(await redis.command("dbsize"))).toBeLessThan(10);
+    const events = await redis.command("xlen", "{holdfast:queue}:rollouts:events");
+    expect(Number(events)).toBeLessThan(250);
+  });
+
+  test("two collections get their own", async () => {
+    await newWorker((rollout) => Promise.resolve(playedOf(rollout, rollout.random)));
+    const [one, two] = [await newPlayer("one"), await newPlayer("two")];
+    const other = { ...rolloutOf(1), random: 77 };
+    expect(rewardsOf(await Promise.all([one.play(rolloutOf(1), never), two.play(other, never)]))).toEqual([1, 77]);
+  });
+
+  test("a failure is a result, and is the collection's to retry", async () => {
+    const failure = { kind: "model", reason: "no GPU" } as const;
+    await newWorker(({ session }) => Promise.resolve({ fields: { response: { output: [] } }, session, failure }));
+    const player = await newPlayer();
+    const played = await player.play(rolloutOf(0), never);
+    expect(played).toEqual({ fields: { response: { output: [] } }, session: "session-0", failure });
+  });
+
+  test("cancelled, what nobody has begun is taken out, and what was begun is there for who comes next", async () => {
+    let goOn = (): void => undefined;
+    const going = new Promise<void>((resolve) => (goOn = resolve));
+    const worker = await newWorker((rollout) => going.then(() => playedOf(rollout)), { concurrency: 1 });
+    const [first, stopping] = [await newPlayer(), new AbortController()];
+    const waiting = [0, 1, 2].map((task) => first.play(rolloutOf(task), stopping.signal));
+    await expect.poll(() => worker.begun).toEqual([0]);
+    stopping.abort();
+    for (const played of await Promise.all(waiting)) expect(played.failure?.reason).toBe("it was cancelled");
+    await first.stop();
+    goOn();
+    await expect.poll(() => worker.events.length).toBe(1);
+    const { collections } = await queueStatus(addressTo(redis.port));
+    expect(collections).toEqual([{ run: "one", title: "dice: one", ...counts, finished: 1 }]);
+    const second = await newPlayer();
+    expect(rewardsOf(await allOf(second, 3))).toEqual([0, 1, 2]);
+    expect(worker.begun).toEqual([0, 1, 2]);
+  });
+
+  test("a collector that comes back while a worker plays waits for it, and adds nothing", async () => {
+    let goOn = (): void => undefined;
+    const going = new Promise<void>((resolve) => (goOn = resolve));
+    const worker = await newWorker((rollout) => going.then(() => playedOf(rollout)));
+    // The first one is not stopped: it is as if it had been killed.
+    void (await newPlayer()).play(rolloutOf(5), never);
+    await expect.poll(() => worker.begun).toEqual([5]);
+    const again = (await newPlayer()).play(rolloutOf(5), never);
+    await sleep(50);
+    goOn();
+    expect((await again).fields).toEqual({ reward: 5 });
+    expect(worker.begun).toEqual([5]);
+  });
+
+  test("a result of which nobody was told is found", async () => {
+    await newWorker(atOnce);
+    const player = await newPlayer();
+    await redis.command("client", "kill", "type", "pubsub");
+    expect(rewardsOf(await allOf(player, 3))).toEqual([0, 1, 2]);
+  });
+
+  test("a worker that has lost a rollout to another does not give its result", async () => {
+    let goOn = (): void => undefined;
+    const going = new Promise<void>((resolve) => (goOn = resolve));
+    const loser = await newWorker((rollout) => going.then(() => playedOf(rollout, -1)), { concurrency: 1 });
+    const player = await newPlayer();
+    const result = player.play(rolloutOf(3), never);
+    await expect.poll(() => loser.begun).toEqual([3]);
+    const winner = await newWorker(async (rollout) => {
+      // The loser is done first, and has no lock any more.
+      goOn();
+      await expect.poll(() => loser.events, { timeout: 5000 }).toHaveLength(1);
+      return playedOf(rollout, 1);
+    });
+    await redis.command("del", lockOf("one", 3));
+    expect((await result).fields).toEqual({ reward: 1 });
+    expect(winner.begun).toEqual([3]);
+    expect(loser.events.map(({ type }) => type)).toEqual(["lost"]);
+  });
+
+  test("a rollout that comes back to the worker that lost it is played there anew", async () => {
+    let times = 0;
+    const worker = await newWorker((rollout, signal) =>
+      ++times === 1 ? untilCancelled(rollout, signal) : atOnce(rollout, signal),
+    );
+    const result = (await newPlayer()).play(rolloutOf(3), never);
+    await expect.poll(() => worker.begun).toEqual([3]);
+    await redis.command("del", lockOf("one", 3));
+    expect((await result).fields).toEqual({ reward: 3 });
+    expect(worker.begun).toEqual([3, 3]);
+  });
+
+  test("what was lost several times is held for longer, so that what keeps a process busy comes to an end", async () => {
+    const result = (await newPlayer()).play(rolloutOf(1), never);
+    await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(1);
+    await redis.command("hset", lockOf("one", 1).replace(/:lock$/, ""), "stc", 3);
+    let held = 0;
+    await newWorker(async (rollout) => {
+      held = Number(await redis.command("pttl", lockOf("one", 1)));
+      return playedOf(rollout);
+    });
+    await result;
+    expect(held).toBeGreaterThan(20_000);
+    expect(held).toBeLessThanOrEqual(24_000);
+  });
+
+  test("a failure of the store is no result: it is played again, on and on", async () => {
+    let times = 0;
+    const failure = { kind: "store", reason: "the store is away" } as const;
+    const worker = await newWorker(({ session, ...rollout }) =>
+      Promise.resolve(++times <= 2 ? { fields: {}, session, failure } : playedOf({ session, ...rollout })),
+    );
+    expect((await (await newPlayer()).play(rolloutOf(2), never)).fields).toEqual({ reward: 2 });
+    expect(worker.events.map(({ type, reason }) => [type, reason])).toEqual([
+      ["returned", "the store is away"],
+      ["returned", "the store is away"],
+      ["played", undefined],
+    ]);
+  });
+
+  test("what one worker refuses, another plays, and it is said why", async () => {
+    const refusing = await newWorker(atOnce, { refuses: "the environment's file is another one" });
+    const player = await newPlayer();
+    const result = player.play(rolloutOf(2), never);
+    await expect.poll(() => refusing.events).toHaveLength(1);
+    const { collections } = await queueStatus(addressTo(redis.port));
+    const reason = "the environment's file is another one";
+    expect(collections[0]).toMatchObject({ delayed: 1, trouble: { reason, worker: refusing.name, times: 0 } });
+    await refusing.stop(0);
+    await newWorker(atOnce);
+    expect((await result).fields).toEqual({ reward: 2 });
+    expect(refusing.begun).toEqual([]);
+  });
+
+  test("a queue that has lost everything is filled again", async () => {
+    const player = await newPlayer();
+    const results = allOf(player, 3);
+    await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(3);
+    await redis.command("flushall");
+    await newWorker(atOnce);
+    expect(rewardsOf(await results)).toEqual([0, 1, 2]);
+  });
+
+  test("a queue without room is waited for, and that is said", async () => {
+    const said: string[] = [];
+    const player = await newPlayer("one", (text) => void said.push(text));
+    await newWorker(atOnce);
+    await redis.command("config", "set", "maxmemory", 1);
+    const results = allOf(player, 3);
+    await expect.poll(() => said).toHaveLength(1);
+    await redis.command("config", "set", "maxmemory", 0);
+    expect(rewardsOf(await results)).toEqual([0, 1, 2]);
+    expect(said[0]).toContain("OOM");
+  });
+
+  test("a worker that stops ends what is quick, and gives the rest to others at once", async () => {
+    const quick = async (rollout: Rollout): Promise<Played> => {
+      await sleep(200);
+      return playedOf(rollout);
+    };
+    const stopping = await newWorker((rollout, signal) =>
+      rollout.task === 0 ? quick(rollout) : untilCancelled(rollout, signal),
+    );
+    const results = allOf(await newPlayer(), 2);
+    await expect.poll(() => stopping.begun.length).toBe(2);
+    const began = performance.now();
+    await stopping.stop(600);
+    expect(stopping.events.map(({ type }) => type)).toEqual(["played", "returned"]);
+    const other = await newWorker(atOnce);
+    expect(rewardsOf(await results)).toEqual([0, 1]);
+    // Less than a lock lasts.
+    expect(performance.now() - began).toBeLessThan(5000);
+    expect(other.begun).toEqual([1]);
+  });
+
+  test("a worker that stops does not wait for what does not look at its signal", async () => {
+    const stuck = await newWorker(() => new Promise(() => undefined));
+    const result = (await newPlayer()).play(rolloutOf(1), never);
+    await expect.poll(() => stuck.begun).toEqual([1]);
+    await stuck.stop(0);
+    await newWorker(atOnce);
+    expect((await result).fields).toEqual({ reward: 1 });
+  });
+
+  test("the status tells what is where, by collection, and who plays", async () => {
+    const worker = await newWorker(untilCancelled, { concurrency: 2 });
+    const [one, two] = [await newPlayer("one"), await newPlayer("two")];
+    void one.play(rolloutOf(0), never);
+    await expect.poll(() => worker.begun).toHaveLength(1);
+    void two.play(rolloutOf(0), never);
+    await expect.poll(() => worker.begun).toHaveLength(2);
+    void two.play(rolloutOf(1), never);
+    await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.run).toBe("two");
+    await redis.command("del", lockOf("two", 0));
+    const status = await queueStatus(addressTo(redis.port));
+    expect(status.queue).toBe(`redis://127.0.0.1:${redis.port}`);
+    expect(status.collections).toEqual([
+      { run: "two", title: "dice: two", ...counts, waiting: 1, active: 1, stalled: 1 },
+      { run: "one", title: "dice: one", ...counts, active: 1 },
+    ]);
+    expect(status.workers).toMatchObject([{ pid: process.pid, concurrency: 2, active: 1 }]);
+    expect(Math.abs(Date.parse(status.workers[0]?.since ?? "") - Date.now())).toBeLessThan(60_000);
+  });
+
+  for (const [where, start] of [
+    ["a Cluster", () => startCluster(3)],
+    ["Sentinel", () => startSentinel()],
+  ] as const) {
+    test(`it works with ${where}`, async () => {
+      const servers = await start();
+      onTestFinished(() => servers.stop());
+      const address = addressOf({ url: servers.url });
+      const player = await openQueuePlayer({ address, collection: collectionOf("one"), say: () => undefined });
+      const worker = await startQueueWorker({
+        ...{ address, concurrency: 4, playerOf: () => Promise.resolve(atOnce) },
+        ...{ onEvent: () => undefined, say: () => undefined },
+      });
+      expect(rewardsOf(await allOf(player, 20))).toEqual(Array.from({ length: 20 }, (_, task) => task));
+      expect((await queueStatus(address)).workers).toMatchObject([{ concurrency: 4 }]);
+      await player.stop();
+      await worker.stop(0);
+    });
+  }
+
+  test("a queue without workers, one that is not there, and packages that are not, are said in words", async () => {
+    const said: string[] = [];
+    void (await newPlayer("one", (text) => void said.push(text))).play(rolloutOf(0), never);
+    await expect(queueStatus(addressTo(1))).rejects.toMatchObject({
+      code: "store_busy",
+      message: expect.stringContaining("the queue at redis://127.0.0.1:1 cannot be reached: connect ECONNREFUSED"),
+    });
+    await expect.poll(() => said, { timeout: 10_000 }).toHaveLength(1);
+    const text = "no worker takes part; start some with: holdfast worker --queue";
+    expect(said).toEqual([`${text} redis://127.0.0.1:${redis.port}`]);
+    await redis.command("config", "set", "requirepass", "secret");
+    const wrong = { ...addressTo(redis.port), password: "geheim" };
+    const refused = await queueStatus(wrong).catch((thrown: Error) => thrown);
+    await redis.command("-a", "secret", "config", "set", "requirepass", "");
+    expect(refused).toMatchObject({ code: "store_failed", message: expect.stringContaining("WRONGPASS") });
+    expect((refused as Error).message).not.toContain("geheim");
+    vi.resetModules();
+    vi.doMock("bullmq", () => {
+      throw new Error("Cannot find package");
+    });
+    const { queueStatus: without } = await import("../../src/queue/status.ts");
+    await expect(without(addressTo(redis.port))).rejects.toMatchObject({
+      code: "missing_dependency",
+      message: "the job queue needs `npm install bullmq ioredis`",
+    });
+    vi.doUnmock("bullmq");
+  });
+
+  test("the name of a worker is read as it was written", () => {
+    const worker = { host: "gpu-1.lab", pid: 42, since: 1_700_000_000_000, concurrency: 32 };
+    expect(parseName(`{x}:cm9s:w:${nameOf(worker)}`)).toEqual(worker);
+    expect(parseName(nameOf({ ...worker, host: "a b/c:d" }))?.host).toBe("a_b_c_d");
+    expect(shownName(nameOf(worker))).toBe("gpu-1.lab:42");
+    expect(parseName("{x}:cm9s")).toBeUndefined();
+  });
+});
