@@ -6,6 +6,7 @@ import { treeOf, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
 import { storeUrls } from "./store.ts";
 import { isUrl } from "./url.ts";
+import { endProcess } from "./telemetry.ts";
 
 /** How many are under way at once. What waits in a queue costs little, and keeps the workers busy. */
 const atOnce = 32;
@@ -97,8 +98,7 @@ export function addCollect(program: Command): void {
       }
       const { runCollection } = await import("./collect/run.ts");
       const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
-      // Not by itself: a model or a tool that was told to stop and does not may keep the process for hours.
-      process.stdout.write("", () => process.exit(code));
+      await endProcess(code);
     });
 }
 

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import type { Replay } from "./run/files.ts";
 import type { RunFlags } from "./run/start.ts";
+import { endProcess } from "./telemetry.ts";
 
 interface Flags extends RunFlags {
   replay?: string;
@@ -67,8 +68,7 @@ async function run(target: string, flags: Flags): Promise<void> {
     const { start } = await import("./run/start.ts");
     await start(agent, flags, { queries, resumed });
   }
-  // What an agent has left running must not keep the command from ending.
-  process.stdout.write("", () => process.exit());
+  await endProcess();
 }
 
 /** A saved session is run again in memory, with the answers that its models gave: what says otherwise is refused. */

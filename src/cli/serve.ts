@@ -2,7 +2,7 @@
 import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import { duration, whole } from "./flags.ts";
 
@@ -10,6 +10,8 @@ interface Flags {
   port: number;
   host: string;
   store: string;
+  cold?: string;
+  coldAfter?: number;
   workers: number;
   idle?: number;
   maxSessions?: number;
@@ -41,11 +43,16 @@ export function addServe(program: Command): void {
       "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
       "memory:",
     )
+    .option(
+      "--cold <url>",
+      "a store for sessions that are idle, as in s3://bucket/sessions; they come back when called",
+    )
+    .option("--cold-after <duration>", "how long they are idle before they move; by default 1h", duration)
     .option("--workers <number>", "processes behind the port; they need a store that they can share", whole(1, 1024), 1)
     .option("--idle <duration>", "end sessions that nobody called for this long, as in 30m or 1h", duration)
     .option("--max-sessions <number>", "open sessions of an environment; the longest idle make room", whole(1))
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
-    .option("--token <text>", "the bearer token that /v1 and /metrics want")
+    .addOption(new Option("--token <text>", "the bearer token that /v1 and /metrics want").env("HOLDFAST_TOKEN"))
     .option(
       "--model <name>",
       "also be an agent: play the row that is posted to /run with this model, as in chat:llama3.2",
@@ -59,6 +66,9 @@ export function addServe(program: Command): void {
 async function run(targets: string[], flags: Flags): Promise<void> {
   if (!["none", "failures", "all"].includes(flags.log)) {
     throw new HoldfastError("invalid_option", `--log is none, failures or all, not ${flags.log}`);
+  }
+  if (flags.coldAfter !== undefined && flags.cold === undefined) {
+    throw new HoldfastError("invalid_option", "--cold-after goes with --cold, the store that idle sessions move to");
   }
   if (flags.workers > 1 && flags.store.startsWith("memory:")) {
     throw new HoldfastError(

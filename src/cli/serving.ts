@@ -1,15 +1,17 @@
 // What one serving process is made of: its environments, its store and its server, opened and closed together.
 import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
-import { startTelemetry } from "../telemetry/start.ts";
 import { agentsOf } from "./collect/agents.ts";
 import { preparing } from "./collect/prepare.ts";
 import { load } from "./load.ts";
 import { openStore } from "./store.ts";
+import { endTelemetry, telemetry } from "./telemetry.ts";
 
 interface ServingFlags {
   port: number;
   host: string;
   store: string;
+  cold?: string;
+  coldAfter?: number;
   idle?: number;
   maxSessions?: number;
   log: "none" | "failures" | "all";
@@ -25,7 +27,7 @@ interface ServingFlags {
 const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
-  const { store: url, log, model, maxSteps, timeout, ...rest } = flags;
+  const { store: url, cold, coldAfter, log, model, maxSteps, timeout, ...rest } = flags;
   const environments = [];
   const runners = new Map<string, Runner>();
   for (const target of targets) {
@@ -35,17 +37,15 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     const agents = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
     runners.set(environment.name, { agentFor: agents.of, prepare: preparing(environment, agents.name, {}), timeout });
   }
-  const telemetry = await startTelemetry(process.env);
-  const opened = await openStore(url);
-  const store = telemetry?.store(opened, url) ?? opened;
+  const store = await openStore(url, { cold, coldAfter });
   const end = async (): Promise<void> => {
     await store.close();
-    await telemetry?.stop();
+    await endTelemetry();
   };
   try {
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
-      ...{ ...rest, environments, store, secret, log: { what: log }, telemetry },
+      ...{ ...rest, environments, store, secret, log: { what: log }, telemetry: await telemetry() },
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
     return {

@@ -2,13 +2,43 @@
 import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
+import { telemetry } from "./telemetry.ts";
 
 /** What the URLs of stores look like, for messages and for --help. */
 export const storeUrls =
   "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
 
-/** Opens a store. Who calls this closes it. `isThere`: it is not made if it is not there. */
-export async function openStore(url: string, { isThere = false } = {}): Promise<Store> {
+export interface StoreWishes {
+  /** It is not made if it is not there. */
+  isThere?: boolean;
+  /** The URL of a store for what is idle, and after how many milliseconds it is. */
+  cold?: string | undefined;
+  coldAfter?: number | undefined;
+}
+
+const anHour = 3_600_000;
+
+/** Opens a store. Who calls this closes it. */
+export async function openStore(url: string, wishes: StoreWishes = {}): Promise<Store> {
+  const hot = await opened(url, wishes);
+  if (wishes.cold === undefined) return hot;
+  try {
+    if (wishes.cold === url) throw new HoldfastError("invalid_option", "--cold must be another store than --store");
+    const cold = await opened(wishes.cold, {});
+    const { tieredStore } = await import("../stores/tiered.ts");
+    return tieredStore({ hot, cold, idle: wishes.coldAfter ?? anHour });
+  } catch (thrown) {
+    await hot.close();
+    throw thrown;
+  }
+}
+
+async function opened(url: string, { isThere = false }: StoreWishes): Promise<Store> {
+  const store = await storeAt(url, isThere);
+  return (await telemetry())?.store(store, url) ?? store;
+}
+
+async function storeAt(url: string, isThere: boolean): Promise<Store> {
   const [, scheme, rest = ""] = /^([a-z0-9+.-]+):(.*)$/i.exec(url) ?? [];
   switch (scheme?.toLowerCase()) {
     case "memory": {

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
 import type { WorkerFlags } from "./worker/run.ts";
+import { endProcess } from "./telemetry.ts";
 
 const example = `
 Examples:
@@ -23,7 +24,6 @@ export function addWorker(program: Command): void {
     .action(async (flags: WorkerFlags) => {
       const { runWorker } = await import("./worker/run.ts");
       await runWorker(flags);
-      // Not by itself: a tool that was told to stop and does not may keep the process for hours.
-      process.stdout.write("", () => process.exit(0));
+      await endProcess(0);
     });
 }

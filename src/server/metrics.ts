@@ -1,4 +1,5 @@
 // createMetrics(): counts in plain numbers while serving, and hands them to prom-client when /metrics is asked.
+import { monitorEventLoopDelay, type IntervalHistogram } from "node:perf_hooks";
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { isHoldfastError } from "../core/errors.ts";
@@ -76,8 +77,14 @@ function within<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): 
   return made;
 }
 
+/** Milliseconds between two looks at how late the process is. */
+const resolution = 20;
+
 export function createMetrics(): Metrics {
   const tools = new Map<string, Map<string, ToolCounts>>();
+  const delays = monitorEventLoopDelay({ resolution });
+  delays.enable();
+  const registered = (): Promise<Registry> => registryOf(metrics, tools, delays);
   const metrics: Metrics = {
     inflight: 0,
     streams: 0,
@@ -93,9 +100,9 @@ export function createMetrics(): Metrics {
     closed: new Map(),
     caches: new Map(),
     store: { commitSeconds: newSpread(), conflicts: 0, duplicates: 0, bytes: 0, errors: new Map() },
-    report: async () => (await registryOf(metrics, tools)).getMetricsAsJSON(),
+    report: async () => (await registered()).getMetricsAsJSON(),
     async text(others = []) {
-      const registry = await registryOf(metrics, tools);
+      const registry = await registered();
       if (others.length === 0) return registry.metrics();
       const own = await registry.getMetricsAsJSON();
       return AggregatorRegistry.aggregate([own, ...others]).metrics();
@@ -107,7 +114,11 @@ export function createMetrics(): Metrics {
 
 type Labelled = [labels: Record<string, string>, value: number][];
 
-async function registryOf(metrics: Metrics, tools: Map<string, Map<string, ToolCounts>>): Promise<Registry> {
+async function registryOf(
+  metrics: Metrics,
+  tools: Map<string, Map<string, ToolCounts>>,
+  delays: IntervalHistogram,
+): Promise<Registry> {
   const registry = new Registry();
   const registers = [registry];
   const described = (name: string, help: string, values: Labelled) => ({
@@ -196,6 +207,10 @@ async function registryOf(metrics: Metrics, tools: Map<string, Map<string, ToolC
   gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
+  // Of the time since it was last asked. What is measured is the time from one tick of a timer to the next.
+  const lag = Math.max(0, delays.percentile(99) / 1e9 - resolution / 1000) || 0;
+  delays.reset();
+  gauge("event_loop_lag_seconds", "How late the process gets to what is due, 99th percentile.", [[{}, lag]], "max");
   return registry;
 }
 

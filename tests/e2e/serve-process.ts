@@ -68,12 +68,12 @@ export interface Reply {
   body: Record<string, unknown>;
 }
 
-/** One session of the gym protocol. Keeps the cookies of the last response and no others, as its agents do. */
+/** One session of the gym protocol; a path may be a whole URL, of another server of the same. Keeps the cookies of the last response and no others, as its agents do. */
 export function createClient(url: string): { post(path: string, body: unknown, key?: string): Promise<Reply> } {
   let cookie = "";
   return {
     async post(path, body, key) {
-      const response = await fetch(url + path, {
+      const response = await fetch(path.startsWith("/") ? url + path : path, {
         method: "POST",
         headers: {
           "content-type": "application/json",

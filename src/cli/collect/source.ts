@@ -10,8 +10,10 @@ import type { Store } from "../../core/store.ts";
 import { createAgentSessions } from "../../session/agent-sessions.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { loadEnvironment } from "../load.ts";
+import type { Telemetry } from "../../telemetry/start.ts";
+import { telemetry } from "../telemetry.ts";
 import { isUrl } from "../url.ts";
-import { agentsOf } from "./agents.ts";
+import { agentsOf, type Agents } from "./agents.ts";
 import type { CollectFlags } from "./flags.ts";
 import { preparing, toldRow } from "./prepare.ts";
 
@@ -47,15 +49,23 @@ export async function sourceOf(target: string | undefined, flags: SourceFlags): 
 
 async function environmentSource(target: string, flags: SourceFlags): Promise<Source> {
   const environment = await loadEnvironment(target);
+  const traces = await telemetry();
   const agents = await agentsOf(target, flags);
   return {
     ...{ environment: environment.name, agent: agents.name },
     prepare: preparing(environment, agents.name, flags),
     player(store) {
-      const episodes = createSessions({ environment, store });
+      const engine = createSessions({ environment, store });
+      const episodes = traces?.sessions(engine) ?? engine;
       const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
+      const play = createPlayer({
+        sessions,
+        episodes,
+        agentFor: tracedAgents(agents.of, traces),
+        timeout: flags.timeout,
+      });
       return {
-        play: createPlayer({ sessions, episodes, agentFor: agents.of, timeout: flags.timeout }),
+        play: traces?.play(play) ?? play,
         async stop() {
           await episodes.stop();
           await sessions.stop();
@@ -67,6 +77,7 @@ async function environmentSource(target: string, flags: SourceFlags): Promise<So
 
 async function serverSource(url: string, target: string | undefined, flags: SourceFlags): Promise<Source> {
   const client = createGymClient(url);
+  const traces = await telemetry();
   const agents = await agentsOf(target, flags);
   const tools = await toolsTold(client);
   return {
@@ -74,8 +85,9 @@ async function serverSource(url: string, target: string | undefined, flags: Sour
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
     player(store) {
       const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
-      const play = createServerPlayer({ client, sessions, agentFor: agents.of, timeout: flags.timeout });
-      return { play, stop: () => sessions.stop() };
+      const agentFor = tracedAgents(agents.of, traces);
+      const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout });
+      return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };
     },
   };
 }
@@ -89,6 +101,10 @@ async function agentSource(url: string, flags: SourceFlags): Promise<Source> {
     prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
     player: () => ({ play: createAgentPlayer({ client, timeout: flags.timeout }), stop: () => Promise.resolve() }),
   };
+}
+
+function tracedAgents(agentFor: Agents["of"], traces: Telemetry | undefined): Agents["of"] {
+  return traces ? (rollout) => traces.agent(agentFor(rollout)) : agentFor;
 }
 
 /** What is not there is known before anything has failed: whatever it answers, it is. Only Holdfast's tell their tools. */

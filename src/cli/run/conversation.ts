@@ -4,6 +4,7 @@ import type { Agent } from "../../core/agent.ts";
 import type { AgentSessions, AgentState, SavedSession } from "../../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
+import { telemetry } from "../telemetry.ts";
 import { userText, type Printer } from "./printer.ts";
 
 export interface ConversationOptions {
@@ -26,7 +27,9 @@ export function createConversation(session: string, options: ConversationOptions
   const { agent, sessions, printer, stream, error } = options;
 
   async function answer(given: RunOptions): Promise<Turn> {
-    const events = run(agent, given);
+    const traces = await telemetry();
+    const running = run(traces?.agent(agent) ?? agent, given);
+    const events = traces?.run(agent.name, running) ?? running;
     for (;;) {
       const next = await events.next();
       if (!next.done) {
