@@ -173,11 +173,14 @@ const checks: GymCheck[] = [
       const [call] = trial.calls;
       const refused: Call[] = [{ tool: "no_such_tool", input: {} }];
       if (call) refused.push({ tool: call.tool, input: "not an object" });
+      let isRefused = true;
       for (const { tool, input } of refused) {
         const { status, cookie } = await client.post(`/${tool}`, input);
         assert.ok(cookie, `POST /${tool} with ${JSON.stringify(input)} was answered ${status} without a cookie`);
+        isRefused &&= status >= 400;
       }
-      same(await make(client, trial.calls), trial.second, "after refusals");
+      // A tool without a schema takes whatever it is given, and then it was a call.
+      if (isRefused) same(await make(client, trial.calls), trial.second, "after refusals");
       return undefined;
     },
   },
