@@ -11,7 +11,7 @@ const needed = [
 ];
 
 /** Where a program is; undefined if it is not there. @param {string} name @returns {string | undefined} */
-export function findBinary(name) {
+function findBinary(name) {
   const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", ...postgresFolders()];
   return folders.map((folder) => join(folder, name)).find(isProgram);
 }
