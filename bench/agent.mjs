@@ -6,11 +6,11 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { createAgentSessions, defineAgent, run as runAgent } from "holdfast";
 import { interleave, quantile, shuffled } from "./measure.mjs";
-import { withStore } from "./stores.mjs";
+import { withStore } from "./open-store.mjs";
 import { costRow, judged } from "./table.mjs";
 
 /** @typedef {import("holdfast").Store} Store */
-/** @typedef {import("./stores.mjs").StoreName} StoreName */
+/** @typedef {import("./open-store.mjs").StoreName} StoreName */
 /** @typedef {import("./table.mjs").Row} Row */
 /** @typedef {import("./table.mjs").Options} Options */
 

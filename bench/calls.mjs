@@ -2,7 +2,7 @@
 import { createSessions } from "holdfast";
 import { add, counter } from "./counter.mjs";
 import { interleave } from "./measure.mjs";
-import { withStore } from "./stores.mjs";
+import { withStore } from "./open-store.mjs";
 import { costRow, rateRow } from "./table.mjs";
 
 const busy = 1000;

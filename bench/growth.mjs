@@ -3,11 +3,11 @@ import { createSessions, defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 import { counter } from "./counter.mjs";
 import { interleave, shuffled } from "./measure.mjs";
-import { withStore } from "./stores.mjs";
+import { withStore } from "./open-store.mjs";
 import { costRow } from "./table.mjs";
 
 /** @typedef {import("holdfast").Store} Store */
-/** @typedef {import("./stores.mjs").StoreName} StoreName */
+/** @typedef {import("./open-store.mjs").StoreName} StoreName */
 /** @typedef {import("./measure.mjs").Measured} Measured */
 /** @typedef {import("./table.mjs").Row} Row */
 /** @typedef {import("./table.mjs").Options} Options */

@@ -154,7 +154,7 @@ async function serveAs(kind) {
     process.send?.({ port: await listening(bareServer()) });
     await left;
   } else {
-    const [{ withStore }, { served }] = await Promise.all([import("./stores.mjs"), import("./served.mjs")]);
+    const [{ withStore }, { served }] = await Promise.all([import("./open-store.mjs"), import("./served.mjs")]);
     await withStore(kind, async (store) => {
       const serving = await served(store);
       process.send?.({ port: Number(new URL(serving.url).port) });

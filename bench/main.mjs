@@ -9,6 +9,10 @@ const benches = {
     question: "How many calls per second, on each store, with 1 and with 1,000 busy sessions?",
     load: () => import("./calls.mjs"),
   },
+  stores: {
+    question: "How many commits per second does each store take, and how long does one take, beside the bare client?",
+    load: () => import("./stores.mjs"),
+  },
   growth: {
     question: "Does a commit cost more with a longer history, a larger state, more sessions?",
     load: () => import("./growth.mjs"),
@@ -24,6 +28,10 @@ const benches = {
   memory: {
     question: "How many bytes does an idle session take beyond its own state and events?",
     load: () => import("./memory.mjs"),
+  },
+  sizing: {
+    question: "How many bytes does a session take in Redis, Postgres, SQLite and S3?",
+    load: () => import("./sizing.mjs"),
   },
   agent: {
     question:

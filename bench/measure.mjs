@@ -8,9 +8,10 @@
  */
 
 /**
- * What was measured of a variant: microseconds for one operation, the quartiles around it, and the sum of the kinds.
+ * What was measured of a variant: microseconds for one operation, the quartiles around it, the sum of the kinds, and the
+ * costs of all samples in the order of the rounds.
  *
- * @typedef {{ cost: number, low: number, high: number, kinds: number }} Measured
+ * @typedef {{ cost: number, low: number, high: number, kinds: number, costs: number[] }} Measured
  */
 
 /** Collects garbage now, so that nobody pays for what others left. A whole collection takes long on a large heap. */
@@ -64,7 +65,19 @@ function summary(samples) {
     cost += (quantile(alike, 0.5) * alike.length) / samples.length;
   }
   const kinds = samples.reduce((sum, { kind }) => sum + kind, 0);
-  return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), kinds };
+  return { cost, low: quantile(costs, 0.25), high: quantile(costs, 0.75), kinds, costs };
+}
+
+/**
+ * The ratio of two variants, as the median of those of single rounds. Where the machine is now in one mood and now in
+ * another (who shares a core with whom), both are in the same in a round, and medians over all rounds may not be.
+ *
+ * @param {Measured} measured
+ * @param {Measured} reference
+ */
+export function pairedRatio(measured, reference) {
+  const ratios = measured.costs.map((cost, round) => cost / (reference.costs[round] ?? Number.NaN));
+  return quantile(ratios, 0.5);
 }
 
 /** @template T @param {T[]} items */

@@ -127,7 +127,7 @@ async function opened(port, count) {
 /** What the child does: serves, and says where. */
 async function serveOnMemory() {
   const left = new Promise((resolve) => process.once("disconnect", resolve));
-  const [{ withStore }, { served }] = await Promise.all([import("./stores.mjs"), import("./served.mjs")]);
+  const [{ withStore }, { served }] = await Promise.all([import("./open-store.mjs"), import("./served.mjs")]);
   await withStore("memory", async (store) => {
     const serving = await served(store);
     process.send?.(Number(new URL(serving.url).port));

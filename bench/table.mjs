@@ -1,4 +1,5 @@
 // Rows of a result, as every bench returns them, and how they are printed.
+import { pairedRatio } from "./measure.mjs";
 
 /**
  * @typedef {{ atMost: number } | { atLeast: number }} Bar
@@ -22,6 +23,12 @@ export function costRow(what, measured, { to, reference, bar } = {}) {
   const { cost, low, high } = measured;
   const row = { what, value: cost, unit: "µs", low, high };
   return reference && to !== undefined ? judged({ ...row, ratio: cost / reference.cost, to }, bar) : row;
+}
+
+/** The same, with the ratio from round to round. @type {typeof costRow} */
+export function pairedRow(what, measured, { to, reference, bar } = {}) {
+  const row = costRow(what, measured);
+  return reference && to !== undefined ? judged({ ...row, ratio: pairedRatio(measured, reference), to }, bar) : row;
 }
 
 /** The same as a rate. @type {typeof costRow} */

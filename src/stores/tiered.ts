@@ -122,7 +122,13 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     const { session, version, heading } = commit;
     const [first] = commit.entries;
     const entries = commit.entries.map(wrap) as Commit["entries"];
-    const rest = { version, entries, ...(commit.snapshot && { snapshot: { ...commit.snapshot } }) };
+    const { seen, snapshot } = commit;
+    const rest = {
+      version,
+      entries,
+      ...(seen !== undefined && { seen }),
+      ...(snapshot && { snapshot: { ...snapshot } }),
+    };
     if (hasTwins(commit)) return "duplicate";
     if (place?.ticket.place === "gone" && version === 0 && Date.now() - place.ticket.since < goingTime) return "gone";
     if (!place || place.ticket.place === "gone") {
@@ -374,7 +380,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 }
 
 /** A copy of a commit: the caller may do with the one it gave what it likes. */
-function prepared({ session, version, entries, heading, snapshot }: Commit): Commit {
+function prepared({ session, version, seen, entries, heading, snapshot }: Commit): Commit {
   if (version === 0 && !heading) {
     throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
   }
@@ -384,6 +390,7 @@ function prepared({ session, version, entries, heading, snapshot }: Commit): Com
   return {
     session,
     version,
+    ...(seen !== undefined && { seen }),
     entries: copy,
     ...(heading && { heading: copyOf(heading) }),
     ...(snapshot && { snapshot: { ...snapshot } }),

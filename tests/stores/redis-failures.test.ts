@@ -324,7 +324,7 @@ describe("Redis with several servers", () => {
   }, 60_000);
 
   test("a node of a Cluster may be away for a while, and a Cluster is not taken for one server", async () => {
-    const cluster = ending(await startCluster(3, { args: ["--appendonly", "yes"] }));
+    const cluster = ending(await startCluster(3, { args: ["--appendonly", "yes", "--appendfsync", "always"] }));
     const store = open({ url: cluster.url });
     const sessions = Array.from({ length: 30 }, (_, index) => `s${index}`);
     for (const session of sessions) expect(await store.append(commitOf(session, 0))).toBe("ok");
