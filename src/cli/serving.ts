@@ -1,4 +1,7 @@
 // What one serving process is made of: its environments, its store and its server, opened and closed together.
+import { setTimeout as delay } from "node:timers/promises";
+import { isHoldfastError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
 import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
 import { agentsOf } from "./collect/agents.ts";
 import { preparing } from "./collect/prepare.ts";
@@ -23,6 +26,9 @@ interface ServingFlags {
   peers?: ServeOptions["peers"];
 }
 
+/** How long a server that starts waits for its store, in milliseconds. The two are often started, or started again, together. */
+const storePatience = 30_000;
+
 // Collectors send all rows of a data set at once, and give up on the whole of it when one is refused.
 const mostRollouts = 50_000;
 
@@ -43,6 +49,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     await endTelemetry();
   };
   try {
+    await reach(store);
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
       ...{ ...rest, environments, store, secret, log: { what: log }, telemetry: await telemetry() },
@@ -58,5 +65,21 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
   } catch (thrown) {
     await end();
     throw thrown;
+  }
+}
+
+/** Waits until the store can be reached. What else is wrong with it is said at once. */
+async function reach(store: Store): Promise<void> {
+  const deadline = Date.now() + storePatience;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      await store.read("holdfast:ready", 0, 1);
+      return;
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "store_busy" || Date.now() > deadline) throw thrown;
+      if (isFirst)
+        process.stderr.write(`waiting for the store, for about ${storePatience / 1000} s: ${thrown.message}\n`);
+      await delay(100);
+    }
   }
 }

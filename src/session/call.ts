@@ -188,7 +188,10 @@ export function createCalls(options: CallsOptions) {
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;
-    throw new HoldfastError("session_not_found", `session ${pending.hot.id} was deleted while it was called`);
+    // Says so if the session was deleted meanwhile. Otherwise the store went over to a copy of itself that has not got it.
+    const { hot, tool } = pending;
+    await turn(hot, undefined, () => logs.refresh(hot));
+    throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${hot.id}; send it again`);
   }
 
   /** What was answered to the call of this id, if anything was. */

@@ -13,7 +13,7 @@ export interface Hot extends Cached {
   whole: number;
   /** Whether someone has the turn, and who waits for it. */
   busy: boolean;
-  waiting: (() => void)[] | undefined;
+  waiting: Waiting[] | undefined;
   /** How many hold the state as it is and must not see it change; `owned` are the parts that none of them holds. */
   holders: number;
   owned: WeakSet<object> | undefined;
@@ -25,11 +25,20 @@ export interface Hot extends Cached {
   beside: Map<string, Promise<unknown>> | undefined;
 }
 
+interface Waiting {
+  since: number;
+  next(): void;
+  fail(error: HoldfastError): void;
+}
+
 /** A snapshot is stored once a log has grown by this much, or by twice the size of its state if that is more. */
 const snapshotBytes = 16 * 1024;
 
 /** How often a commit is tried before it is given up as `version_conflict`. */
 const attempts = 200;
+
+/** How long one may have waited for a turn and still wait on when the store does not answer, in milliseconds. */
+const longWait = 500;
 
 /** An event for a log, where several are appended to at once. */
 export interface Part {
@@ -53,7 +62,9 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   async function load(id: string, version?: number): Promise<Hot> {
     // What the server keeps in a store of its own is no session of anybody.
     const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
-    const found = isForeign ? undefined : await store.load(id, version);
+    // What is no version is not there either, and is nothing to ask a store for.
+    const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
+    const found = isForeign ? undefined : await store.load(id, asked);
     if (!found) throw notFound(id);
     let session = found.snapshot && decode<Session>(found.snapshot.body, id);
     let whole = found.snapshot?.body.length ?? 0;
@@ -106,7 +117,10 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   /** Folds what others have committed since. Only in a turn: the draft of a running call reads this very state. */
   async function refresh(hot: Hot): Promise<void> {
     const { version, touched } = hot.session;
-    const entries = await store.read(hot.id, version - 1);
+    const entries = await store.read(hot.id, version - 1).catch((thrown: unknown) => {
+      sendAway(hot, thrown);
+      throw thrown;
+    });
     if (!entries) {
       cache.drop(hot);
       throw notFound(hot.id);
@@ -152,6 +166,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     try {
       result = await store.append(commit);
     } catch (thrown) {
+      sendAway(hot, thrown);
       throw inDoubt(thrown, commit);
     }
     if (result === "ok") accepted(hot, event, commit);
@@ -166,6 +181,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     try {
       result = await store.append(first, ...together);
     } catch (thrown) {
+      for (const { hot } of parts) sendAway(hot, thrown);
       throw inDoubt(thrown, first);
     }
     if (result === "ok") parts.forEach(({ hot, event }, at) => accepted(hot, event, commits[at] as Commit));
@@ -312,9 +328,22 @@ export async function turn<T>(hot: Hot, signal: AbortSignal | undefined, run: ()
 
 /** Hands the turn to who waits next. */
 export function endTurn(hot: Hot): void {
-  const next = hot.waiting?.shift();
-  if (next) next();
+  const first = hot.waiting?.shift();
+  if (first) first.next();
   else hot.busy = false;
+}
+
+/**
+ * Refuses those who have waited for long where the store does not answer. With a turn each they would wait for it one
+ * after the other, and the last would hear of it minutes later.
+ */
+function sendAway({ waiting }: Hot, thrown: unknown): void {
+  if (!waiting || !isHoldfastError(thrown) || thrown.code !== "store_busy") return;
+  const early = Date.now() - longWait;
+  while (waiting[0] && waiting[0].since <= early) {
+    const message = `the call was not begun, as one before it did not get through: ${thrown.message}`;
+    waiting.shift()?.fail(new HoldfastError("store_busy", message));
+  }
 }
 
 export function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
@@ -323,15 +352,22 @@ export function wait(hot: Hot, signal: AbortSignal | undefined): Promise<void> {
   if (signal?.aborted) return Promise.reject(cancelled(signal));
   return new Promise((resolve, reject) => {
     const cancel = (): void => {
-      waiting.splice(waiting.indexOf(next), 1);
+      waiting.splice(waiting.indexOf(each), 1);
       reject(cancelled(signal));
     };
-    const next = (): void => {
-      signal?.removeEventListener("abort", cancel);
-      resolve();
+    const each: Waiting = {
+      since: Date.now(),
+      next() {
+        signal?.removeEventListener("abort", cancel);
+        resolve();
+      },
+      fail(error) {
+        signal?.removeEventListener("abort", cancel);
+        reject(error);
+      },
     };
     signal?.addEventListener("abort", cancel, { once: true });
-    waiting.push(next);
+    waiting.push(each);
   });
 }
 

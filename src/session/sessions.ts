@@ -206,7 +206,9 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
       if (result === "ok") return { session: hot.id, version, episode, repeated: false };
       const recorded = await repeated();
       if (recorded) return recorded;
-      throw new HoldfastError("session_not_found", `session ${hot.id} was deleted while it was seeded`);
+      // Says so if the session was deleted meanwhile. Otherwise the store went over to a copy of itself that has not got it.
+      await logs.refresh(hot);
+      throw new HoldfastError("store_failed", `the store has lost a seed of session ${hot.id}; send it again`);
     });
   }
 

@@ -169,6 +169,8 @@ export function createConnections({ url, name, schema, connections }: Target) {
 
   return {
     run,
+    /** Why the last try to connect failed, if it did. */
+    problem: () => problem,
     /** Ends all connections. Whoever uses one is cut off. */
     async end(): Promise<void> {
       await Promise.all([...all].map(farewell));

@@ -1,10 +1,10 @@
 // Group commit: what arrives while a group is being written makes up the next one, whichever sessions it is of.
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { HoldfastError } from "../../core/errors.ts";
+import type { HoldfastError } from "../../core/errors.ts";
 import type { Appended, Commit, Heading, NewEntry, Snapshot } from "../../core/store.ts";
 import type { Connections, Statement } from "./connections.ts";
 import { keptReady } from "./connections.ts";
-import { coded, isUnfit, patience } from "./failures.ts";
+import { coded, isUnfit, patience, TimeIsUp } from "./failures.ts";
 import { doubleArray, integerArray, textArray, toText } from "./wire.ts";
 
 /** A commit on its way, its texts as Postgres can hold them. The caller may do with the one it gave what it likes. */
@@ -33,7 +33,7 @@ const lanes = 2;
 const answers: Appended[] = ["ok", "conflict", "duplicate"];
 
 /** Gives a function that appends commits, all or none of them, together with what others append in the same moment. */
-export function createGroups({ run }: Connections, schema: string, name: string) {
+export function createGroups({ run, problem }: Connections, schema: string, name: string) {
   const types = `integer[], text[], integer[], integer[], integer[], double precision[], text[], text[], integer[], text[],
     text[], double precision[], text[], integer[], text[], double precision[], integer[], integer[], text[]`;
   const values = types.split(",").map((type, index) => `$${index + 1}::${type.trim()}`);
@@ -57,8 +57,8 @@ export function createGroups({ run }: Connections, schema: string, name: string)
         return;
       }
       pending.delete(unit);
-      const message = `the Postgres store ${name} did not answer within ${patience / 1000} s`;
-      unit.reject(new HoldfastError("store_busy", message));
+      // Where there is no connection, the reason for that says more.
+      unit.reject(coded(problem() ?? new TimeIsUp(`did not answer within ${patience / 1000} s`), name));
     }
   }
 

@@ -5,12 +5,20 @@ import type { Commit, Heading } from "../../core/store.ts";
 /** A commit on its way. The caller may do with the one it gave what it likes. */
 export interface Prepared {
   session: string;
-  args: (string | number)[];
+  /** For the script `one` if it is one for it, and otherwise as the others expect it. */
+  args: Argument[];
+  isOne: boolean;
 }
+
+export type Argument = string | number;
 
 /** A copy of a commit, in the order that the scripts expect. A key has a sign before it, to tell an empty one from none. */
 export function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
-  const args: (string | number)[] = [
+  const [first] = entries;
+  if (version > 0 && entries.length === 1 && heading === undefined && snapshot === undefined) {
+    return { session, args: [session, version, first.at, seen ?? "", keyOf(first.key), first.body], isOne: true };
+  }
+  const args: Argument[] = [
     session,
     version,
     entries.at(-1)!.at,
@@ -21,8 +29,15 @@ export function prepare({ session, version, seen, entries, heading, snapshot }: 
     entries.length,
     seen ?? "",
   ];
-  for (const { key, body } of entries) args.push(key === undefined ? "" : keyOf(key), body);
-  return { session, args };
+  for (const { key, body } of entries) args.push(keyOf(key), body);
+  return { session, args, isOne: false };
+}
+
+/** The arguments for those scripts that take any commit. */
+export function wholeArgs({ args, isOne }: Prepared): Argument[] {
+  if (!isOne) return args;
+  const [session, version, touched, seen, key, body] = args as [string, number, number, Argument, string, string];
+  return [session, version, touched, "", "", "", "", 1, seen, key, body];
 }
 
 export function assertHeading({ version, heading }: Commit): void {
@@ -37,8 +52,8 @@ export function hasTwins({ entries }: Commit): boolean {
   return new Set(keys).size < keys.length;
 }
 
-export function keyOf(key: string): string {
-  return `=${key}`;
+export function keyOf(key: string | undefined): string {
+  return key === undefined ? "" : `=${key}`;
 }
 
 /** The index that a session is in by the time of its newest entry. */

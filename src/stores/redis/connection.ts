@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Address } from "./address.ts";
 import { clientOf } from "./client.ts";
+import { createConfirming } from "./confirming.ts";
 import { createDeadlines, patience } from "./deadlines.ts";
 import { coded, isHopeless, isRefusal } from "./failures.ts";
 import { scripts, type ScriptName } from "./scripts.ts";
@@ -14,8 +15,10 @@ const format = 1;
 /** How many buckets a new storage on a Cluster gets. Enough for every node of a large one to have some. */
 const clusterBuckets = 256;
 
+const manyArguments = 1000;
+
 /** The scripts that a session's durability hangs on. */
-const durable: ReadonlySet<ScriptName> = new Set(["append", "prepare", "commit", "apply"]);
+const durable: ReadonlySet<ScriptName> = new Set(["append", "one", "prepare", "commit", "apply", "mark"]);
 
 type Argument = string | number;
 
@@ -40,6 +43,7 @@ const hashes = Object.fromEntries(
 export function connectionTo(address: Address): Connection {
   const { prefix, shown, wait } = address;
   const client = clientOf(address);
+  const confirmed = createConfirming(client, hashes, address);
 
   const waiting = new Set<{ until: number; resolve(): void; reject(error: HoldfastError): void }>();
   let failure: unknown;
@@ -77,51 +81,32 @@ export function connectionTo(address: Address): Connection {
 
   const servers = (): Redis[] => ("nodes" in client ? client.nodes("master") : [client]);
 
-  let corked = false;
+  let sending: "nothing" | "one" | "more" = "nothing";
 
   /**
-   * Lets what is sent at the same moment travel together. The client's own way to do so takes twice the time for one
-   * commit alone, and holds back what comes while others are under way.
+   * Lets what is sent at the same moment travel together: all but the first, as most are alone. The client's own way to do
+   * so takes twice the time for one commit, and holds back what comes while others are under way.
    */
   function gather(): void {
-    if (corked) return;
-    corked = true;
-    const streams = servers().flatMap(({ stream }) => stream ?? []);
-    for (const stream of streams) stream.cork();
-    process.nextTick(() => {
-      corked = false;
-      for (const stream of streams) stream.uncork();
-    });
+    if (sending === "nothing") {
+      sending = "one";
+      process.nextTick(() => (sending = "nothing"));
+    } else if (sending === "one") {
+      sending = "more";
+      const streams = servers().flatMap(({ stream }) => stream ?? []);
+      for (const stream of streams) stream.cork();
+      process.nextTick(() => {
+        for (const stream of streams) stream.uncork();
+      });
+    }
   }
 
   function send(script: ScriptName, key: string, args: Argument[], until: number): Promise<unknown> {
     gather();
-    if (wait > 0 && durable.has(script)) return sendAndWait(script, key, args, until);
-    return client.evalsha(hashes[script], 1, key, args as never);
-  }
-
-  /** In one pipeline, so that it is the connection of the commit whose replicas are counted. */
-  async function sendAndWait(
-    script: ScriptName,
-    key: string,
-    args: Argument[],
-    until: number,
-    whole = false,
-  ): Promise<unknown> {
-    const limit = Math.max(Math.min(until - Date.now() - 500, 3000), 1);
-    const pipeline = client.pipeline();
-    if (whole) pipeline.eval(scripts[script], 1, key, args as never);
-    else pipeline.evalsha(hashes[script], 1, key, args as never);
-    const answers = await pipeline.wait(wait, limit).exec();
-    const [[failed, answer], [unsure, replicas]] = answers as [[Error | null, unknown], [Error | null, number]];
-    if (failed?.message.includes("NOSCRIPT")) return sendAndWait(script, key, args, until, true);
-    if (failed) throw failed;
-    const isRefused = answer === "conflict" || answer === "duplicate" || Array.isArray(answer);
-    if (isRefused || answer === null) return answer;
-    if (unsure) throw unsure;
-    if (replicas >= wait) return answer;
-    const message = `the Redis store ${shown} has it, but only ${replicas} of ${wait} replicas confirmed it in time`;
-    throw new HoldfastError("store_busy", message);
+    if (wait > 0 && durable.has(script)) return confirmed(script, key, args, until);
+    // The client takes its time to look into an array. So many arguments are no call that can be made otherwise.
+    if (args.length > manyArguments) return client.evalsha(hashes[script], 1, key, args as never);
+    return client.evalsha(hashes[script], 1, key, ...args);
   }
 
   const call: Connection["call"] = (script, key, args, until, effect) =>

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Appended } from "../../core/store.ts";
-import { bucketKey, bucketOf, type Prepared } from "./commits.ts";
+import { bucketKey, bucketOf, wholeArgs, type Prepared } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 
 /** How long a writer may take before others give its intent up, in milliseconds. */
@@ -106,12 +106,14 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
   }
 
   /** Appends to sessions of one bucket. */
-  async function appendTo(
-    bucket: number,
-    args: (string | number)[],
-    buckets: number,
-    until: number,
-  ): Promise<Appended> {
+  async function appendTo(bucket: number, commits: Prepared[], buckets: number, until: number): Promise<Appended> {
+    const [first] = commits as [Prepared];
+    // Where sessions expire there is more to do.
+    if (first.isOne && commits.length === 1 && expire === 0) {
+      const answer = await call("one", key(bucket), first.args, until, "writes");
+      if (answer !== null) return answer as Appended;
+    }
+    const args = [expire, ...commits.flatMap(wholeArgs)];
     for (;;) {
       const said = await call("append", key(bucket), args, until, "writes");
       const answer = typeof said === "string" ? (said as Appended) : await answered(said, buckets, until);
@@ -123,7 +125,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
   async function judge(groups: [number, Prepared[]][], buckets: number, until: number): Promise<Appended> {
     const answers = await Promise.all(
       groups.map(async ([bucket, commits]) => {
-        const args = commits.flatMap(({ args }) => args);
+        const args = commits.flatMap(wholeArgs);
         for (;;) {
           const answer = await answered(await call("judge", key(bucket), args, until, "reads"), buckets, until);
           if (answer !== undefined) return answer;
@@ -147,7 +149,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
     await call("intend", note, [id, JSON.stringify(sessions)], until, "writes");
     // In the order of their numbers, so that of two writers in each other's way one always gets on.
     for (const [bucket, commits] of groups) {
-      const args = [name, expire, ...commits.flatMap(({ args }) => args)];
+      const args = [name, expire, ...commits.flatMap(wholeArgs)];
       let answer: Appended | undefined;
       while (answer === undefined) {
         answer = await answered(await call("prepare", key(bucket), args, until, "writes"), buckets, until);
@@ -188,8 +190,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
 
   function append(commits: Prepared[], buckets: number, until: number): Promise<Appended> {
     const [first] = commits as [Prepared, ...Prepared[]];
-    if (commits.length === 1)
-      return appendTo(bucketOf(first.session, buckets), [expire, ...first.args], buckets, until);
+    if (commits.length === 1) return appendTo(bucketOf(first.session, buckets), commits, buckets, until);
     const groups = new Map<number, Prepared[]>();
     for (const commit of commits) {
       const bucket = bucketOf(commit.session, buckets);
@@ -197,10 +198,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
       if (group) group.push(commit);
       else groups.set(bucket, [commit]);
     }
-    if (groups.size === 1) {
-      const args = [expire, ...commits.flatMap(({ args }) => args)];
-      return appendTo(bucketOf(first.session, buckets), args, buckets, until);
-    }
+    if (groups.size === 1) return appendTo(bucketOf(first.session, buckets), commits, buckets, until);
     const sessions = commits.map(({ session }) => session);
     const sorted = [...groups].sort(([a], [b]) => a - b);
     return inTurn(sessions, async () => {

@@ -50,7 +50,8 @@ local function sweep(most)
   if call('EXISTS', due) == 0 then return false end
   local time = call('TIME')
   local now = text(time[1] * 1000 + math.floor(time[2] / 1000))
-  local ids = call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, most)
+  -- In the very millisecond of its deadline a key is still there.
+  local ids = call('ZRANGEBYSCORE', due, '-inf', '(' .. now, 'LIMIT', 0, most)
   for _, id in ipairs(ids) do
     if call('EXISTS', base .. ':s:' .. id) == 1 then call('ZREM', due, id) else forget(id) end
   end
@@ -158,6 +159,24 @@ const sources = {
     if expire ~= '0' then sweep(3) end
     return answer`,
 
+  /**
+   * Session, version, touched, seen, key, body → "ok" or "duplicate"; nothing if it is not as usual, which \`append\` is to
+   * judge. What nearly every commit is, one entry and nothing else, in two thirds of the time.
+   */
+  one: `
+    local base, id, version, seen, key, call = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], redis.call
+    local hash = base .. ':s:' .. id
+    local s = call('HMGET', hash, 'v', 'l', 'i', 't')
+    if s[1] ~= version or s[3] or (seen ~= '' and s[4] ~= seen) then return false end
+    local keys = base .. ':k:' .. id
+    if key ~= '' and call('HEXISTS', keys, key) == 1 then return 'duplicate' end
+    version = version + 1
+    call('RPUSH', base .. ':e:' .. id, ARGV[6])
+    if key ~= '' then call('HSET', keys, key, version) end
+    call('HSET', hash, 'v', version, 't', ARGV[3], 'm', call('INCR', base .. ':z'))
+    call('ZADD', base .. ':' .. s[2], ARGV[3], id)
+    return 'ok'`,
+
   /** Session, after, limit → {version, opened, intent, bodies}. */
   read: `
     local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'n', 'i')
@@ -181,6 +200,9 @@ const sources = {
     local version = call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
     if not version then return {false, false, intent} end
     return {version, call('LINDEX', base .. ':e:' .. ARGV[1], tonumber(version) - 1), intent}`,
+
+  /** Writes something, so that whoever waits for replicas to have it waits for all that was written before. */
+  mark: `return call('INCR', base .. ':z')`,
 
   /** Session → 1 if there was one, 0, or the intent that is in the way. */
   delete: `
@@ -317,7 +339,10 @@ const sources = {
 
 export type ScriptName = keyof typeof sources;
 
+/** Those that need nothing of what the others share, which takes its time in every call. */
+const alone = new Set(["meta", "one"]);
+
 /** The scripts by the names they are called by. */
 export const scripts = Object.fromEntries(
-  Object.entries(sources).map(([name, lua]) => [name, name === "meta" ? lua : `${shared}${lua}`]),
+  Object.entries(sources).map(([name, lua]) => [name, alone.has(name) ? lua : `${shared}${lua}`]),
 ) as Record<ScriptName, string>;

@@ -116,7 +116,12 @@ export function storeOn(connection: Connection): Store {
       verb(async (...scope) => {
         const args: [string, string] = [session, keyOf(key)];
         const [version, body] = await ask<(string | null)[]>("find", args, (answer) => answer[2] ?? null, scope);
-        return version && body ? { version: Number(version), body } : undefined;
+        if (!version || !body) return undefined;
+        // A repeat is answered with it: not before the replicas have it that its writer may be waiting for, or waited for in vain.
+        const [buckets, until] = scope;
+        const bucket = bucketKey(address.prefix, bucketOf(session, buckets));
+        if (address.wait > 0) await call("mark", bucket, [], until, "writes");
+        return { version: Number(version), body };
       }),
 
     list(filter = {}) {

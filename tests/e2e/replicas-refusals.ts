@@ -1,0 +1,89 @@
+// What one server answers when its store refuses, is away when it starts, or has done what it could not say any more.
+import { expect } from "vitest";
+import { openSessions, post } from "./replicas-load.ts";
+import type { Replica } from "./replicas-servers.ts";
+import { run, start } from "./serve-process.ts";
+
+const increment = (call: string): string => JSON.stringify({ tool: "increment_counter", input: { count: 1 }, call });
+
+interface Refusal {
+  begin(): Promise<unknown>;
+  error: { status: number; code: string; message: string };
+  end(): Promise<unknown>;
+}
+
+/** A call is refused in these words and in time, others may read, and the same call goes through when it is over. */
+export async function expectRefused([replica]: Replica[], { begin, error, end }: Refusal): Promise<void> {
+  const { url } = replica as Replica;
+  const [session] = await openSessions([{ url }], 1);
+  const path = `${url}/v1/sessions/${session}`;
+  expect(await post(undefined, `${path}/call`, increment("before"))).toMatchObject({ status: 200 });
+  await begin();
+  const answer = await post(undefined, `${path}/call`, increment("refused"));
+  const { status, code, message } = error;
+  expect(answer).toMatchObject({
+    status,
+    body: { error: { code, message: expect.stringContaining(message) as string } },
+  });
+  expect((answer as { ms: number }).ms).toBeLessThan(6000);
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  await end();
+  const again = async (): Promise<unknown> => post(undefined, `${path}/call`, increment("refused"));
+  await expect.poll(again, { timeout: 10_000 }).toMatchObject({ status: 200, body: { version: 4, repeated: false } });
+  const state: unknown = await (await fetch(`${path}/state`)).json();
+  expect(state).toMatchObject({ version: 4, state: { count: 2 } });
+}
+
+/** A call whose commit is on its way when the store falls asleep, and is made when it wakes. */
+export async function expectResolved(replicas: Replica[], store: { pause(): void; resume(): void }): Promise<void> {
+  const [first, second] = replicas as [Replica, Replica];
+  const [session] = await openSessions(replicas, 1);
+  const callAt = ({ url }: Replica, call: string) =>
+    post(undefined, `${url}/v1/sessions/${session}/call`, increment(call));
+  // The first one knows the newest version, so that what it sends is taken, whenever it is.
+  for (const replica of [second, first]) expect(await callAt(replica, replica.url)).toMatchObject({ status: 200 });
+  store.pause();
+  expect(await callAt(first, "a")).toMatchObject({
+    status: 503,
+    retryAfter: "1",
+    body: { error: { code: "store_busy" } },
+  });
+  store.resume();
+  const version = async (): Promise<number> => {
+    const response = await fetch(`${second.url}/v1/sessions/${session}/state`);
+    return ((await response.json()) as { version: number }).version;
+  };
+  await expect.poll(version, { timeout: 10_000 }).toBe(5);
+  const answered = await callAt(second, "a");
+  expect(answered).toMatchObject({ status: 200, body: { version: 5, repeated: true } });
+  expect(await callAt(first, "a")).toEqual({ ...(answered as object), ms: expect.any(Number) as number });
+}
+
+interface Server {
+  url: string;
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+}
+
+/** Started while its store is away, a server waits for it. Without any it ends, as it does at once with a wrong URL. */
+export async function expectWaiting(server: Server, url: string, wrong: string, why: string): Promise<void> {
+  const serving = ["serve", "examples/counter", "--port", "0", "--store"];
+  const began = performance.now();
+  const refused = await run(...serving, wrong);
+  expect(refused).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(why) as string });
+  expect(refused.stderr).toMatch(/^store_\w+: .*\n$/);
+  expect(performance.now() - began).toBeLessThan(5000);
+
+  await server.kill();
+  const waiting = await start([...serving, url]);
+  let errors = "";
+  waiting.process.stderr?.on("data", (chunk) => (errors += String(chunk)));
+  await expect
+    .poll(() => errors, { timeout: 10_000 })
+    .toMatch(/^waiting for the store, for about 30 s: .*cannot be reached/);
+  expect(errors).not.toContain("sesame");
+  await server.restart();
+  await expect.poll(() => waiting.printed(), { timeout: 10_000 }).toMatch(/^listening on /);
+  waiting.process.kill("SIGTERM");
+  expect((await waiting.ended).code).toBe(0);
+}

@@ -1,0 +1,44 @@
+// Several `holdfast serve` on one store, each a process of its own that can be killed and started again.
+import { startServing } from "./serve-process.ts";
+
+export interface Replica {
+  /** Another one after each start. */
+  readonly url: string;
+  /** kill -9, and a new process in its place. */
+  killAndStart(): Promise<void>;
+}
+
+/** Starts them all at the same moment. They do not outlive the test. */
+export async function startReplicas(store: string, count = 4): Promise<Replica[]> {
+  const start = () => startServing(["examples/counter", "--port", "0", "--log", "none", "--store", store]);
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      let serving = await start();
+      return {
+        get url() {
+          return serving.url;
+        },
+        async killAndStart() {
+          serving.process.kill("SIGKILL");
+          await serving.ended;
+          serving = await start();
+        },
+      };
+    }),
+  );
+}
+
+/** The sum of a counter of /metrics over replicas, or its largest value. */
+export async function metricOf(
+  replicas: { url: string }[],
+  name: string,
+  over: (values: number[]) => number = (values) => values.reduce((sum, value) => sum + value, 0),
+): Promise<number> {
+  const texts = await Promise.all(replicas.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
+  return over(texts.map((text) => Number(new RegExp(`^holdfast_${name} (.+)$`, "m").exec(text)?.[1] ?? 0)));
+}
+
+/** Says what was measured, where more is run than by default. */
+export function report(line: string): void {
+  if (process.env["HOLDFAST_RUNS"] !== undefined) console.log(line);
+}
