@@ -137,7 +137,10 @@ export async function superviseWorkers({
 /** What a worker does: says when it serves, and stops when it is told to, or when nobody is left to tell it. */
 export async function followSupervisor(opening: Promise<Serving>): Promise<void> {
   let stopping: Promise<void> | undefined;
+  let isServing = false;
   const stop = (): void => {
+    // It has nothing in hand yet, and may wait for its store for long.
+    if (!isServing) process.exit(0);
     stopping ??= opening
       .then((serving) => serving.close())
       .then(
@@ -159,6 +162,7 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
   // A terminal sends it to every process of the group. What it means is for the supervisor to say.
   process.on("SIGINT", () => undefined);
   const { url } = await opening;
+  isServing = true;
   process.send?.({ url });
 }
 
