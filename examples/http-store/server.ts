@@ -6,6 +6,7 @@ import { openDatabase, type Row } from "./database.ts";
 interface Commit {
   session: string;
   version: number;
+  seen?: number;
   entries: { body: string; at: number; key?: string }[];
   heading?: { environment: string; opened: number; parent?: { session: string; version: number }; ended?: string };
   snapshot?: { version: number; body: string };
@@ -45,13 +46,14 @@ function createVerbs(file: string) {
   const rowOf = (session: string): Row | undefined => one("SELECT * FROM sessions WHERE id = ?", kept(session));
 
   /** What a commit has to be answered with. Changes nothing. */
-  function judge({ session, version, entries }: Commit): string {
+  function judge({ session, version, seen, entries }: Commit): string {
     const row = rowOf(session);
     const isTaken = ({ key }: { key?: string }): boolean =>
       row !== undefined &&
       key !== undefined &&
       one("SELECT 1 FROM entries WHERE session = ? AND key = ?", row.n, kept(key)) !== undefined;
     if (entries.some(isTaken)) return "duplicate";
+    if (row && seen !== undefined && row.touched !== seen) return "conflict";
     return (row?.version ?? 0) === version ? "ok" : "conflict";
   }
 

@@ -40,11 +40,13 @@ addCheck(program);
 addSessions(program);
 
 // Whoever reads the output may have read enough, as in `| head -1`.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+const unread = (error: NodeJS.ErrnoException): void => {
   if (error.code !== "EPIPE") process.exit(1);
   // A collection is there for its files, and a worker for others: they go on when nobody reads what they say.
   if (!["collect", "worker"].includes(process.argv[2] ?? "")) process.exit(0);
-});
+};
+process.stdout.on("error", unread);
+process.stderr.on("error", unread);
 
 try {
   await program.parseAsync();

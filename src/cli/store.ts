@@ -23,7 +23,13 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
   const hot = await opened(url, wishes);
   if (wishes.cold === undefined) return hot;
   try {
+    if (url.startsWith("memory:"))
+      throw new HoldfastError(
+        "invalid_option",
+        "--cold goes with a --store that lasts, which knows where sessions are",
+      );
     if (wishes.cold === url) throw new HoldfastError("invalid_option", "--cold must be another store than --store");
+    for (const each of [url, wishes.cold]) assertKeeps(each);
     const cold = await opened(wishes.cold, {});
     const { tieredStore } = await import("../stores/tiered.ts");
     return tieredStore({ hot, cold, idle: wishes.coldAfter ?? anHour });
@@ -31,6 +37,15 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
     await hot.close();
     throw thrown;
   }
+}
+
+/** One of two tiers may not forget sessions by itself: the other would still count on them. */
+function assertKeeps(url: string): void {
+  const [address, query] = url.split("?", 2);
+  if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
+  const message =
+    "`expire` in the URL of a Redis store does not go with --cold, which needs all that was stored: leave it out";
+  throw new HoldfastError("invalid_option", message);
 }
 
 async function opened(url: string, { isThere = false }: StoreWishes): Promise<Store> {

@@ -17,5 +17,5 @@ export async function endTelemetry(): Promise<void> {
 /** Ends the process when all was said. Not by itself: what was told to stop and does not may keep it for hours. */
 export async function endProcess(code?: number): Promise<void> {
   await endTelemetry();
-  process.stdout.write("", () => process.exit(code));
+  process.stdout.write("", () => process.exit(code ?? process.exitCode));
 }

@@ -36,8 +36,9 @@ export interface Commit {
   /** The version that the writer saw. 0 creates the log. */
   version: number;
   /**
-   * When the newest entry happened that the writer saw. A store that may lose what it has answered (it goes over to a copy
-   * of itself) refuses as a `conflict` what was made for another log of the same length. Others need not look at it.
+   * When the newest entry happened that the writer saw. A log that ends at that version with an entry of another time is
+   * another one, and the commit a `conflict`: the session was deleted and opened again, or the store has gone over to a copy
+   * of itself and lost what it had answered.
    */
   seen?: number;
   entries: [NewEntry, ...NewEntry[]];

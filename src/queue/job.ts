@@ -19,8 +19,20 @@ export interface JobData {
   rollout: Rollout;
 }
 
+/** What a job is about; undefined where somebody else has put something into the queue. */
+export function dataIn(data: unknown): JobData | undefined {
+  const { collection, rollout } = Object(data) as Partial<JobData>;
+  const { run, title, settings } = Object(collection) as Partial<Collection>;
+  const { session, row } = Object(rollout) as Partial<Rollout>;
+  const isOurs =
+    [run, title, session].every((text) => typeof text === "string") &&
+    [settings, row].every((fields) => typeof fields === "object" && fields !== null);
+  return isOurs ? (data as JobData) : undefined;
+}
+
 /** Why a job was put back the last time, and how often it was. It is kept as the job's progress. */
 export interface Trouble {
+  type: "refused" | "returned";
   reason: string;
   worker: string;
   times: number;
@@ -55,7 +67,7 @@ export const channelOf = (prefix: string, run: string): string => `${prefix}:don
 
 /** What a job's progress says. */
 export function troubleIn(progress: unknown): Trouble | undefined {
-  const { reason, worker, times } = Object(progress) as Partial<Trouble>;
+  const { type = "returned", reason, worker, times } = Object(progress) as Partial<Trouble>;
   if (typeof reason !== "string" || typeof worker !== "string" || typeof times !== "number") return undefined;
-  return { reason, worker, times };
+  return { type, reason, worker, times };
 }

@@ -2,7 +2,7 @@
 import type { Queue } from "bullmq";
 import type { Played } from "../core/rollout.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
-import { optionsOf, queueName, runKeyIn, troubleIn, type JobData, type Trouble } from "./job.ts";
+import { dataIn, optionsOf, queueName, runKeyIn, troubleIn, type JobData, type Trouble } from "./job.ts";
 import { parseName } from "./worker-name.ts";
 
 export interface QueueStatus {
@@ -90,7 +90,7 @@ async function newStatus(queue: RolloutQueue, id: string): Promise<CollectionSta
   const job = await queue.getJob(id);
   // It may just have been taken.
   if (!job) return undefined;
-  const { run, title } = job.data.collection;
+  const { run, title } = dataIn(job.data)?.collection ?? { run: "", title: "what is not Holdfast's" };
   return { run, title, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 }
 

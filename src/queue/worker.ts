@@ -5,7 +5,7 @@ import type { Job, Worker } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import type { Play, Played } from "../core/rollout.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
-import { channelOf, queueName, troubleIn, type Collection, type JobData } from "./job.ts";
+import { channelOf, dataIn, queueName, troubleIn, type Collection, type JobData } from "./job.ts";
 import { createPlaying, mostStopping, orAfter, playUntil, type Playing } from "./playing.ts";
 import { nameOf, shownName } from "./worker-name.ts";
 
@@ -60,6 +60,7 @@ const maxStalledCount = 1_000_000_000;
 /** How soon what is not played here is offered again, in milliseconds, and how long nothing is taken in its place. */
 const refusedFor = 250;
 const restFor = 2000;
+const longestRefused = 60_000;
 /** How often a rollout is put back as its store does not work or another writes its session: for about five minutes. */
 const mostReturns = 60;
 const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
@@ -71,13 +72,14 @@ const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
 export async function startQueueWorker(options: QueueWorkerOptions): Promise<QueueWorker> {
   const { address, concurrency, playerOf, onEvent, say } = options;
   const connection = await connectQueue(address, say);
-  const { DelayedError, WaitingError } = connection.bullmq;
+  const { DelayedError, UnrecoverableError, WaitingError } = connection.bullmq;
   const name = nameOf({ host: hostname(), pid: process.pid, since: Date.now(), concurrency });
   const playing = new Map<string, Playing>();
   let isStopping = false;
 
   async function take(job: RolloutJob, token = ""): Promise<Played> {
     const id = job.id as string;
+    if (!dataIn(job.data)) throw new UnrecoverableError("this is no rollout of Holdfast");
     const before = playing.get(id);
     // It was lost, and came back here before that was noticed.
     before?.lose();
@@ -95,14 +97,19 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
 
   async function played(job: RolloutJob, token: string, own: Playing): Promise<Played> {
     const { collection, rollout } = job.data;
-    const { times = 0 } = troubleIn(job.progress) ?? {};
+    const trouble = troubleIn(job.progress);
+    const timesOf = (type: Why["type"]): number => (trouble?.type === type ? trouble.times : 0);
+    const times = timesOf("returned");
     const play = await playerOf(collection).catch((thrown: unknown) => messageOf(thrown));
     if (typeof play === "string") {
+      const refusals = timesOf("refused");
+      const why: Why = { type: "refused", reason: play, times: refusals + 1 };
       try {
-        return await putBack(job, token, refusedFor, { type: "refused", reason: play, times });
+        // Less and less often: it may be one that nobody will ever play.
+        return await putBack(job, token, Math.min(refusedFor * 2 ** refusals, longestRefused), why);
       } finally {
         // So that others come first, who may play it.
-        await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);
+        if (refusals < 2) await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);
       }
     }
     const result = await playUntil(play, rollout, own.signal);
@@ -127,7 +134,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       const { type, reason, times } = why;
       onEvent(eventOf(type, job, reason));
       // For `queue status`, and for the next worker.
-      await job.updateProgress({ reason, times, worker: shownName(name) }).catch(() => undefined);
+      await job.updateProgress({ type, reason, times, worker: shownName(name) }).catch(() => undefined);
     }
     throw after === 0 ? new WaitingError() : new DelayedError();
   }
@@ -162,6 +169,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   });
   worker.on("failed", (job, error) => {
     if (!job) return;
+    if (!dataIn(job.data)) return say(`the queue has a job that is not Holdfast's: ${job.id}`);
     onEvent(eventOf("failed", job, messageOf(error)));
     tell(job);
   });

@@ -23,6 +23,8 @@ export async function problemsOf(row: TaskRow, environment: AnyEnvironment | und
   const problems: string[] = [];
   const items = inputItems(row);
   if (typeof items === "string") problems.push(items);
+  const { tools } = fieldsOf(row["responses_create_params"]);
+  if (tools !== undefined && tools !== null && !Array.isArray(tools)) problems.push("its `tools` are no list");
   if (!environment) return problems;
   const checked = await check(environment.task, taskOf(row));
   if (!checked.ok) problems.push(`it does not fit ${environment.name}: ${checked.message}`);

@@ -117,7 +117,7 @@ export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
 }
 
 /** A commit as it is sent: the fields of the contract and no others. */
-function commitOf({ session, version, entries, heading, snapshot }: Commit): unknown {
+function commitOf({ session, version, seen, entries, heading, snapshot }: Commit): unknown {
   if (version === 0 && heading === undefined) {
     throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
   }
@@ -129,6 +129,7 @@ function commitOf({ session, version, entries, heading, snapshot }: Commit): unk
   return {
     session,
     version,
+    ...(seen !== undefined && { seen }),
     entries: entries.map(({ body, at, key }) => ({ body, at, key })),
     ...(heading && { heading: { environment, opened, parent, ended } }),
     ...(snapshot && { snapshot: { version: snapshot.version, body: snapshot.body } }),

@@ -294,9 +294,10 @@ export function memoryStore(): Store {
 }
 
 /** The answer to a commit. Changes nothing. */
-function judge({ version, entries, heading }: Commit, log: Log | undefined): Appended {
+function judge({ version, seen, entries, heading }: Commit, log: Log | undefined): Appended {
   if (isRepeat(entries, log?.keys)) return "duplicate";
   if ((log?.bodies.length ?? 0) !== version) return "conflict";
+  if (log !== undefined && seen !== undefined && log.touched !== seen) return "conflict";
   if (log === undefined && heading === undefined) {
     throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
   }

@@ -52,7 +52,7 @@ export function postgresStore({ url }: PostgresStoreOptions): Store {
   /** What a verb does, unless the store is closed; close waits for it. */
   async function verb<T>(work: (deadline: number) => Promise<T>): Promise<T> {
     if (closing !== undefined) throw new HoldfastError("store_closed", `the Postgres store ${name} was closed`);
-    const promise = work(Date.now() + patience);
+    const promise = work(performance.now() + patience);
     underWay.add(promise);
     try {
       return await promise;

@@ -23,6 +23,7 @@ export interface SqliteStoreOptions {
 interface Prepared {
   session: string;
   version: number;
+  seen: number | null;
   head: NewEntry;
   rest: NewEntry[];
   heading: Value[] | undefined;
@@ -80,16 +81,17 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   // The whole of a common commit. It asks nothing that the indexes alone cannot answer.
   const next = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body)
-     SELECT e.session, e.version + 1, ?, ?, ?, ? FROM events e WHERE e.session = ? AND e.version = ?
+     SELECT e.session, e.version + 1, ?, ?, ?, ? FROM events e WHERE e.session = ? AND e.version = ? AND e.at = ifnull(?, e.at)
      AND NOT EXISTS (SELECT 1 FROM events k WHERE k.session = e.session AND k.mark = ? AND k.key = ?)
      ON CONFLICT DO NOTHING`,
   );
   const nextKeyless = database.prepare(
     `INSERT INTO events (session, version, at, body)
-     SELECT e.session, e.version + 1, ?, ? FROM events e WHERE e.session = ? AND e.version = ? ON CONFLICT DO NOTHING`,
+     SELECT e.session, e.version + 1, ?, ? FROM events e WHERE e.session = ? AND e.version = ? AND e.at = ifnull(?, e.at)
+     ON CONFLICT DO NOTHING`,
   );
   const keyed = database.prepare("SELECT version, body FROM events WHERE session = ? AND mark = ? AND key = ?");
-  const lengthOf = database.prepare("SELECT max(version) AS length FROM events WHERE session = ?");
+  const newestOf = database.prepare("SELECT version, at FROM events WHERE session = ? ORDER BY version DESC LIMIT 1");
   // Two processes may find the same snapshot due; a second one must not fail the group that it is in.
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   // One statement, so that a session opened or deleted meanwhile by another process is seen whole or not at all.
@@ -203,15 +205,15 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   const hasKey = (n: number, { key }: NewEntry): boolean =>
     key !== undefined && keyed.get(n, markOf(key), key) !== undefined;
 
-  /** Appends one entry if the log ends at that version and has no such key. */
-  function extend(n: number, version: number, { at, key, body }: NewEntry): boolean {
-    if (key === undefined) return Number(nextKeyless.run(at, body, n, version).changes) === 1;
+  /** Appends one entry if the log ends at that version, with an entry of that time, and has no such key. */
+  function extend(n: number, version: number, seen: number | null, { at, key, body }: NewEntry): boolean {
+    if (key === undefined) return Number(nextKeyless.run(at, body, n, version, seen).changes) === 1;
     const mark = markOf(key);
-    return Number(next.run(at, mark, key, body, n, version, mark, key).changes) === 1;
+    return Number(next.run(at, mark, key, body, n, version, seen, mark, key).changes) === 1;
   }
 
   function put(commit: Prepared): Appended {
-    const { session, version, head, rest, heading, snapshot } = commit;
+    const { session, version, seen, head, rest, heading, snapshot } = commit;
     const touched = (rest.at(-1) ?? head).at;
     let n: number | undefined;
     if (version === 0) {
@@ -225,24 +227,25 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
       if (n === undefined) return "conflict";
       // Asked before anything is written, so that there is nothing to undo.
       const repeats = rest.some((entry) => hasKey(n!, entry));
-      if (repeats || !extend(n, version, head)) {
+      if (repeats || !extend(n, version, seen, head)) {
         const now = numberOf(session);
         if (now !== n) return put(commit);
         return repeats || hasKey(n, head) ? "duplicate" : "conflict";
       }
       if (heading !== undefined) changeSession.run(...heading, touched, n);
     }
-    for (const [index, entry] of rest.entries()) extend(n, version + 1 + index, entry);
+    for (const [index, entry] of rest.entries()) extend(n, version + 1 + index, null, entry);
     if (snapshot !== undefined) keep.run(n, snapshot.version, snapshot.body);
     return "ok";
   }
 
   /** What `put` would answer. Changes nothing. */
-  function judge({ session, version, head, rest }: Prepared): Appended {
+  function judge({ session, version, seen, head, rest }: Prepared): Appended {
     const n = numberOf(session);
     if (n === undefined) return version === 0 ? "ok" : "conflict";
     if (hasKey(n, head) || rest.some((entry) => hasKey(n, entry))) return "duplicate";
-    return (lengthOf.get(n) as { length: number | null }).length === version ? "ok" : "conflict";
+    const newest = newestOf.get(n) as { version: number; at: number } | undefined;
+    return newest?.version === version && (seen === null || newest.at === seen) ? "ok" : "conflict";
   }
 
   /** Puts all of them or none. Asked first, as with a savepoint a refusal costs four times as much, and each ok more. */
@@ -321,7 +324,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
 }
 
 /** A copy of a commit, as it is written later. */
-function prepare({ session, version, entries, heading, snapshot }: Commit): Prepared {
+function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
   if (version === 0 && heading === undefined) {
     throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
   }
@@ -329,6 +332,7 @@ function prepare({ session, version, entries, heading, snapshot }: Commit): Prep
   return {
     session,
     version,
+    seen: seen ?? null,
     head,
     rest,
     heading: heading && valuesOf(heading),

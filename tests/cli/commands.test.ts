@@ -37,17 +37,13 @@ describe("every command", () => {
   const refusals: [string[], string][] = [
     [["serve", "nowhere/at-all.ts"], "cannot_load: nowhere/at-all.ts is not there\n"],
     [
-      ["serve", "examples/counter", "--store", "redis://127.0.0.1:1"],
-      "store_busy: the Redis store redis://127.0.0.1:1 ",
-    ],
-    [
       ["serve", "examples/counter", "--store", "ftp://me:secret@there"],
       'invalid_option: "ftp://…@there" is no store; ',
     ],
     [["serve", "examples/counter", "--cold-after", "1h"], "invalid_option: --cold-after goes with --cold"],
     [
-      ["serve", "examples/counter", "--store", "memory:", "--cold", "memory:"],
-      "invalid_option: --cold must be another store than --store",
+      ["serve", "examples/counter", "--store", "memory:", "--cold", "sqlite:cold.db"],
+      "invalid_option: --cold goes with a --store that lasts",
     ],
     [["serve", "examples/counter", "--workers", "2"], "invalid_option: workers cannot share memory:"],
     [

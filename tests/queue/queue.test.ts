@@ -217,7 +217,7 @@ describe("a queue", () => {
     await expect.poll(() => refusing.events).toHaveLength(1);
     const { collections } = await queueStatus(addressTo(redis.port));
     const reason = "the environment's file is another one";
-    expect(collections[0]).toMatchObject({ delayed: 1, trouble: { reason, worker: refusing.name, times: 0 } });
+    expect(collections[0]).toMatchObject({ delayed: 1, trouble: { reason, worker: refusing.name, times: 1 } });
     await refusing.stop(0);
     await newWorker(atOnce);
     expect((await result).fields).toEqual({ reward: 2 });

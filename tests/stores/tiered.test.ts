@@ -114,12 +114,12 @@ test("a session that was idle leaves the hot store, is read where it is, and com
   expect(await store.append(commitOf("a", 2, "k0"))).toBe("duplicate");
   expect((await rowsOf(cold)).length).toBe(1);
   expect(await store.append(commitOf("a", 2))).toBe("ok");
-  expect(await rowsOf(cold)).toEqual([]);
   expect((await store.read("a", 0))?.map(({ body }) => body)).toEqual(['"k0"', '"k1"', '"k2"']);
   expect(await store.sweep()).toBe(1);
   expect(await store.delete("a")).toBe(true);
   expect(await rowsOf(cold)).toEqual([]);
-  expect((await rowsOf(hot)).filter((row) => row.includes("a "))).toEqual([]);
+  // Only what says that it was deleted.
+  expect((await rowsOf(hot)).filter((row) => row.includes("a "))).toEqual(["a 6 3"]);
   await store.close();
 });
 

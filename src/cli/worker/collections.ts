@@ -121,7 +121,9 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   const own = await filesOf(target, { model, ...(agent !== undefined && { agent }) });
   const changed = differences(files, own);
   if (changed.length === 0) return;
-  throw refusal(`the collector's files are others than this worker's: ${changed.join("; ")}`);
+  // Only which: what is said goes back into the queue, and what a file of this machine is like is nobody's business there.
+  const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
+  throw refusal(`the collector's files are others than this worker's: ${names}`);
 }
 
 const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

@@ -64,16 +64,25 @@ function createComplaints(say: (text: string) => void): (event: WorkerEvent) => 
   const told = new Map<string, { at: number; times: number }>();
   return ({ type, collection, reason = "it was not heard of for too long, and goes on elsewhere" }) => {
     if (type === "played") return;
-    const what = `${type}: a rollout of ${collection}: ${reason}`;
-    const before = told.get(what) ?? { at: -Infinity, times: 0 };
+    // By what it begins with: the rest may be another each time.
+    const key = `${type} ${collection} ${reason.slice(0, 40)}`;
+    const before = told.get(key) ?? { at: -Infinity, times: 0 };
     before.times++;
     if (performance.now() - before.at >= sayEvery) {
+      const what = plain(`${type}: a rollout of ${collection}: ${reason}`);
       say(before.times === 1 ? what : `${what} (${before.times} times)`);
       before.at = performance.now();
     }
-    told.set(what, before);
+    if (told.size >= mostTold) told.clear();
+    told.set(key, before);
   };
 }
+
+const mostTold = 1000;
+
+/** What comes out of a queue may have been put there by anybody: on a terminal it is text and nothing else. */
+// eslint-disable-next-line no-control-regex -- these are what is looked for
+const plain = (text: string): string => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "·");
 
 const countsText = (counts: Record<string, number>): string =>
   Object.entries(counts)

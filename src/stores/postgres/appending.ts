@@ -18,7 +18,7 @@ export function appending(schema: string, settings: string): string {
         ON CONFLICT (environment, share) DO UPDATE SET open = k.open + excluded.open;`;
   return `
     CREATE FUNCTION ${schema}.append_commits(
-      units integer[], ids text[], versions integer[],
+      units integer[], ids text[], versions integer[], seens double precision[],
       entry_commits integer[], entry_versions integer[], entry_ats double precision[], entry_keys text[], entry_bodies text[],
       heading_commits integer[], heading_ids text[], heading_environments text[], heading_opened double precision[],
       heading_parents text[], heading_parent_versions integer[], heading_ended text[], heading_touched double precision[],
@@ -44,10 +44,11 @@ export function appending(schema: string, settings: string): string {
 
       -- Statements after the locks, as each sees what was committed before it began.
       FOR place IN
-        SELECT c.place FROM unnest(versions) WITH ORDINALITY c (version, place)
-        WHERE c.version <> coalesce((
-          SELECT e.version FROM ${schema}.events e WHERE e.session = numbers[c.place::integer]
-          ORDER BY e.version DESC LIMIT 1), 0)
+        SELECT c.place FROM unnest(versions, seens) WITH ORDINALITY c (version, seen, place)
+        LEFT JOIN LATERAL (
+          SELECT e.version, e.at FROM ${schema}.events e WHERE e.session = numbers[c.place::integer]
+          ORDER BY e.version DESC LIMIT 1) newest ON true
+        WHERE c.version <> coalesce(newest.version, 0) OR (c.seen <> 'NaN' AND c.seen <> newest.at)
       LOOP
         answers[place] := 1;
         refused := true;

@@ -90,7 +90,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
       const timer = setTimeout(() => {
         waiting.delete(next);
         reject(problem ?? new TimeIsUp(`had no connection free within ${patience / 1000} s`));
-      }, deadline - Date.now());
+      }, deadline - performance.now());
       const next = (): void => {
         clearTimeout(timer);
         resolve();
@@ -119,7 +119,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
         return connection;
       } catch (cause) {
         problem = cause;
-        const left = deadline - Date.now();
+        const left = deadline - performance.now();
         if (!isPassing(cause) || left <= 0) throw cause;
         await delay(Math.min(50 + Math.random() * 100, left));
       }
@@ -161,7 +161,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
       } catch (cause) {
         const again = isStrayed(cause) || isRace(cause) || (repeatable && isCut(cause) && isPassing(cause));
         if (isStrayed(cause)) keepsReady = false;
-        if (!again || Date.now() >= deadline) throw coded(cause, name);
+        if (!again || performance.now() >= deadline) throw coded(cause, name);
         if (!isStrayed(cause)) await delay(Math.random() * 10);
       }
     }
@@ -196,7 +196,7 @@ async function inTime<T>({ socket }: Connection, deadline: number, work: () => P
       late = true;
       socket.destroy();
     },
-    Math.max(deadline - Date.now(), 0),
+    Math.max(deadline - performance.now(), 0),
   );
   try {
     return await work();

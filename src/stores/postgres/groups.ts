@@ -11,6 +11,7 @@ import { doubleArray, integerArray, textArray, toText } from "./wire.ts";
 interface Prepared {
   session: string;
   version: number;
+  seen: number | undefined;
   entries: NewEntry[];
   heading: Heading | undefined;
   snapshot: Snapshot | undefined;
@@ -34,7 +35,7 @@ const answers: Appended[] = ["ok", "conflict", "duplicate"];
 
 /** Gives a function that appends commits, all or none of them, together with what others append in the same moment. */
 export function createGroups({ run, problem }: Connections, schema: string, name: string) {
-  const types = `integer[], text[], integer[], integer[], integer[], double precision[], text[], text[], integer[], text[],
+  const types = `integer[], text[], integer[], double precision[], integer[], integer[], double precision[], text[], text[], integer[], text[],
     text[], double precision[], text[], integer[], text[], double precision[], integer[], integer[], text[]`;
   const values = types.split(",").map((type, index) => `$${index + 1}::${type.trim()}`);
   const append: Statement = keptReady(`SELECT ${schema}.append_commits(${values.join(", ")}) AS answers`);
@@ -50,7 +51,7 @@ export function createGroups({ run, problem }: Connections, schema: string, name
   /** Rejects those whose time is up. What was sent may be written all the same, as whenever an append is rejected. */
   function expire(): void {
     clock = undefined;
-    const now = Date.now();
+    const now = performance.now();
     for (const unit of pending) {
       if (unit.deadline > now) {
         clock = setTimeout(expire, unit.deadline - now);
@@ -125,7 +126,13 @@ export function createGroups({ run, problem }: Connections, schema: string, name
   return (commits: Commit[]): Promise<Appended> =>
     new Promise((resolve, reject) => {
       const prepared = commits.map(prepare);
-      const unit = { commits: prepared, size: sizeOf(prepared), deadline: Date.now() + patience, resolve, reject };
+      const unit = {
+        commits: prepared,
+        size: sizeOf(prepared),
+        deadline: performance.now() + patience,
+        resolve,
+        reject,
+      };
       pending.add(unit);
       clock ??= setTimeout(expire, patience);
       queue.push(unit);
@@ -136,10 +143,11 @@ export function createGroups({ run, problem }: Connections, schema: string, name
     });
 }
 
-function prepare({ session, version, entries, heading, snapshot }: Commit): Prepared {
+function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
   return {
     session: toText(session),
     version,
+    seen: version === 0 ? undefined : seen,
     entries: entries.map(({ at, key, body }) => {
       const entry: NewEntry = { at, body: toText(body) };
       if (key !== undefined) entry.key = toText(key);
@@ -179,6 +187,8 @@ function valuesOf(group: Unit[]): Buffer[] {
     integerArray(units),
     textArray(commits.map(({ session }) => session)),
     integerArray(commits.map(({ version }) => version)),
+    // NaN where it is not said: arrays with nulls are slow to look into.
+    doubleArray(commits.map(({ seen }) => seen ?? Number.NaN)),
     integerArray(entries.map(({ place }) => place)),
     integerArray(entries.map(({ version }) => version)),
     doubleArray(entries.map(({ entry }) => entry.at)),

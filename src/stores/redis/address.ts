@@ -49,12 +49,16 @@ const wrong = (message: string): HoldfastError => new HoldfastError("invalid_opt
 /** Reads the options. Several hosts are no URL to others, so its parts are taken by hand. */
 export function addressOf({ url, ...given }: RedisStoreOptions): Address {
   const parts =
-    typeof url === "string" ? /^([a-z+]+):\/\/(?:([^@/?]*)@)?([^/?]*)(\/[^?]*)?(?:\?(.*))?$/.exec(url) : null;
+    typeof url === "string" ? /^([a-z+]+):\/\/(?:(.*)@)?([^@/?]*)(\/[^@?]*)?(?:\?([^@]*))?$/s.exec(url) : null;
   const scheme = parts?.[1] === undefined ? undefined : kinds[parts[1]];
   if (!parts || !scheme) {
     throw wrong("`url` must begin with redis://, rediss://, redis+sentinel://, redis+cluster:// or rediss+cluster://");
   }
   const [, protocol, user, authority = "", path = "", query = ""] = parts;
+  // Nobody knows where such a password ends; whatever is before the last @ may be of it, and is not shown.
+  if (user !== undefined && /[@/?]/.test(user)) {
+    throw wrong("`url` has an @, / or ? where a user and password stand: escape it, as in %40; also an @ in its query");
+  }
   const shown = `${protocol}://${authority}${path}`;
   const hosts = authority.split(",").map((each) => hostOf(each, scheme.port, shown));
   const [username, password] = user === undefined ? [] : credentials(user);

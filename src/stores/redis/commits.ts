@@ -1,9 +1,11 @@
 // Commits as the scripts of the Redis store take them, and the buckets that sessions are in.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Commit, Heading } from "../../core/store.ts";
+import { toText } from "./texts.ts";
 
 /** A commit on its way. The caller may do with the one it gave what it likes. */
 export interface Prepared {
+  /** As Redis knows it, like all texts from here on: see `toText`. */
   session: string;
   /** For the script `one` if it is one for it, and otherwise as the others expect it. */
   args: Argument[];
@@ -13,23 +15,28 @@ export interface Prepared {
 export type Argument = string | number;
 
 /** A copy of a commit, in the order that the scripts expect. A key has a sign before it, to tell an empty one from none. */
-export function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
+export function prepare({ session: id, version, seen, entries, heading, snapshot }: Commit): Prepared {
+  const session = toText(id);
   const [first] = entries;
   if (version > 0 && entries.length === 1 && heading === undefined && snapshot === undefined) {
-    return { session, args: [session, version, first.at, seen ?? "", keyOf(first.key), first.body], isOne: true };
+    return {
+      session,
+      args: [session, version, first.at, seen ?? "", keyOf(first.key), toText(first.body)],
+      isOne: true,
+    };
   }
   const args: Argument[] = [
     session,
     version,
     entries.at(-1)!.at,
     heading === undefined ? "" : textOf(heading),
-    heading === undefined ? "" : laneOf(heading.environment, heading.ended === undefined),
+    heading === undefined ? "" : laneOf(toText(heading.environment), heading.ended === undefined),
     snapshot === undefined ? "" : snapshot.version,
-    snapshot === undefined ? "" : snapshot.body,
+    snapshot === undefined ? "" : toText(snapshot.body),
     entries.length,
     seen ?? "",
   ];
-  for (const { key, body } of entries) args.push(keyOf(key), body);
+  for (const { key, body } of entries) args.push(keyOf(key), toText(body));
   return { session, args, isOne: false };
 }
 
@@ -53,10 +60,10 @@ export function hasTwins({ entries }: Commit): boolean {
 }
 
 export function keyOf(key: string | undefined): string {
-  return key === undefined ? "" : `=${key}`;
+  return key === undefined ? "" : `=${toText(key)}`;
 }
 
-/** The index that a session is in by the time of its newest entry. */
+/** The index that a session is in by the time of its newest entry, its environment being as Redis knows it. */
 export function laneOf(environment: string, open: boolean): string {
   return `${open ? "o" : "x"}:${environment}`;
 }

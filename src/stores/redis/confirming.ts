@@ -4,6 +4,7 @@
 // server from everything, reading too, for as long as all of those take one after the other.
 import type { Cluster, Redis } from "ioredis";
 import { HoldfastError } from "../../core/errors.ts";
+import { coded } from "./failures.ts";
 import { scripts, type ScriptName } from "./scripts.ts";
 
 interface Unit {
@@ -50,7 +51,7 @@ export function createConfirming(
       if (failed?.message.includes("NOSCRIPT") && !unit.whole) queues.get(key)!.push({ ...unit, whole: true });
       else if (failed) unit.reject(failed);
       else if (isRefused || isConfirmed) unit.resolve(answer);
-      else unit.reject(unsure ?? unconfirmed(replicas));
+      else unit.reject(unsure ? unasked(unsure) : unconfirmed(replicas));
     }
   }
 
@@ -59,11 +60,17 @@ export function createConfirming(
     return new HoldfastError("store_busy", message);
   }
 
+  /** Never the failure as it is: it would be taken for one of the commit, which happened and must not be sent again. */
+  function unasked(unsure: Error): HoldfastError {
+    const { code, message } = coded(unsure, shown);
+    return new HoldfastError(code, `a commit was stored, but not confirmed by replicas: ${message}`);
+  }
+
   async function sendAll(key: string, queue: Unit[]): Promise<void> {
     // All of the same moment.
     await new Promise(process.nextTick);
     while (queue.length > 0) {
-      const now = Date.now();
+      const now = performance.now();
       const units = queue.splice(0, most).filter(({ until }) => until > now);
       if (units.length === 0) continue;
       await send(key, units).catch((cause: unknown) => {

@@ -7,7 +7,7 @@ import type { Address } from "./address.ts";
 import { clientOf } from "./client.ts";
 import { createConfirming } from "./confirming.ts";
 import { createDeadlines, patience } from "./deadlines.ts";
-import { coded, isHopeless, isRefusal } from "./failures.ts";
+import { closed, coded, isHopeless, isRefusal } from "./failures.ts";
 import { scripts, type ScriptName } from "./scripts.ts";
 
 /** The format of what is stored. */
@@ -45,6 +45,8 @@ export function connectionTo(address: Address): Connection {
   const client = clientOf(address);
   const confirmed = createConfirming(client, hashes, address);
 
+  let isClosed = false;
+
   const waiting = new Set<{ until: number; resolve(): void; reject(error: HoldfastError): void }>();
   let failure: unknown;
   client.on("ready", () => {
@@ -65,8 +67,10 @@ export function connectionTo(address: Address): Connection {
 
   /** Waits for a connection, for whoever has set itself a limit. The client keeps trying by itself. */
   function ready(until: number): Promise<void> {
+    // A client that was disconnected would connect again.
+    if (isClosed) return Promise.reject(closed(shown));
     if (client.status === "wait" || client.status === "end") client.connect().catch(() => {});
-    const now = Date.now();
+    const now = performance.now();
     for (const each of waiting) {
       if (each.until > now) break;
       waiting.delete(each);
@@ -112,19 +116,22 @@ export function connectionTo(address: Address): Connection {
   const call: Connection["call"] = (script, key, args, until, effect) =>
     within(until, (resolve, reject, note) => {
       const fail = (cause: unknown): void => {
-        if ((cause as Error).message.includes("NOSCRIPT")) {
+        if (isClosed) reject(closed(shown));
+        else if ((cause as Error).message.includes("NOSCRIPT")) {
           // Then it did nothing. A server forgets its scripts when it is restarted.
           client.eval(scripts[script], 1, key, args as never).then(resolve, fail);
-          return;
-        }
+        } else retry(cause);
+      };
+      const retry = (cause: unknown): void => {
         const error = coded(cause, shown);
         const mayRepeat = isRefusal(cause) || (effect === "reads" && error.code === "store_busy");
         note.reason = cause;
-        if (!mayRepeat || Date.now() + 20 > until) reject(error);
+        if (!mayRepeat || performance.now() + 20 > until) reject(error);
         else void delay(5 + Math.random() * 20).then(attempt);
       };
       const attempt = (): void => {
-        if (Date.now() > until) reject(coded(note.reason ?? failure ?? late(), shown));
+        if (isClosed) reject(closed(shown));
+        else if (performance.now() > until) reject(coded(note.reason ?? failure ?? late(), shown));
         else if (client.status === "ready") send(script, key, args, until).then(resolve, fail);
         else ready(until).then(attempt, reject);
       };
@@ -135,7 +142,7 @@ export function connectionTo(address: Address): Connection {
   let starting: Promise<number> | undefined;
 
   async function start(): Promise<number> {
-    const until = Date.now() + patience;
+    const until = performance.now() + patience;
     if (client.status !== "ready") {
       await within<void>(until, (resolve, reject) => void ready(until).then(resolve, reject));
     }
@@ -143,7 +150,7 @@ export function connectionTo(address: Address): Connection {
       await inspect(server, address).catch((cause) => Promise.reject(coded(cause, shown)));
     }
     const wanted = address.kind === "cluster" ? clusterBuckets : 1;
-    const answer = await call("meta", `${prefix}:meta`, [format, wanted], Date.now() + patience, "reads");
+    const answer = await call("meta", `${prefix}:meta`, [format, wanted], performance.now() + patience, "reads");
     const [found, count] = (answer as [string, string]).map(Number) as [number, number];
     if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
       throw new HoldfastError(
@@ -172,7 +179,9 @@ export function connectionTo(address: Address): Connection {
     },
     call,
     disconnect() {
-      stop();
+      isClosed = true;
+      stop(closed(shown));
+      waiting.clear();
       client.disconnect();
     },
   };

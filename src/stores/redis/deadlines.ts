@@ -19,7 +19,7 @@ export function createDeadlines(late: (reason: unknown) => Error) {
   let timer: NodeJS.Timeout | undefined;
 
   function look(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const each of pending) {
       if (each.until > now) break;
       pending.delete(each);
@@ -51,5 +51,13 @@ export function createDeadlines(late: (reason: unknown) => Error) {
     });
   }
 
-  return { within, stop: () => clearTimeout(timer) };
+  /** Rejects all that is not settled. */
+  function stop(error: Error): void {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { reject } of pending) reject(error);
+    pending.clear();
+  }
+
+  return { within, stop };
 }

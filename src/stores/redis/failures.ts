@@ -46,9 +46,13 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
 ];
 const otherwise = { code: "store_failed", message: "failed" } as const;
 
-/** Whether nothing can have happened, so that the same may be sent again. */
+export function closed(shown: string): HoldfastError {
+  return new HoldfastError("store_closed", `the Redis store ${shown} was closed`);
+}
+
+/** Whether nothing can have happened, so that the same may be sent again. Our own errors quote what was said of something else. */
 export function isRefusal(cause: unknown): boolean {
-  return refusals.test(messageOf(cause));
+  return !isHoldfastError(cause) && refusals.test(messageOf(cause));
 }
 
 /** Whether waiting for a connection longer is of no use: what is there answers, and not as it should. */

@@ -75,7 +75,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
     who: "reader" | "writer",
   ): Promise<boolean> {
     const [note, id] = noteOf(name);
-    const late = Date.now() + moment;
+    const late = performance.now() + moment;
     for (let pause = 1; ; pause = Math.min(pause * 2, 20)) {
       const [state, sessions] = (await call("state", note, [id], until, "reads")) as [string | null, string | null];
       if (state === null) {
@@ -87,9 +87,9 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
         return true;
       }
       if (who === "reader") return false;
-      if (Date.now() > late) await call("abort", note, [id], until, "reads");
+      if (performance.now() > late) await call("abort", note, [id], until, "reads");
       else await delay(pause * (0.5 + Math.random()));
-      if (Date.now() > until) throw busy();
+      if (performance.now() > until) throw busy();
     }
   }
 
@@ -101,7 +101,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
     if (!Array.isArray(answer)) return answer as Appended;
     const [session, name] = answer as [string, string];
     await settle(session, name, buckets, until, "writer");
-    if (Date.now() > until) throw busy();
+    if (performance.now() > until) throw busy();
     return undefined;
   }
 
@@ -203,7 +203,7 @@ export function createIntents({ address, call }: Pick<Connection, "address" | "c
     const sorted = [...groups].sort(([a], [b]) => a - b);
     return inTurn(sessions, async () => {
       for (;;) {
-        if (Date.now() > until) throw busy();
+        if (performance.now() > until) throw busy();
         const answer = await tryAll(sessions, sorted, buckets, until);
         if (answer !== undefined) return answer;
       }

@@ -5,6 +5,7 @@ import { bucketKey, bucketOf, laneOf } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { patience } from "./deadlines.ts";
 import type { Intents } from "./intents.ts";
+import { fromText, toText } from "./texts.ts";
 
 /** A session as a script gives it. */
 interface Row {
@@ -36,7 +37,7 @@ interface Lane {
 const largestPage = 256;
 /** No more sessions than this are opened together. */
 const mostTogether = 1_000_000;
-const until = (): number => Date.now() + patience;
+const until = (): number => performance.now() + patience;
 
 export interface Access extends Pick<Connection, "address" | "call"> {
   settle: Intents["settle"];
@@ -167,13 +168,14 @@ export function listingOf({ address, call, settle }: Access, buckets: number, ch
     ...{ bucket, index, from, to, after, known: new Set<string>(), ahead: [], ended: false },
   });
 
-  async function lanesByOpening(after: string | undefined, end: number): Promise<Lane[]> {
+  async function lanesByOpening(behind: string | undefined, end: number): Promise<Lane[]> {
     // Those opened together have one moment, and places from there on.
     const to = `${buckets === 1 ? end : end + mostTogether}`;
-    if (after === undefined) return every.map((bucket) => laneFrom(bucket, "a", "-inf", to));
+    if (behind === undefined) return every.map((bucket) => laneFrom(bucket, "a", "-inf", to));
+    const after = toText(behind);
     const place = (await rowsOf([after])).get(after)?.place;
     if (place === undefined) {
-      throw new HoldfastError("session_not_found", `there is no session ${JSON.stringify(after)} to list after`);
+      throw new HoldfastError("session_not_found", `there is no session ${JSON.stringify(behind)} to list after`);
     }
     const home = bucketOf(after, buckets);
     // Two buckets may have given out the same place.
@@ -184,7 +186,7 @@ export function listingOf({ address, call, settle }: Access, buckets: number, ch
   }
 
   function lanesByIdleness({ environment, open }: Filter, idleBefore: number, environments: string[]): Lane[] {
-    const names = environment === undefined ? environments : [environment];
+    const names = environment === undefined ? environments : [toText(environment)];
     const kinds = open === undefined ? [true, false] : [open];
     const indexes = names.flatMap((name) => kinds.map((kind) => laneOf(name, kind)));
     return every.flatMap((bucket) => indexes.map((index) => laneFrom(bucket, index, "-inf", `(${idleBefore}`)));
@@ -219,5 +221,5 @@ function isBehind(session: string, other: string): boolean {
 }
 
 function listedOf({ session, version, touched, heading }: Row): Listed {
-  return { session, version, touched, ...(JSON.parse(heading) as Heading) };
+  return { session: fromText(session), version, touched, ...(JSON.parse(heading) as Heading) };
 }

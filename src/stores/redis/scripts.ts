@@ -2,7 +2,8 @@
 //
 // KEYS[1] is the name of a bucket, `prefix:{number}`, and every key that a script touches begins with it: so all of them
 // are in one slot of a Cluster. Below it, for each session: `:s:` a hash (v version, t time of the newest entry, h heading,
-// l lane, n place in the order of opening, o when it was opened, m when it was last written, i intent), `:e:` the list of bodies, `:k:` keys and their
+// l lane, n place in the order of opening, o when it was opened, m when it was last written, i intent,
+// d if it expires), `:e:` the list of bodies, `:k:` keys and their
 // versions, `:p:` snapshots and `:q:` their versions, `:i:` what is prepared. For all of a bucket: `:z` its clock, `:a` sessions by
 // opening, `:o:ENVIRONMENT` and `:x:ENVIRONMENT` the lanes: open and ended ones by the time of their newest entry, `:v` the
 // environments, `:d` deadlines where sessions expire, `:w` sessions with an intent, `:t:` intents.
@@ -58,8 +59,16 @@ local function sweep(most)
   return #ids == most
 end
 
+-- Gives all of a session the life that its writer is set to: a part that lives longer would be found in the next one.
 local function renew(id, expire)
-  if expire == '0' then return end
+  local s = base .. ':s:' .. id
+  if expire == '0' then
+    if call('HDEL', s, 'd') == 0 then return end
+    for _, kind in ipairs({'s', 'e', 'k', 'p', 'q'}) do call('PERSIST', base .. ':' .. kind .. ':' .. id) end
+    call('ZREM', base .. ':d', id)
+    return
+  end
+  call('HSET', s, 'd', 1)
   local time = call('TIME')
   local deadline = text(time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(expire))
   for _, kind in ipairs({'s', 'e', 'k', 'p', 'q'}) do
@@ -88,7 +97,10 @@ end
 local function write(a, at, lane, stamp, place, expire)
   local id, version = a[at + ID], tonumber(a[at + VERSION])
   local s, e, k = base .. ':s:' .. id, base .. ':e:' .. id, base .. ':k:' .. id
-  if version == 0 and call('ZSCORE', base .. ':d', id) then forget(id) end
+  if version == 0 then
+    if call('ZSCORE', base .. ':d', id) then forget(id) end
+    call('UNLINK', e, k, base .. ':p:' .. id, base .. ':q:' .. id)
+  end
   for place = at + FIRST, after(a, at) - 1, 2 do
     version = version + 1
     call('RPUSH', e, a[place + 1])
@@ -166,8 +178,8 @@ const sources = {
   one: `
     local base, id, version, seen, key, call = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], redis.call
     local hash = base .. ':s:' .. id
-    local s = call('HMGET', hash, 'v', 'l', 'i', 't')
-    if s[1] ~= version or s[3] or (seen ~= '' and s[4] ~= seen) then return false end
+    local s = call('HMGET', hash, 'v', 'l', 'i', 't', 'd')
+    if s[1] ~= version or s[3] or s[5] or (seen ~= '' and s[4] ~= seen) then return false end
     local keys = base .. ':k:' .. id
     if key ~= '' and call('HEXISTS', keys, key) == 1 then return 'duplicate' end
     version = version + 1
@@ -196,10 +208,10 @@ const sources = {
 
   /** Session, key → {version, body, intent}. */
   find: `
-    local intent = call('HGET', base .. ':s:' .. ARGV[1], 'i')
-    local version = call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
-    if not version then return {false, false, intent} end
-    return {version, call('LINDEX', base .. ':e:' .. ARGV[1], tonumber(version) - 1), intent}`,
+    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'i')
+    local version = s[1] and call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
+    if not version then return {false, false, s[2]} end
+    return {version, call('LINDEX', base .. ':e:' .. ARGV[1], tonumber(version) - 1), s[2]}`,
 
   /** Writes something, so that whoever waits for replicas to have it waits for all that was written before. */
   mark: `return call('INCR', base .. ':z')`,
@@ -279,7 +291,9 @@ const sources = {
       call('HSET', base .. ':s:' .. id, 'i', ARGV[1])
       call('SADD', base .. ':w', id)
       -- Not to expire between this and its end.
-      if ARGV[2] ~= '0' and ARGV[at + VERSION] ~= '0' then renew(id, text(tonumber(ARGV[2]) + 60000)) end
+      if ARGV[at + VERSION] ~= '0' then
+        renew(id, ARGV[2] == '0' and '0' or text(tonumber(ARGV[2]) + 60000))
+      end
       at = last
     end
     return 'ok'`,

@@ -1,12 +1,13 @@
 // The verbs of the Redis store, on a connection.
-import { HoldfastError } from "../../core/errors.ts";
 import type { Entry, Filter, Listed, Store } from "../../core/store.ts";
 import { assertDifferentSessions } from "../../core/store.ts";
 import { assertHeading, bucketKey, bucketOf, hasTwins, keyOf, prepare } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { patience } from "./deadlines.ts";
+import { closed } from "./failures.ts";
 import { createIntents } from "./intents.ts";
-import { listingOf } from "./listing.ts";
+import { listingOf, type Access } from "./listing.ts";
+import { fromText, toText } from "./texts.ts";
 
 type Log = [version: string | null, opened: string | null, intent: string | null, bodies: string[]];
 
@@ -20,20 +21,27 @@ export function storeOn(connection: Connection): Store {
   let closing: Promise<void> | undefined;
 
   function assertOpen(): void {
-    if (closing !== undefined) throw new HoldfastError("store_closed", `the Redis store ${address.shown} was closed`);
+    if (closing !== undefined) throw closed(address.shown);
   }
 
-  /** Runs a verb, which has until then; `close` waits for it. */
-  async function verb<T>(run: (buckets: number, until: number) => Promise<T>): Promise<T> {
+  /** Runs what `close` waits for. */
+  async function counted<T>(run: () => Promise<T>): Promise<T> {
     assertOpen();
     running++;
     try {
-      const until = Date.now() + patience;
-      const buckets = connection.buckets(until);
-      return await run(typeof buckets === "number" ? buckets : await buckets, until);
+      return await run();
     } finally {
       if (--running === 0) idle?.();
     }
+  }
+
+  /** Runs a verb, which has until then. */
+  function verb<T>(run: (buckets: number, until: number) => Promise<T>): Promise<T> {
+    return counted(async () => {
+      const until = performance.now() + patience;
+      const buckets = connection.buckets(until);
+      return run(typeof buckets === "number" ? buckets : await buckets, until);
+    });
   }
 
   /** Asks about a session until no commit to several sessions is half-way through it. */
@@ -80,8 +88,9 @@ export function storeOn(connection: Connection): Store {
       return verb((buckets, until) => append(copies, buckets, until));
     },
 
-    read: (session, after, limit = Number.MAX_SAFE_INTEGER) =>
+    read: (id, after, limit = Number.MAX_SAFE_INTEGER) =>
       verb(async (...scope) => {
+        const session = toText(id);
         for (;;) {
           const log = await ask<Log>("read", [session, after, limit], ([, , intent]) => intent, scope);
           const [version, opened, , bodies] = log;
@@ -92,8 +101,9 @@ export function storeOn(connection: Connection): Store {
         }
       }),
 
-    load: (session, version = Number.MAX_SAFE_INTEGER) =>
+    load: (id, version = Number.MAX_SAFE_INTEGER) =>
       verb(async (...scope) => {
+        const session = toText(id);
         for (;;) {
           const answer = await ask<[...Log, string | null, string | null]>(
             "load",
@@ -108,12 +118,13 @@ export function storeOn(connection: Connection): Store {
           const more = await rest(session, [opened, start + bodies.length, end], scope);
           if (!more) continue;
           const entries = [...numbered(bodies, start), ...more];
-          return at === null ? { entries } : { snapshot: { version: start, body: body! }, entries };
+          return at === null ? { entries } : { snapshot: { version: start, body: fromText(body!) }, entries };
         }
       }),
 
-    find: (session, key) =>
+    find: (id, key) =>
       verb(async (...scope) => {
+        const session = toText(id);
         const args: [string, string] = [session, keyOf(key)];
         const [version, body] = await ask<(string | null)[]>("find", args, (answer) => answer[2] ?? null, scope);
         if (!version || !body) return undefined;
@@ -121,7 +132,7 @@ export function storeOn(connection: Connection): Store {
         const [buckets, until] = scope;
         const bucket = bucketKey(address.prefix, bucketOf(session, buckets));
         if (address.wait > 0) await call("mark", bucket, [], until, "writes");
-        return { version: Number(version), body };
+        return { version: Number(version), body: fromText(body) };
       }),
 
     list(filter = {}) {
@@ -130,9 +141,10 @@ export function storeOn(connection: Connection): Store {
 
     count: (environment) =>
       verb(async (buckets, until) => {
+        const name = toText(environment);
         const countIn = async (bucket: number): Promise<number> => {
           for (;;) {
-            const answer = await call("count", bucketKey(address.prefix, bucket), [environment], until, "reads");
+            const answer = await call("count", bucketKey(address.prefix, bucket), [name], until, "reads");
             const [open, more, crossing] = answer as [number, number, string[]];
             const settled = await Promise.all(crossing.map((session) => isChanged(session, buckets, until)));
             if (more === 0 && !settled.includes(true)) return open;
@@ -142,8 +154,9 @@ export function storeOn(connection: Connection): Store {
         return counts.reduce((sum, open) => sum + open, 0);
       }),
 
-    delete: (session) =>
+    delete: (id) =>
       verb(async (buckets, until) => {
+        const session = toText(id);
         const key = bucketKey(address.prefix, bucketOf(session, buckets));
         for (;;) {
           const answer = await call("delete", key, [session], until, "writes");
@@ -169,10 +182,15 @@ export function storeOn(connection: Connection): Store {
 
   async function* listing(filter: Filter): AsyncGenerator<Listed> {
     const buckets = await verb(async (buckets) => buckets);
-    yield* listingOf({ address, call, settle }, buckets, assertOpen)(filter);
+    const access: Access = {
+      address,
+      call: (...args) => counted(() => call(...args)),
+      settle: (...args) => counted(() => settle(...args)),
+    };
+    yield* listingOf(access, buckets, assertOpen)(filter);
   }
 }
 
 function numbered(bodies: string[], after: number): Entry[] {
-  return bodies.map((body, index) => ({ version: after + index + 1, body }));
+  return bodies.map((body, index) => ({ version: after + index + 1, body: fromText(body) }));
 }

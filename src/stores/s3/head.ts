@@ -116,10 +116,12 @@ export function corrupt(what: string, cause?: unknown): HoldfastError {
 }
 
 /** The answer to a commit. `taken` tells whether the log has a key. */
-export function judge(head: Head, { version, entries, heading }: Commit, taken: (key: string) => boolean): Appended {
+export function judge(head: Head, commit: Commit, taken: (key: string) => boolean): Appended {
+  const { version, seen, entries, heading } = commit;
   const keys = entries.flatMap(({ key }) => key ?? []);
   if (new Set(keys).size < keys.length || keys.some(taken)) return "duplicate";
   if (head.version !== version) return "conflict";
+  if (version > 0 && seen !== undefined && head.touched !== seen) return "conflict";
   if (version === 0 && heading === undefined) {
     throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
   }
@@ -158,5 +160,17 @@ function copyOf({ environment, opened, parent, ended }: Heading): Heading {
   const copy: Heading = { environment, opened };
   if (parent) copy.parent = { session: parent.session, version: parent.version };
   if (ended) copy.ended = ended;
+  return copy;
+}
+
+/** The caller may do with the one it gave what it likes. */
+export function copyOfCommit({ session, version, seen, entries, heading, snapshot }: Commit): Commit {
+  const copy: Commit = { session, version, entries: entries.map((entry) => ({ ...entry })) as Commit["entries"] };
+  if (heading) copy.heading = { ...heading, ...(heading.parent && { parent: { ...heading.parent } }) };
+  if (snapshot) copy.snapshot = { ...snapshot };
+  if (seen !== undefined) copy.seen = seen;
+  if (version === 0 && !heading) {
+    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
+  }
   return copy;
 }

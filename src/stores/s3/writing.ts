@@ -4,7 +4,7 @@ import type { Appended, Commit } from "../../core/store.ts";
 import type { Client, Deadline, Put } from "./client.ts";
 import { deadlineFor } from "./client.ts";
 import type { Birth, Head } from "./head.ts";
-import { emptyHead, encodeHead, judge, nameOf, pendingOf, randomMark, settled } from "./head.ts";
+import { copyOfCommit, emptyHead, encodeHead, judge, nameOf, pendingOf, randomMark, settled } from "./head.ts";
 import type { Heads, Known, State } from "./heads.ts";
 import { headKey, intentKey } from "./heads.ts";
 import type { Ladder } from "./ladder.ts";
@@ -87,7 +87,14 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
   async function stateOf(known: Known, deadline: Deadline): Promise<{ state: State; isFresh: boolean }> {
     const { state } = known;
     if (state && state.undecided === undefined) return { state, isFresh: false };
-    return { state: await heads.lookDecided(known.session, deadline), isFresh: true };
+    return { state: await lookAgain(known, deadline), isFresh: true };
+  }
+
+  /** The session as it is now. What is known says so too, also if others took its place among those remembered. */
+  async function lookAgain(known: Known, deadline: Deadline): Promise<State> {
+    const state = await heads.lookDecided(known.session, deadline);
+    if (heads.knownOf(known.session) !== known) heads.learn(known, state);
+    return state;
   }
 
   const hasKeys = ({ entries }: Commit): boolean => entries.some(({ key }) => key !== undefined);
@@ -116,7 +123,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
       const isOpening = next.version > 0 && state.head.version === 0;
       if (next === state.head && !isFresh) {
         // A refusal is only as good as what it was judged by.
-        await heads.lookDecided(session, deadline);
+        await lookAgain(known, deadline);
         isFresh = true;
         continue;
       }
@@ -127,7 +134,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
         await client.put(index, "", deadline);
       }
       if (next !== state.head && !(await put(known, state, next, deadline))) {
-        await heads.lookDecided(session, deadline);
+        await lookAgain(known, deadline);
         isFresh = true;
         if (client.isLate(deadline)) throw heads.busy(session);
         continue;
@@ -222,7 +229,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
       const answer = await judgedAll();
       if (answer !== "ok" && isFresh) return answer;
       if (answer !== "ok") {
-        await inParallel(parts, parallel, ({ commit }) => heads.lookDecided(commit.session, deadline));
+        await inParallel(parts, parallel, ({ known }) => lookAgain(known, deadline));
         isFresh = true;
         continue;
       }
@@ -286,11 +293,12 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
     for (;;) {
       const { state } = await stateOf(known, deadline);
       if ((await judged({ commit, known })) !== "ok") return false;
+      if (client.isLate(deadline)) throw heads.busy(commit.session);
       if (known.state !== state) continue;
       const pending = pendingOf(state.head, commit, intent, mark, birth ?? { life: "", order: "" });
       if (await put(known, state, { ...state.head, pending }, deadline)) return true;
       if (client.isLate(deadline)) throw heads.busy(commit.session);
-      await heads.lookDecided(commit.session, deadline);
+      await lookAgain(known, deadline);
     }
   }
 
@@ -334,7 +342,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
     let isFresh = false;
     for (;;) {
       const found = await stateOf(known, deadline);
-      const state = isFresh ? await heads.lookDecided(session, deadline) : found.state;
+      const state = isFresh ? await lookAgain(known, deadline) : found.state;
       isFresh ||= found.isFresh;
       const { head } = state;
       if (head.version === 0 && isFresh) return false;
@@ -367,7 +375,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
         return sum + (snapshot?.body.length ?? 0) + entries.reduce((sum, { body }) => sum + body.length, 0);
       }, 0);
       const deadline = deadlineFor(size);
-      const copies = commits.map(copyOf);
+      const copies = commits.map(copyOfCommit);
       const [first] = copies;
       if (copies.length === 1) return lines.join<Appended>(first!.session, { commit: first!, deadline });
       const sessions = copies.map(({ session }) => session);
@@ -385,15 +393,4 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
       for (const intent of [...unsettled.keys()]) settleNow(intent);
     },
   };
-}
-
-/** The caller may do with the one it gave what it likes. */
-function copyOf({ session, version, entries, heading, snapshot }: Commit): Commit {
-  const copy: Commit = { session, version, entries: entries.map((entry) => ({ ...entry })) as Commit["entries"] };
-  if (heading) copy.heading = { ...heading, ...(heading.parent && { parent: { ...heading.parent } }) };
-  if (snapshot) copy.snapshot = { ...snapshot };
-  if (version === 0 && !heading) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-  }
-  return copy;
 }

@@ -1,7 +1,7 @@
 // How the tiered store keeps things: entries with what is needed to copy them, and what a ticket says.
 import { randomBytes } from "node:crypto";
 import { HoldfastError } from "../../core/errors.ts";
-import type { Entry, Heading, NewEntry } from "../../core/store.ts";
+import type { Commit, Entry, Heading, NewEntry } from "../../core/store.ts";
 
 /** The environment of what is no session: not counted, and not listed. */
 export const hidden = "holdfast:tier";
@@ -9,19 +9,22 @@ const prefix = "holdfast:tier:";
 
 /** What the ticket of a session, a small log of its own in the hot store, says last: where the session is. */
 export type Ticket =
-  | { place: "hot"; log: string; heading: Heading }
+  /** `cold` is the log that it came back from, which is kept for a while. */
+  | { place: "hot"; log: string; heading: Heading; cold?: string }
   | { place: "cold"; log: string; heading: Heading; version: number; touched: number }
-  | { place: "gone"; since: number }
+  /** It was deleted. The ticket stays for a while, so that its versions do not begin again; `removed` if that is over. */
+  | { place: "gone"; since: number; removed?: true }
   /** It has no ticket: it is a log that was there before the tiers, and stays as and where it is. */
   | { place: "plain" };
-
-const places = new Set<unknown>(["hot", "cold", "gone"]);
 
 /** What the newest entry says that is stored under the id of a session. */
 export function ticketIn(body: string): Ticket {
   try {
-    const ticket = JSON.parse(body) as Ticket | null;
-    if (places.has(ticket?.place) && !("type" in (ticket as object))) return ticket as Ticket;
+    const ticket = JSON.parse(body) as Partial<Record<string, unknown>> | null;
+    const { place, log, since, type } = ticket ?? {};
+    const isTicket = place === "gone" ? typeof since === "number" : place === "hot" || place === "cold";
+    if (isTicket && type === undefined && (place === "gone" || (typeof log === "string" && isLog(log))))
+      return ticket as unknown as Ticket;
   } catch {
     // Nor is what is no JSON.
   }
@@ -33,6 +36,30 @@ export interface Place {
   ticket: Ticket;
   /** Of the ticket. */
   version: number;
+}
+
+export function logOf(place: Place | undefined): string | undefined {
+  return place && "log" in place.ticket ? place.ticket.log : undefined;
+}
+
+/** What makes a ticket say something else, if it is still as it was found. */
+export function ticketCommit(
+  session: string,
+  place: Place | undefined,
+  ticket: Ticket,
+  at: number,
+  shown?: Heading,
+  skipped = 0,
+): Commit {
+  return {
+    session,
+    version: place?.version ?? 0,
+    entries: [
+      ...Array.from({ length: skipped }, () => ({ body: "0", at })),
+      { body: JSON.stringify(ticket), at },
+    ] as unknown as Commit["entries"],
+    heading: shown ?? { ...("heading" in ticket ? ticket.heading : { opened: 0 }), environment: hidden },
+  };
 }
 
 /** The id of a log that nobody else will ever use. */

@@ -27,6 +27,25 @@ export const appendCases: StoreCase[] = [
     assert.equal((await rowOf(store, "a"))?.environment, "shop", "the refused heading was stored");
   }),
 
+  onStore("SERIAL: a commit made for another log of the same id and length is a conflict", async (store) => {
+    await write(store, { session: "a", version: 0 });
+    await write(store, { session: "a", version: 1, seen: noon, entries: [{ at: noon + 5 }] });
+    assert.equal(await append(store, { session: "a", version: 2, seen: noon + 4 }), "conflict", "one that saw another");
+    await write(store, { session: "a", version: 2, seen: noon + 5, entries: [{ at: noon + 6 }, { at: noon + 7 }] });
+    await store.delete("a");
+    await write(store, {
+      session: "a",
+      version: 0,
+      entries: [{ at: noon + 9 }, { at: noon + 9 }, {}, { at: noon + 9 }],
+    });
+    const late = commitOf({ session: "a", version: 4, seen: noon + 7 });
+    assert.equal(await store.append(late), "conflict", "a commit to the log that was deleted");
+    const beside = commitOf({ session: "b", version: 0 });
+    assert.equal(await store.append(late, beside), "conflict", "the same together with another");
+    assert.equal(await store.read("b", 0), undefined, "what was handed over with it was stored");
+    await write(store, { session: "a", version: 4, seen: noon + 9 });
+  }),
+
   onStore("commits follow one another, each on the version that the one before it made", async (store) => {
     await grow(store, "a", 20);
     await expectLog(store, "a", bodiesUpTo(20));

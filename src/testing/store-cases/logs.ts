@@ -8,6 +8,7 @@ export const noon = 1_700_000_000_000;
 export interface Given {
   session: string;
   version: number;
+  seen?: number;
   /** A string stands for an entry with that body. */
   entries?: (string | Partial<NewEntry>)[];
   heading?: Partial<Heading>;
@@ -15,7 +16,8 @@ export interface Given {
 }
 
 /** A commit with everything that was not given filled in: one entry, and the heading that version 0 wants. */
-export function commitOf({ session, version, entries = [`{"n":${version + 1}}`], heading, snapshot }: Given): Commit {
+export function commitOf(given: Given): Commit {
+  const { session, version, seen, entries = [`{"n":${version + 1}}`], heading, snapshot } = given;
   const [first, ...rest] = entries.map((entry, index): NewEntry => {
     const given = typeof entry === "string" ? { body: entry } : entry;
     return { body: `{"n":${version + 1 + index}}`, at: noon + version + index, ...given };
@@ -24,6 +26,7 @@ export function commitOf({ session, version, entries = [`{"n":${version + 1}}`],
   return {
     session,
     version,
+    ...(seen !== undefined && { seen }),
     entries: [first, ...rest],
     ...((version === 0 || heading) && { heading: { environment: "shop", opened: noon, ...heading } }),
     ...(snapshot !== undefined && { snapshot: { version: version + entries.length, body: snapshot } }),
