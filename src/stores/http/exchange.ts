@@ -22,6 +22,9 @@ export class Fault extends Error {
 /** The largest answer that is taken: about half of the longest text that V8 can hold. */
 const largest = 256 * 1024 * 1024;
 
+/** The share of its time that must be left when it gets a connection. */
+const leastShare = 0.1;
+
 /** What large requests and answers get on top: a second for each so many bytes. A server that trickles gains nothing. */
 const bytesPerMs = 1024;
 
@@ -72,10 +75,12 @@ export function exchange(
 
     dispatcher.dispatch(request, {
       onRequestStart(given) {
-        // Given up while it waited for a connection, or about to be sent a second time: either way it must not leave.
-        if (isOver || controller !== undefined) {
+        // Given up while it waited for a connection, or about to be: nobody would hear what came of it. Or about to be sent a
+        // second time. Either way it must not leave.
+        const isLate = deadline - performance.now() < patience * leastShare;
+        if (isOver || isLate || controller !== undefined) {
           given.abort(new Fault("is not waited for", false));
-          fail("lost the connection");
+          fail(isLate ? "did not answer in time" : "lost the connection");
           return;
         }
         controller = given;
