@@ -60,7 +60,7 @@ const maxStalledCount = 1_000_000_000;
 /** How soon what is not played here is offered again, in milliseconds, and how long nothing is taken in its place. */
 const refusedFor = 250;
 const restFor = 2000;
-const longestRefused = 60_000;
+const longestRefused = 10_000;
 /** How often a rollout is put back as its store does not work or another writes its session: for about five minutes. */
 const mostReturns = 60;
 const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);

@@ -90,7 +90,7 @@ test("a worker with another version of the environment plays nothing of it, and 
   const collecting = await startCommand(world.folder, [...args, "--out", "shared.jsonl"], { CALLS: world.at("calls") });
   const wrong = await startWorker(world, redis.url, { folder });
   await wrong.printed('"refused"');
-  await collecting.printed("the collector's files are others than this worker's: environment's file was");
+  await collecting.printed("the collector's files are others than this worker's: environment's file");
   const status = await command(world.folder, "queue", "status", "--queue", redis.url);
   expect(status.stdout).toMatch(
     /[1-9]\d* put back, 0 finished and not taken\n {4}put back by \S+: the collector's files/,
