@@ -20,32 +20,36 @@ const anHour = 3_600_000;
 
 /** Opens a store. Who calls this closes it. */
 export async function openStore(url: string, wishes: StoreWishes = {}): Promise<Store> {
+  const { cold: coldUrl, coldAfter = anHour } = wishes;
+  if (coldUrl === undefined) return opened(url, wishes);
+  assertTiers(url, coldUrl);
   const hot = await opened(url, wishes);
-  if (wishes.cold === undefined) return hot;
   try {
-    if (url.startsWith("memory:"))
-      throw new HoldfastError(
-        "invalid_option",
-        "--cold goes with a --store that lasts, which knows where sessions are",
-      );
-    if (wishes.cold === url) throw new HoldfastError("invalid_option", "--cold must be another store than --store");
-    for (const each of [url, wishes.cold]) assertKeeps(each);
-    const cold = await opened(wishes.cold, {});
+    const cold = await opened(coldUrl, {});
     const { tieredStore } = await import("../stores/tiered.ts");
-    return tieredStore({ hot, cold, idle: wishes.coldAfter ?? anHour });
+    return tieredStore({ hot, cold, idle: coldAfter });
   } catch (thrown) {
     await hot.close();
     throw thrown;
   }
 }
 
+/** Refuses two stores that cannot be tiers of one. */
+function assertTiers(url: string, cold: string): void {
+  if (url.startsWith("memory:")) throw refusal("--cold goes with a --store that lasts, which knows where sessions are");
+  if (cold === url) throw refusal("--cold must be another store than --store");
+  for (const each of [url, cold]) assertKeeps(each);
+}
+
+const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
+
 /** One of two tiers may not forget sessions by itself: the other would still count on them. */
 function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
-  const message =
-    "`expire` in the URL of a Redis store does not go with --cold, which needs all that was stored: leave it out";
-  throw new HoldfastError("invalid_option", message);
+  throw refusal(
+    "`expire` in the URL of a Redis store does not go with --cold, which needs all that was stored: leave it out",
+  );
 }
 
 async function opened(url: string, { isThere = false }: StoreWishes): Promise<Store> {

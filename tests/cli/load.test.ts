@@ -120,8 +120,12 @@ describe("what is wrong is said:", () => {
     });
   });
 
-  test("a store that there is not, or not yet", async () => {
-    await expect(openStore("redis://localhost")).rejects.toThrow("there is no store for redis: yet");
+  test("a store that there is not", async () => {
+    await expect(openStore("mysql://me:secret@host")).rejects.toThrow(
+      '"mysql://…@host" is no store; there are memory:',
+    );
+    await expect(openStore("sqlite:a.db", { cold: "sqlite:a.db" })).rejects.toThrow("another store than --store");
+    await expect(openStore("redis://host?expire=9", { cold: "sqlite:a.db" })).rejects.toThrow("expire");
     await expect(openStore("sqlite:")).rejects.toThrow("sqlite:FILE");
     await expect(openStore("counter.db")).rejects.toThrow("is no store");
   });
