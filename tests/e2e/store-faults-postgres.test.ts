@@ -1,6 +1,6 @@
 // Servers whose Postgres is stopped, restarted, paused, cut off, read-only or out of connections while clients run.
 import pg from "pg";
-import { onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { ask, startPostgres, type RunningServer } from "../../tools/servers/postgres.mjs";
 import { runs } from "../runs.ts";
 import { throughOutages } from "./replicas-outage.ts";
@@ -50,6 +50,10 @@ async function refusals(replicas: Replica[], server: RunningServer): Promise<voi
   const readOnly = async (value: string): Promise<void> => {
     await ask(server.url, `ALTER SYSTEM SET default_transaction_read_only = ${value}`);
     await ask(server.url, "SELECT pg_reload_conf()");
+    // It takes a moment, and longer in connections that are open.
+    const isSo = async () => Object.values((await ask(server.url, "SHOW default_transaction_read_only"))[0] ?? {});
+    await expect.poll(isSo).toEqual([value]);
+    await ask(server.url, cut);
   };
   await expectRefused(replicas, {
     begin: () => readOnly("on"),
