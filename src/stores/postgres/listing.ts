@@ -2,7 +2,8 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { EndReason } from "../../core/event.ts";
 import type { Filter, Listed } from "../../core/store.ts";
-import { doubleArray, fromText, toText } from "./wire.ts";
+import { fromText, toText } from "../../core/carried-text.ts";
+import { doubleArray } from "./wire.ts";
 
 interface Row {
   n: string;

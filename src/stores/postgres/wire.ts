@@ -1,30 +1,7 @@
-// Values on their way to Postgres and back: arrays in its binary format, and texts that its own texts cannot hold.
+// Values on their way to Postgres: arrays in its binary format.
 
 /** The types that arrays are sent of, by Postgres's numbers for them. */
 const types = { integer: 23, text: 25, double: 701 } as const;
-
-/**
- * Postgres refuses NUL, and half a surrogate pair is lost on the way. They are sent as U+0001 and their code, as is
- * U+0001 itself. JSON.stringify writes none of the three, so that bodies stay as they are.
- */
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const unfit = /[\0\u0001\p{Surrogate}]/gu;
-/** Finds whole pairs too, and takes half the time. */
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const perhapsUnfit = /[\0\u0001\ud800-\udfff]/;
-
-export function toText(text: string): string {
-  if (!perhapsUnfit.test(text)) return text;
-  return text.replaceAll(unfit, (char) => `\u0001${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const sent = /\u0001(.{4})/g;
-
-export function fromText(text: string): string {
-  if (!text.includes("\u0001")) return text;
-  return text.replaceAll(sent, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
-}
 
 /** The head of an array. Postgres's binary format needs no quoting, and bodies are full of quotes. */
 function array(type: number, length: number, bytes: number): Buffer {

@@ -1,11 +1,11 @@
-// Texts on their way to Redis and back. They travel as UTF-8, in which half a surrogate pair is lost.
+// Texts on their way to a store and back, where it takes UTF-8: half a surrogate pair would be lost in it, and some refuse NUL.
 
-/** It is sent as U+0001 and its code, as is U+0001 itself. JSON.stringify writes neither, so that bodies stay as they are. */
+/** Each is sent as U+0001 and its code, as is U+0001 itself. JSON.stringify writes none of them, so that bodies stay as they are. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
-const unfit = /[\u0001\p{Surrogate}]/gu;
+const unfit = /[\0\u0001\p{Surrogate}]/gu;
 /** Finds whole pairs too, and takes half the time. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
-const perhapsUnfit = /[\u0001\ud800-\udfff]/;
+const perhapsUnfit = /[\0\u0001\ud800-\udfff]/;
 
 export function toText(text: string): string {
   if (!perhapsUnfit.test(text)) return text;
