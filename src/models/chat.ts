@@ -63,22 +63,15 @@ interface ChatTool {
 }
 
 export function chatBody(request: ModelRequest, isPublic: boolean): ChatBody {
-  const { tools = [], max_output_tokens: most } = request;
-  return {
-    messages: messagesOf(request, isPublic ? "developer" : "system"),
-    ...(most === undefined ? {} : isPublic ? { max_completion_tokens: most } : { max_tokens: most }),
-    // Without tools, servers refuse every other word about them.
-    ...(tools.length === 0 ? {} : toolSettings(request, tools)),
-  };
-}
-
-function toolSettings(request: ModelRequest, tools: NonNullable<ModelRequest["tools"]>): Partial<ChatBody> {
-  const { tool_choice: choice, parallel_tool_calls: parallel } = request;
-  return {
-    tools: tools.map(({ type, ...tool }) => ({ type, function: tool })),
-    ...(choice === undefined ? {} : { tool_choice: choiceOf(choice) }),
-    ...(parallel === undefined ? {} : { parallel_tool_calls: parallel }),
-  };
+  const { tools = [], tool_choice: choice, parallel_tool_calls: parallel, max_output_tokens: most } = request;
+  const body: ChatBody = { messages: messagesOf(request, isPublic ? "developer" : "system") };
+  if (most !== undefined) body[isPublic ? "max_completion_tokens" : "max_tokens"] = most;
+  // Without tools, servers refuse every other word about them.
+  if (tools.length === 0) return body;
+  body.tools = tools.map(({ type, ...tool }) => ({ type, function: tool }));
+  if (choice !== undefined) body.tool_choice = choiceOf(choice);
+  if (parallel !== undefined) body.parallel_tool_calls = parallel;
+  return body;
 }
 
 function choiceOf(choice: NonNullable<ModelRequest["tool_choice"]>): NonNullable<ChatBody["tool_choice"]> {

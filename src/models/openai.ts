@@ -31,10 +31,11 @@ export const responsesApi: Api = {
   path: () => "/responses",
   keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
   body: (request, { isPublic }) => {
-    const { store = false, input } = request;
-    if (!isPublic) return { ...request, store };
-    const known = input.flatMap(publicItem);
-    return { ...request, store, input: store === false ? known.flatMap(unstored) : known };
+    const body = { store: false, ...request };
+    if (!isPublic) return body;
+    const known = body.input.flatMap(publicItem);
+    body.input = body.store === false ? known.flatMap(unstored) : known;
+    return body;
   },
   streaming: () => ({}),
   answer: answerIn,
@@ -80,7 +81,7 @@ function answerIn(body: Fields): ModelResponse {
   }
   for (const item of output) checkItem(item);
   // Null where there is nothing to say, in the answers of some servers.
-  return { ...(isFields(usage) ? body : without(body, "usage")), output, status } as ModelResponse;
+  return Object.assign(isFields(usage) ? body : without(body, "usage"), { output, status }) as ModelResponse;
 }
 
 const noReason = { message: "no reason was given", reasons: [] };

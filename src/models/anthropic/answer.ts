@@ -13,12 +13,12 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   if (!Array.isArray(body["content"])) throw broken("a message without `content`");
   const usage = usageIn(body["usage"]);
   const refusal = body["stop_reason"] === "refusal" ? [refusalOf(body["stop_details"])] : [];
-  return {
-    ...without(body, "content", "usage", "type", "role"),
-    output: itemsOf([...listIn(body["content"], "`content`"), ...refusal], callIds),
-    ...statusOf(body["stop_reason"]),
-    ...(usage ? { usage } : {}),
-  };
+  return Object.assign(
+    without(body, "content", "usage", "type", "role"),
+    { output: itemsOf([...listIn(body["content"], "`content`"), ...refusal], callIds) },
+    statusOf(body["stop_reason"]),
+    usage ? { usage } : undefined,
+  );
 }
 
 function itemsOf(blocks: Fields[], callIds: CallIds): Item[] {
@@ -60,7 +60,7 @@ function itemOf(block: Fields, callIds: CallIds): Item {
       if (!textIn(name)) throw broken("a tool_use without a name");
       // A string: a streamed input that was cut off, or is no JSON.
       const text = isFields(input) ? JSON.stringify(input) : (stringIn(input, "`input`") ?? "{}");
-      return { ...added, type: "function_call", call_id: callIds(id), name: name as string, arguments: text };
+      return Object.assign(added, { type: "function_call", call_id: callIds(id), name, arguments: text });
     }
     default:
       if (typeof type !== "string") throw broken("a content block without a type");
@@ -86,11 +86,10 @@ function usageIn(given: unknown): Usage | undefined {
   const cached = countIn(added["cache_read_input_tokens"]);
   const stored = countIn(added["cache_creation_input_tokens"]);
   const input = countIn(fresh) + cached + stored;
-  return {
-    ...added,
+  return Object.assign(added, {
     input_tokens: input,
     input_tokens_details: { cached_tokens: cached, cache_write_tokens: stored },
     output_tokens: countIn(written),
     total_tokens: input + countIn(written),
-  };
+  });
 }

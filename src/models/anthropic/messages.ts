@@ -49,7 +49,7 @@ export function messagesOf({ instructions, input }: Pick<ModelRequest, "instruct
     else messages.push({ role, content: blocks });
   }
   for (const message of messages) message.content = resultsFirst(message.content);
-  return { ...(system === "" ? {} : { system }), messages };
+  return system === "" ? { messages } : { system, messages };
 }
 
 const isSystem = (item: Item): boolean => isMessage(item) && (item.role === "system" || item.role === "developer");
