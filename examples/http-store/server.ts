@@ -152,13 +152,15 @@ function createVerbs(file: string) {
         const open = "SELECT count(*) AS n FROM sessions WHERE environment = ? AND ended = 0";
         return { count: one(open, kept(environment))?.n };
       },
-      delete({ session }: { session: string }) {
+      delete({ session, version, seen }: { session: string; version?: number; seen?: number }) {
         const row = rowOf(session);
-        if (row) {
+        // If it is told where the log ends, one that ends elsewhere stays.
+        const isMeant = row && row.version === (version ?? row.version) && row.touched === (seen ?? row.touched);
+        if (isMeant) {
           for (const table of ["entries", "snapshots"]) run(`DELETE FROM ${table} WHERE session = ?`, row.n);
           run("DELETE FROM sessions WHERE n = ?", row.n);
         }
-        return { deleted: row !== undefined };
+        return { deleted: isMeant === true };
       },
     },
   };

@@ -102,8 +102,11 @@ export interface Store {
   list(filter?: Filter): AsyncIterable<Listed>;
   /** How many sessions of an environment have not ended. */
   count(environment: string): Promise<number>;
-  /** Forgets a session altogether; true if there was one. */
-  delete(session: string): Promise<boolean>;
+  /**
+   * Forgets a session altogether; true if it did. With `end` only if its log still ends there, found and done in one step:
+   * so a request that was long under way does not take what was opened or committed since.
+   */
+  delete(session: string, end?: Pick<Commit, "version" | "seen">): Promise<boolean>;
   /** Waits for what is being written. Closing twice is fine. */
   close(): Promise<void>;
 }

@@ -293,7 +293,7 @@ export function observedStore(store: Store, metrics: Metrics): Store {
     find: (session, key) => store.find(session, key).catch(failed),
     list: (filter) => store.list(filter),
     count: (environment) => store.count(environment).catch(failed),
-    delete: (session) => store.delete(session).catch(failed),
+    delete: (session, end) => store.delete(session, end).catch(failed),
     close: () => store.close(),
   };
 }

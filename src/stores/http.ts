@@ -107,7 +107,7 @@ export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
 
     count: (environment) => reading("count", { environment }, answers.countOf),
 
-    delete: (session) => writing("delete", { session }, answers.deletedOf),
+    delete: (session, end) => writing("delete", { session, version: end?.version, seen: end?.seen }, answers.deletedOf),
 
     close() {
       closing ??= Promise.allSettled(running).then(() => client.end());

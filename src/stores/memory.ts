@@ -277,11 +277,13 @@ export function memoryStore(): Store {
       return lanes.get(environment)?.open.size ?? 0;
     },
 
-    async delete(session) {
+    async delete(session, end) {
       assertOpen();
       const log = logs.get(session);
-      if (log !== undefined) forget(log);
-      return log !== undefined;
+      if (log === undefined) return false;
+      if (end && (log.bodies.length !== end.version || log.touched !== (end.seen ?? log.touched))) return false;
+      forget(log);
+      return true;
     },
 
     async close() {

@@ -45,7 +45,7 @@ export function postgresStore({ url }: PostgresStoreOptions): Store {
   const read = keptReady(`SELECT * FROM ${schema}.read_log($1::text, $2::integer, $3::integer)`);
   const find = keptReady(`SELECT * FROM ${schema}.find_entry($1::text, $2::text)`);
   const count = keptReady(`SELECT coalesce(sum(open), 0)::float8 AS open FROM ${schema}.counts WHERE environment = $1`);
-  const forget = keptReady(`SELECT ${schema}.delete_session($1::text) AS deleted`);
+  const forget = keptReady(`SELECT ${schema}.delete_session($1::text, $2::integer, $3::float8) AS deleted`);
 
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
@@ -111,9 +111,10 @@ export function postgresStore({ url }: PostgresStoreOptions): Store {
         return row!.open;
       }),
 
-    delete: (session) =>
+    delete: (session, end) =>
       verb(async (deadline) => {
-        const [row] = await connections.run<{ deleted: boolean }>(forget, [toText(session)], deadline, false);
+        const values = [toText(session), end?.version ?? null, end?.seen ?? null];
+        const [row] = await connections.run<{ deleted: boolean }>(forget, values, deadline, false);
         return row!.deleted;
       }),
 

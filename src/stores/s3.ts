@@ -124,9 +124,9 @@ export function s3Store({ url, credentials }: S3StoreOptions): Store {
       return listing.count(environment);
     },
 
-    async delete(session) {
+    async delete(session, end) {
       assertOpen();
-      return writer.remove(session);
+      return writer.remove(session, end && { ...end });
     },
 
     close() {

@@ -261,9 +261,13 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
     return "ok";
   }
 
-  function forget(session: string): boolean {
+  function forget(session: string, version: number | undefined, seen: number | undefined): boolean {
     const n = numberOf(session);
     if (n === undefined) return false;
+    if (version !== undefined) {
+      const newest = newestOf.get(n) as { version: number; at: number };
+      if (newest.version !== version || newest.at !== (seen ?? newest.at)) return false;
+    }
     for (const statement of deletes) statement.run(n);
     numbers.delete(session);
     return true;
@@ -314,7 +318,10 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
 
     count: (environment) => reading(() => (countOf.get(environment) as { open: number } | undefined)?.open ?? 0),
 
-    delete: (session) => writing(() => forget(session)),
+    delete(session, end) {
+      const [version, seen] = [end?.version, end?.seen];
+      return writing(() => forget(session, version, seen));
+    },
 
     close() {
       closing ??= (groups ?? Promise.resolve()).then(() => void database.close());

@@ -1,5 +1,4 @@
 // The tiered store: busy sessions in one store, idle ones in another that is slower and cheaper.
-import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
 import { assertDifferentSessions } from "../core/store.ts";
@@ -9,7 +8,18 @@ import { createPlaces } from "./tiered/places.ts";
 import { createSweep } from "./tiered/sweep.ts";
 import { createTurns } from "./tiered/turns.ts";
 import type { Place, Ticket } from "./tiered/wrap.ts";
-import { copyOf, hidden, isLog, leaving, logOf, newLog, ticketCommit, unwrapAll, wrap } from "./tiered/wrap.ts";
+import {
+  copyOf,
+  isLog,
+  leaving,
+  logOf,
+  lostLog,
+  newLog,
+  placeAfter,
+  ticketCommit,
+  unwrapAll,
+  wrap,
+} from "./tiered/wrap.ts";
 
 export interface TieredStoreOptions {
   /** Where sessions are while they are used. It also keeps a line about each that is not. */
@@ -29,22 +39,19 @@ export interface TieredStore extends Store {
 /** A part of what is appended to the hot store. */
 interface Part {
   commit: Commit;
-  place: Place | undefined;
   commits: Commit[];
-  /** What holds if it is stored. */
-  next: Place | undefined;
+  /** Where the session is if it is stored. */
+  next: Place;
   /** What is not needed any more if it is stored, in the cold store; if it is not, in the hot one. */
   old?: string;
   copy?: string;
 }
 
-/** Its place has to be looked for again, a moment later. */
-type Unready = "going";
+/** Its place has to be looked for again. */
+type Unready = "again";
 
-/** How long the removal of the ticket of a deleted session may take, in milliseconds; then who opens it again takes it. */
-const goingTime = 4000;
-/** How far the versions of a ticket go on after a delete, before they begin again. */
-const mostSkipped = 200;
+/** How long a commit follows a session that others move, in milliseconds. */
+const patience = 5000;
 /** What it waits at most from one sweep to the next, in milliseconds. */
 const longestWait = 3_600_000;
 
@@ -58,15 +65,16 @@ const longestWait = 3_600_000;
  */
 export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStore {
   if (!(idle >= 0)) throw new HoldfastError("invalid_option", "`idle` must be a number of milliseconds");
-  const { find, known, remember } = createPlaces(hot);
+  const { find, known, remember, endOf } = createPlaces(hot);
   const { inTurn, inBackground, settled } = createTurns();
   const isClosing = (): boolean => closing !== undefined;
-  const { sweep, leaveCold, discard, wasteOf, removeTicket, swept } = createSweep({
+  const { sweep, leaveCold, discard, wasteOf, swept } = createSweep({
     hot,
     cold,
     idle,
     find,
     remember,
+    endOf,
     inTurn,
     inBackground,
     isClosing,
@@ -94,21 +102,13 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       if (ticket.place === "plain") return read(hot, session, (entries) => entries);
       const result = await read(ticket.place === "hot" ? hot : cold, ticket.log, unwrapAll);
       if (result !== undefined) return result;
-      if (ticket.log === before)
-        throw new HoldfastError("store_corrupt", `the log of session ${session} is not where its ticket says`);
+      if (ticket.log === before) throw lostLog(session);
       before = ticket.log;
     }
   }
 
-  const nextOf = (place: Place, ticket: Ticket): Place => ({ ticket, version: place.version + 1 });
-
   /** What has to be appended to the hot store for a commit; an answer if it is refused already. */
-  async function partOf(
-    commit: Commit,
-    place: Place | undefined,
-    isPatient: boolean,
-    skipped: Map<string, number>,
-  ): Promise<Part | Appended | Unready> {
+  async function partOf(commit: Commit, place: Place | undefined): Promise<Part | Appended | Unready> {
     const { session, version, heading } = commit;
     const [first] = commit.entries;
     const entries = commit.entries.map(wrap) as Commit["entries"];
@@ -122,40 +122,35 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     if (hasTwins(commit)) return "duplicate";
     if (version !== 0 && (!place || place.ticket.place === "gone")) return "conflict";
     if (place?.ticket.place === "gone") {
-      // Opened again it is the newest, and so is its ticket, but for its version, which never was before.
-      if (place.ticket.removed && isPatient) return "going";
-      if (await removeTicket(session, place, first.at)) skipped.set(session, (place.version + 1) % mostSkipped);
-      return "going";
+      // Opened again it is the newest, and so is its ticket.
+      await hot.delete(session, { version: place.version, seen: place.at });
+      return "again";
     }
     if (!place) {
       const ticket: Ticket = { place: "hot", log: newLog(session), heading: copyOf(heading!) };
-      const opening = ticketCommit(session, place, ticket, first.at, undefined, skipped.get(session));
+      const opening = ticketCommit(session, place, ticket, first.at);
       const log = { ...rest, session: ticket.log, heading: ticket.heading };
-      return { commit, place, commits: [opening, log], next: { ticket, version: opening.entries.length } };
+      return { commit, commits: [opening, log], next: placeAfter(opening, ticket) };
     }
     const { ticket } = place;
     // One that exists is not opened again, and what is not appended cannot open it.
     if (version === 0) return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
-    if (ticket.place === "plain") return { commit, place, commits: [commit], next: undefined };
+    if (ticket.place === "plain") return { commit, commits: [commit], next: place };
     if (ticket.place === "hot") {
       const log = { ...rest, session: ticket.log, ...(heading && { heading: copyOf(heading) }) };
-      if (!heading) return { commit, place, commits: [log], next: place };
+      if (!heading) return { commit, commits: [log], next: place };
       const changed: Ticket = { ...ticket, heading: copyOf(heading) };
-      return {
-        commit,
-        place,
-        commits: [log, ticketCommit(session, place, changed, first.at)],
-        next: nextOf(place, changed),
-      };
+      const change = ticketCommit(session, place, changed, first.at);
+      return { commit, commits: [log, change], next: placeAfter(change, changed) };
     }
     if (version !== ticket.version || (seen ?? ticket.touched) !== ticket.touched)
       return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
-    const copy = newLog(session);
+    const copy = newLog(session, ticket.log);
     const back: Ticket = { place: "hot", log: copy, heading: copyOf(heading ?? ticket.heading), cold: ticket.log };
-    if ((await copyLog(cold, ticket.log, hot, copy)) === undefined) return "going";
+    if ((await copyLog(cold, ticket.log, hot, copy)) === undefined) return "again";
     const log = { ...rest, session: copy, heading: back.heading };
-    const commits = [log, ticketCommit(session, place, back, first.at)];
-    return { commit, place, commits, next: nextOf(place, back), old: ticket.log, copy };
+    const change = ticketCommit(session, place, back, first.at);
+    return { commit, commits: [log, change], next: placeAfter(change, back), old: ticket.log, copy };
   }
 
   async function isRepeat({ session, entries }: Commit, { ticket }: Place): Promise<boolean> {
@@ -168,43 +163,33 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
   async function append(commits: Commit[]): Promise<Appended> {
     const started = performance.now();
-    let since = started;
-    const skipped = new Map<string, number>();
     // Whether a session can be opened is not for memory to say.
     let places = await Promise.all(
       commits.map(({ session, version }) => (version > 0 ? known(session) : undefined) ?? find(session)),
     );
     for (;;) {
-      const isPatient = performance.now() - since < goingTime;
-      const parts = await Promise.all(commits.map((commit, at) => partOf(commit, places[at], isPatient, skipped)));
+      const parts = await Promise.all(commits.map((commit, at) => partOf(commit, places[at])));
       const ready = parts.filter((part): part is Part => typeof part === "object");
       const all = ready.flatMap((part) => part.commits) as [Commit, ...Commit[]];
+      const since = performance.now();
       const answer = ready.length === parts.length ? await hot.append(...all) : "conflict";
       for (const { old, copy } of ready) {
         if (answer === "ok" && old !== undefined) leaveCold(old);
         else if (answer !== "ok" && copy !== undefined) inBackground(discard(hot, copy));
       }
       if (answer === "ok") {
-        for (const { commit, next } of ready) remember(commit.session, next);
+        for (const { commit, next } of ready) remember(commit.session, next, since);
         return "ok";
       }
       const fresh = await Promise.all(commits.map(({ session }) => find(session)));
       const moved = fresh.some(
         (place, at) => place?.version !== places[at]?.version || logOf(place) !== logOf(places[at]),
       );
-      const going = parts.includes("going");
-      if (!moved && !going && ready.length === parts.length) return answer;
-      if (!moved && !going) return judged(parts, commits, fresh);
-      if (!moved && fresh.some((place, at) => parts[at] === "going" && place?.ticket.place === "cold"))
-        throw new HoldfastError(
-          "store_corrupt",
-          "the log of a session is not in the cold store, where its ticket says",
-        );
-      if (performance.now() - started > goingTime + 1000)
+      const again = parts.indexOf("again");
+      if (!moved && again < 0) return ready.length === parts.length ? answer : judged(parts, commits, fresh);
+      if (!moved && fresh[again]?.ticket.place === "cold") throw lostLog(commits[again]!.session);
+      if (performance.now() - started > patience)
         throw new HoldfastError("store_busy", "sessions of a tiered store are moved by others all the time");
-      // Whoever removes it is about to.
-      if (going) await delay(5 + Math.random() * 20);
-      if (moved) since = performance.now();
       places = fresh;
     }
   }
@@ -225,28 +210,29 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     return repeats.includes(true) ? "duplicate" : "conflict";
   }
 
-  async function remove(session: string): Promise<boolean> {
-    for (;;) {
+  async function remove(session: string, end?: { version: number; seen?: number }): Promise<boolean> {
+    for (let missed: string | undefined; ;) {
       const place = await find(session);
       if (!place || place.ticket.place === "gone") return false;
       const { ticket } = place;
-      if (ticket.place === "plain") return hot.delete(session);
-      const gone = { place: "gone", since: Date.now() } as const;
-      const end = ticket.place === "hot" ? await endOf(ticket.log) : { version: 0, touched: ticket.touched };
-      if (!end) continue;
-      const left = wasteOf(session);
-      const commits = [ticketCommit(session, place, gone, end.touched)];
-      if (ticket.place === "hot") {
-        const entries: Commit["entries"] = [leaving(end.touched)];
-        commits.push({
-          session: ticket.log,
-          version: end.version,
-          entries,
-          heading: { ...ticket.heading, environment: hidden },
-        });
+      if (ticket.place === "plain") {
+        const isDeleted = await hot.delete(session, end ?? { version: ticket.version });
+        if (isDeleted || end) return isDeleted;
+        continue;
       }
-      if ((await hot.append(...(commits as [Commit, ...Commit[]]))) !== "ok") continue;
-      remember(session, undefined);
+      const last = ticket.place === "hot" ? await endOf(ticket.log) : ticket;
+      if (!last && ticket.log !== missed) {
+        missed = ticket.log;
+        continue;
+      }
+      // What is left of one whose log was lost can be deleted too.
+      if (end && (last?.version !== end.version || last.touched !== (end.seen ?? last.touched))) return false;
+      const gone = ticketCommit(session, place, { place: "gone" }, Math.max(last?.touched ?? 0, Date.now()));
+      const left = wasteOf(session);
+      const commits = ticket.place === "hot" && last ? [leaving(ticket.log, last, ticket.heading)] : [];
+      const since = performance.now();
+      if ((await hot.append(gone, ...commits)) !== "ok") continue;
+      remember(session, placeAfter(gone, { place: "gone" }), since);
       // Its ticket stays, for the sweep to remove: somebody may take it for a new session at any moment.
       await discard(ticket.place === "hot" ? hot : cold, ticket.log);
       if (ticket.place === "hot" && ticket.cold !== undefined) await discard(cold, ticket.cold);
@@ -255,7 +241,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  const { listing, endOf } = createListing({ hot, find, assertOpen });
+  const listing = createListing({ hot, find, endOf, assertOpen });
 
   return {
     persistent: hot.persistent && cold.persistent,
@@ -298,9 +284,10 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       return hot.count(environment);
     },
 
-    async delete(session) {
+    async delete(session, end) {
       assertOpen();
-      return inTurn([session], () => remove(session));
+      const given = end && { ...end };
+      return inTurn([session], () => remove(session, given));
     },
 
     async sweep() {

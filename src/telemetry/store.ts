@@ -68,7 +68,7 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
       ),
     list: (filter) => store.list(filter),
     count: (environment) => store.count(environment),
-    delete: (session) => store.delete(session),
+    delete: (session, end) => store.delete(session, end),
     close: () => store.close(),
   };
 }

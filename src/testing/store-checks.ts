@@ -79,7 +79,7 @@ function corner(store: Store, prefix: string, written: Set<string>): Store {
     find: (session, key) => store.find(inside(session), key),
     list: (given = {}) => own(store.list(filter(given))),
     count: (environment) => store.count(inside(environment)),
-    delete: (session) => store.delete(inside(session)),
+    delete: (session, end) => store.delete(inside(session), end),
     close: () => store.close(),
   };
 }

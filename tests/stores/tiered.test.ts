@@ -119,7 +119,8 @@ test("a session that was idle leaves the hot store, is read where it is, and com
   expect(await store.delete("a")).toBe(true);
   expect(await rowsOf(cold)).toEqual([]);
   // Only what says that it was deleted.
-  expect((await rowsOf(hot)).filter((row) => row.includes("a "))).toEqual(["a 6 3"]);
+  const left = (await rowsOf(hot)).filter((row) => row.startsWith("a "));
+  expect(left).toEqual([expect.stringMatching(/^a 6 /)]);
   await store.close();
 });
 

@@ -117,12 +117,20 @@ export function appending(schema: string, settings: string): string {
       RETURN array_to_string(answers, '');
     END $function$;
 
-    CREATE FUNCTION ${schema}.delete_session(session_id text) RETURNS boolean LANGUAGE plpgsql ${settings} AS $function$
+    -- Without a version whatever it is at.
+    CREATE FUNCTION ${schema}.delete_session(session_id text, end_version integer, seen double precision)
+      RETURNS boolean LANGUAGE plpgsql ${settings} AS $function$
     DECLARE
       log bigint;
     BEGIN
       SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id FOR UPDATE;
       IF NOT FOUND THEN RETURN false; END IF;
+      IF end_version IS NOT NULL THEN
+        PERFORM FROM (
+          SELECT e.version, e.at FROM ${schema}.events e WHERE e.session = log ORDER BY e.version DESC LIMIT 1) newest
+        WHERE newest.version = end_version AND newest.at = coalesce(seen, newest.at);
+        IF NOT FOUND THEN RETURN false; END IF;
+      END IF;
       DELETE FROM ${schema}.events e WHERE e.session = log;
       DELETE FROM ${schema}.snapshots p WHERE p.session = log;
       ${count(`SELECT s.environment, -1 AS change FROM ${schema}.sessions s WHERE s.n = log AND s.ended IS NULL`)}

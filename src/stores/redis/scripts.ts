@@ -216,12 +216,12 @@ const sources = {
   /** Writes something, so that whoever waits for replicas to have it waits for all that was written before. */
   mark: `return call('INCR', base .. ':z')`,
 
-  /** Session → 1 if there was one, 0, or the intent that is in the way. */
+  /** Session, and if it has to end there version and seen → 1 if it was forgotten, 0, or the intent that is in the way. */
   delete: `
-    local id = ARGV[1]
-    local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i')
+    local id, version, seen = ARGV[1], ARGV[2], ARGV[3]
+    local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i', 't')
     if s[3] then return s[3] end
-    if not s[1] then return 0 end
+    if not s[1] or (version ~= '' and s[1] ~= version) or (seen ~= '' and s[4] ~= seen) then return 0 end
     for _, kind in ipairs({'s', 'e', 'k', 'p', 'q'}) do call('UNLINK', base .. ':' .. kind .. ':' .. id) end
     forget(id, s[2])
     local environment = string.sub(s[2], 3)

@@ -154,12 +154,13 @@ export function storeOn(connection: Connection): Store {
         return counts.reduce((sum, open) => sum + open, 0);
       }),
 
-    delete: (id) =>
+    delete: (id, end) =>
       verb(async (buckets, until) => {
         const session = toText(id);
+        const only = [end?.version ?? "", end?.seen ?? ""];
         const key = bucketKey(address.prefix, bucketOf(session, buckets));
         for (;;) {
-          const answer = await call("delete", key, [session], until, "writes");
+          const answer = await call("delete", key, [session, ...only], until, "writes");
           if (typeof answer === "number") return answer === 1;
           await settle(session, answer as string, buckets, until, "writer");
         }

@@ -1,6 +1,6 @@
 // Writing: commits to one session, one conditional put for all that wait; and commits to several, decided by an intent.
 import { HoldfastError } from "../../core/errors.ts";
-import type { Appended, Commit } from "../../core/store.ts";
+import type { Appended, Commit, Store } from "../../core/store.ts";
 import type { Client, Deadline, Put } from "./client.ts";
 import { deadlineFor } from "./client.ts";
 import type { Birth, Head } from "./head.ts";
@@ -12,6 +12,8 @@ import { folderOf, inParallel, isDue, parallel, sizeOf, without } from "./ladder
 import type { Waiting } from "./lines.ts";
 import { createLines } from "./lines.ts";
 import { indexKey, nextOrder } from "./order.ts";
+
+type End = Parameters<Store["delete"]>[1];
 
 interface Job {
   commit: Commit;
@@ -336,7 +338,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
     await put(known, state, state.head, deadline);
   }
 
-  async function remove(session: string, deadline: Deadline): Promise<boolean> {
+  async function remove(session: string, end: End, deadline: Deadline): Promise<boolean> {
     await ready();
     const known = heads.knownOf(session);
     let isFresh = false;
@@ -345,8 +347,9 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
       const state = isFresh ? await lookAgain(known, deadline) : found.state;
       isFresh ||= found.isFresh;
       const { head } = state;
-      if (head.version === 0 && isFresh) return false;
-      if (head.version > 0 && (await put(known, state, emptyHead(session), deadline))) {
+      const isMeant = !end || (head.version === end.version && head.touched === (end.seen ?? head.touched));
+      if ((head.version === 0 || !isMeant) && isFresh) return false;
+      if (head.version > 0 && isMeant && (await put(known, state, emptyHead(session), deadline))) {
         background(() => clean(known, head));
         return true;
       }
@@ -382,9 +385,9 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
       return lines.alone(sessions, () => together(copies, Math.max(deadline, performance.now() + 1000)));
     },
 
-    remove: (session: string): Promise<boolean> => {
+    remove: (session: string, end: End): Promise<boolean> => {
       const deadline = deadlineFor();
-      return lines.alone([session], () => remove(session, Math.max(deadline, performance.now() + 1000)));
+      return lines.alone([session], () => remove(session, end, Math.max(deadline, performance.now() + 1000)));
     },
 
     /** Waits for what is being written. */

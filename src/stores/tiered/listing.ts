@@ -2,29 +2,20 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { Filter, Listed, Store } from "../../core/store.ts";
 import type { Place } from "./wrap.ts";
-import { copyOf, hidden, isLog, sessionOf, unwrap } from "./wrap.ts";
+import { copyOf, hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
 
 export interface Access {
   hot: Store;
   /** Where a session is now. */
   find(session: string): Promise<Place | undefined>;
+  endOf(log: string): Promise<{ version: number; touched: number } | undefined>;
   assertOpen(): void;
 }
 
-export function createListing({ hot, find, assertOpen }: Access) {
-  /** The version of a log and when its newest entry happened; undefined if it was left. */
-  async function endOf(log: string): Promise<{ version: number; touched: number } | undefined> {
-    const found = await hot.load(log);
-    if (!found) return undefined;
-    let last = found.entries.at(-1);
-    if (!last) [last] = (await hot.read(log, found.snapshot!.version - 1, 1)) ?? [];
-    const given = last && unwrap(last);
-    return given && { version: last!.version, touched: given.at };
-  }
-
+export function createListing({ hot, find, endOf, assertOpen }: Access) {
   /** What a session is now, for a listing; `listed` is what the hot store says of what is stored under its id. */
   async function rowOf(session: string, listed?: Listed): Promise<Listed | undefined> {
-    for (;;) {
+    for (let missed: string | undefined; ;) {
       const place = await find(session);
       if (!place || place.ticket.place === "gone") return undefined;
       const { ticket } = place;
@@ -33,6 +24,8 @@ export function createListing({ hot, find, assertOpen }: Access) {
         return { session, version: ticket.version, touched: ticket.touched, ...copyOf(ticket.heading) };
       }
       const end = await endOf(ticket.log);
+      if (!end && ticket.log === missed) throw lostLog(session);
+      if (!end) missed = ticket.log;
       // Both as they were at one moment.
       if (end && (await find(session))?.version === place.version)
         return { session, ...end, ...copyOf(ticket.heading) };
@@ -84,5 +77,5 @@ export function createListing({ hot, find, assertOpen }: Access) {
     }
   }
 
-  return { listing, endOf };
+  return listing;
 }

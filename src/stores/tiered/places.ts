@@ -1,40 +1,57 @@
 // Where the sessions of a tiered store are: what their tickets say, and what of it a process remembers.
-import type { Store } from "../../core/store.ts";
+import type { Entry, Store } from "../../core/store.ts";
 import type { Place } from "./wrap.ts";
-import { isLog, ticketIn } from "./wrap.ts";
+import { isLog, placeIn, unwrap } from "./wrap.ts";
 
 const remembered = 50_000;
-/** How long a place is remembered, in milliseconds: far shorter than the ticket of a deleted session stays. */
+/** How long a place is remembered, in milliseconds. */
 const rememberedFor = 600_000;
 
 export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();
 
-  function remember(session: string, place: Place | undefined): void {
+  /**
+   * What was true some time after `since`. An answer that comes late does not take the place of what was asked for after
+   * it: in a log that was left, a commit to the next one might be in order.
+   */
+  function remember(session: string, place: Place | undefined, since: number): void {
+    if ((places.get(session)?.since ?? since) > since) return;
     places.delete(session);
-    if (place?.ticket.place !== "hot") return;
+    if (!place) return;
     if (places.size >= remembered) places.delete(places.keys().next().value!);
-    places.set(session, { place, since: performance.now() });
+    places.set(session, { place, since });
   }
 
-  /** Where a session was when it was last looked for. It may have moved since. */
+  /** Where a session was in the hot store when it was last looked for. It may have moved since. */
   function known(session: string): Place | undefined {
     const found = places.get(session);
-    return found && performance.now() - found.since < rememberedFor ? found.place : undefined;
+    const isGood = found?.place.ticket.place === "hot" && performance.now() - found.since < rememberedFor;
+    return isGood ? found.place : undefined;
+  }
+
+  async function newestOf(id: string): Promise<Entry | undefined> {
+    const found = await hot.load(id);
+    const last = found?.entries.at(-1);
+    if (last || !found?.snapshot) return last;
+    return (await hot.read(id, found.snapshot.version - 1, 1))?.[0];
   }
 
   /** Where a session is now. */
   async function find(session: string): Promise<Place | undefined> {
     if (isLog(session)) return undefined;
-    const found = await hot.load(session);
-    let last = found?.entries.at(-1);
-    // One without a ticket may have a snapshot of its newest version.
-    if (found?.snapshot && !last) [last] = (await hot.read(session, found.snapshot.version - 1, 1)) ?? [];
-    const ticket = last && ticketIn(last.body);
-    const place = ticket && { ticket, version: ticket.place === "plain" ? 0 : last!.version };
-    remember(session, place);
+    const since = performance.now();
+    const newest = await newestOf(session);
+    const place = newest && placeIn(newest);
+    remember(session, place, since);
     return place;
   }
 
-  return { find, known, remember };
+  /** The version of a log in the hot store, and when its newest entry happened; undefined if it was left or is not there. */
+  async function endOf(log: string): Promise<{ version: number; touched: number } | undefined> {
+    const newest = await newestOf(log);
+    const given = newest && unwrap(newest);
+    return given && { version: newest.version, touched: given.at };
+  }
+
+  return { find, known, remember, endOf };
 }

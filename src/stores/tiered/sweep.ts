@@ -1,15 +1,27 @@
 // The sweep of the tiered store: moves out what is idle, and removes what was left behind.
-import type { Commit, Listed, Store } from "../../core/store.ts";
+import type { Listed, Store } from "../../core/store.ts";
 import { copyLog } from "./copy.ts";
 import type { Place, Ticket } from "./wrap.ts";
-import { hidden, isLog, leaving, logOf, newLog, sessionOf, ticketCommit, unwrap } from "./wrap.ts";
+import {
+  hidden,
+  isCopyOf,
+  isLog,
+  leaving,
+  logOf,
+  newLog,
+  placeAfter,
+  sessionOf,
+  ticketCommit,
+  unwrap,
+} from "./wrap.ts";
 
 export interface Sweeping {
   hot: Store;
   cold: Store;
   idle: number;
   find(session: string): Promise<Place | undefined>;
-  remember(session: string, place: Place | undefined): void;
+  remember(session: string, place: Place | undefined, since: number): void;
+  endOf(log: string): Promise<{ version: number; touched: number } | undefined>;
   inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T>;
   inBackground(work: Promise<unknown>): void;
   isClosing(): boolean;
@@ -19,17 +31,16 @@ export interface Sweeping {
 const movedAtOnce = 8;
 /** How long the ticket of a deleted session stays, and a log that no ticket names, in milliseconds. */
 const anHour = 3_600_000;
-/** How long a session may take to be copied: then the copy may be taken for one that nobody needs. */
-const copyTime = anHour / 2;
+/** How often the cold store is looked through for what processes that died have left there: it costs a request a session. */
+const aDay = 24 * anHour;
 /** How long a cold log stays at least after its session came back: the hot store may lose its newest commits in a crash. */
 const leastGrace = 600_000;
-/** How late the ticket of a deleted session may be removed after it says so, far below what who opens it again waits. */
-const removalTime = 1000;
 
-export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackground, isClosing }: Sweeping) {
+export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, inBackground, isClosing }: Sweeping) {
   /** Logs that no ticket seems to need, and when they may go by the clock of this process: those of others may differ. */
   const waste = new Map<string, { store: Store; due: number }>();
-  let coldListed = performance.now();
+  // Not by all at once, and some time also if none of them runs for a day.
+  let coldListed = performance.now() - Math.random() * aDay;
   let sweeping: Promise<number> | undefined;
 
   function noteWaste(store: Store, log: string, wait: number): void {
@@ -42,9 +53,9 @@ export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackgro
   }
 
   /** Removes a log that is not used any more; if that fails, a later sweep does. */
-  async function discard(store: Store, log: string): Promise<void> {
+  async function discard(store: Store, log: string, end?: { version: number; touched: number }): Promise<void> {
     try {
-      await store.delete(log);
+      await store.delete(log, end && { version: end.version, seen: end.touched });
       waste.delete(log);
     } catch {
       waste.set(log, { store, due: performance.now() });
@@ -63,19 +74,16 @@ export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackgro
     // It may have left this log since it was listed, and be busy in another.
     if (place?.ticket.place !== "hot" || place.ticket.log !== log) return false;
     const { heading, cold: before } = place.ticket;
-    const started = performance.now();
-    const copy = newLog(session);
-    let isMoved = false;
+    const copy = newLog(session, log);
     try {
       const made = await copyLog(hot, log, cold, copy);
       if (!made) return false;
       const ticket: Ticket = { place: "cold", log: copy, heading, ...made };
-      const left = { session: log, version: made.version, entries: [leaving(made.touched)] as Commit["entries"] };
       const moved = ticketCommit(session, place, ticket, made.touched, heading);
-      isMoved = await inTurn([session], async () => {
-        if (performance.now() - started > copyTime) return false;
-        const answer = await hot.append({ ...left, heading: { ...heading, environment: hidden } }, moved);
-        if (answer === "ok") remember(session, undefined);
+      const isMoved = await inTurn([session], async () => {
+        const since = performance.now();
+        const answer = await hot.append(leaving(log, made, heading), moved);
+        if (answer === "ok") remember(session, placeAfter(moved, ticket), since);
         return answer === "ok";
       });
       inBackground(isMoved ? discard(hot, log) : discard(cold, copy));
@@ -99,32 +107,28 @@ export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackgro
     else noteWaste(hot, log, anHour);
   }
 
-  /** Removes the ticket of a session that was deleted long ago. Who opens it again meanwhile waits until it is gone. */
-  async function removeGone(session: string, touched: number): Promise<void> {
+  /** Removes the ticket of a session that was deleted long ago, and none of one that was opened again meanwhile. */
+  async function removeGone(session: string): Promise<void> {
     const place = await find(session);
-    if (place?.ticket.place !== "gone" || Date.now() - place.ticket.since < anHour) return;
-    await removeTicket(session, place, touched);
+    if (place?.ticket.place !== "gone" || Date.now() - place.at < anHour) return;
+    await hot.delete(session, { version: place.version, seen: place.at });
   }
 
-  /** Removes the ticket of a deleted session, which says so first: whoever sees that waits. True if it is gone. */
-  async function removeTicket(session: string, place: Place, at: number): Promise<boolean> {
-    const started = performance.now();
-    const removed = ticketCommit(session, place, { place: "gone", since: Date.now(), removed: true }, at);
-    if ((await hot.append(removed)) !== "ok" || performance.now() - started > removalTime) return false;
-    await hot.delete(session);
-    return true;
-  }
-
-  async function isNamed(log: string): Promise<boolean> {
-    return logOf(await find(sessionOf(log))) === log;
+  /** Removes a log that no ticket names, if none can come to name it, however late whoever made it goes on. */
+  async function removeIfUnused(store: Store, log: string): Promise<void> {
+    const end = store === hot ? await endOf(log) : undefined;
+    const named = logOf(await find(sessionOf(log)));
+    if (named === log) waste.delete(log);
+    else if (!isCopyOf(log, named)) await discard(store, log);
+    // Whoever has it named commits to it in the same step. In the cold store it stays until the session moves.
+    else if (end) await discard(hot, log, end);
+    else waste.set(log, { store, due: performance.now() + anHour });
   }
 
   async function removeWaste(): Promise<void> {
-    for (const [log, { store, due }] of waste) {
+    for (const [log, { store, due }] of [...waste]) {
       if (isClosing()) return;
-      if (due > performance.now()) continue;
-      if (await isNamed(log)) waste.delete(log);
-      else await discard(store, log);
+      if (due <= performance.now()) await removeIfUnused(store, log);
     }
   }
 
@@ -148,16 +152,16 @@ export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackgro
       await Promise.all(working);
     }
 
-    await forEach(hot.list({ idleBefore: Date.now() - idle + 1 }), ({ session, environment, opened, touched }) => {
+    await forEach(hot.list({ idleBefore: Date.now() - idle + 1 }), ({ session, environment, opened }) => {
       const isHidden = environment === hidden;
       if (isLog(session)) return isHidden ? removeIfLeft(session) : moveOut(session);
-      return isHidden && opened === 0 ? removeGone(session, touched) : undefined;
+      return isHidden && opened === 0 ? removeGone(session) : undefined;
     });
-    if (performance.now() - coldListed >= anHour) {
+    if (performance.now() - coldListed >= aDay) {
       coldListed = performance.now();
       await forEach(cold.list(), ({ session: log }) => {
         if (!isLog(log) || waste.has(log)) return undefined;
-        return isNamed(log).then((named) => void (named || noteWaste(cold, log, anHour)));
+        return find(sessionOf(log)).then((place) => void (logOf(place) === log || noteWaste(cold, log, anHour)));
       });
     }
     await removeWaste();
@@ -170,5 +174,5 @@ export function createSweep({ hot, cold, idle, find, remember, inTurn, inBackgro
     return sweeping;
   }
 
-  return { sweep, leaveCold, discard, wasteOf, removeTicket, swept: () => sweeping };
+  return { sweep, leaveCold, discard, wasteOf, swept: () => sweeping };
 }

@@ -12,30 +12,35 @@ export type Ticket =
   /** `cold` is the log that it came back from, which is kept for a while. */
   | { place: "hot"; log: string; heading: Heading; cold?: string }
   | { place: "cold"; log: string; heading: Heading; version: number; touched: number }
-  /** It was deleted. The ticket stays for a while, so that its versions do not begin again; `removed` if that is over. */
-  | { place: "gone"; since: number; removed?: true }
+  /** It was deleted. The ticket stays for a while, so that an opening that comes late does not bring the session back. */
+  | { place: "gone" }
   /** It has no ticket: it is a log that was there before the tiers, and stays as and where it is. */
-  | { place: "plain" };
-
-/** What the newest entry says that is stored under the id of a session. */
-export function ticketIn(body: string): Ticket {
-  try {
-    const ticket = JSON.parse(body) as Partial<Record<string, unknown>> | null;
-    const { place, log, since, type } = ticket ?? {};
-    const isTicket = place === "gone" ? typeof since === "number" : place === "hot" || place === "cold";
-    if (isTicket && type === undefined && (place === "gone" || (typeof log === "string" && isLog(log))))
-      return ticket as unknown as Ticket;
-  } catch {
-    // Nor is what is no JSON.
-  }
-  return { place: "plain" };
-}
+  | { place: "plain"; version: number };
 
 /** A session as its ticket has it. */
 export interface Place {
   ticket: Ticket;
-  /** Of the ticket. */
+  /** Of the ticket, and when it said so: after a delete versions begin again. */
   version: number;
+  at: number;
+}
+
+/** After how many versions of a ticket those before are not read any more. */
+const ticketReach = 8;
+
+/** What the newest entry says that is stored under the id of a session. */
+export function placeIn({ version, body }: Entry): Place {
+  try {
+    const { at, ...ticket } = (JSON.parse(body) ?? {}) as Partial<Record<string, unknown>>;
+    const { place, log, type } = ticket;
+    const isTicket =
+      place === "gone" || ((place === "hot" || place === "cold") && typeof log === "string" && isLog(log));
+    if (isTicket && type === undefined && typeof at === "number")
+      return { ticket: ticket as unknown as Ticket, version, at };
+  } catch {
+    // Nor is what is no JSON.
+  }
+  return { ticket: { place: "plain", version }, version: 0, at: 0 };
 }
 
 export function logOf(place: Place | undefined): string | undefined {
@@ -49,22 +54,37 @@ export function ticketCommit(
   ticket: Ticket,
   at: number,
   shown?: Heading,
-  skipped = 0,
 ): Commit {
+  const version = place?.version ?? 0;
   return {
     session,
-    version: place?.version ?? 0,
-    entries: [
-      ...Array.from({ length: skipped }, () => ({ body: "0", at })),
-      { body: JSON.stringify(ticket), at },
-    ] as unknown as Commit["entries"],
+    version,
+    ...(place && { seen: place.at }),
+    entries: [{ body: JSON.stringify({ ...ticket, at }), at }],
     heading: shown ?? { ...("heading" in ticket ? ticket.heading : { opened: 0 }), environment: hidden },
+    // Stands for nothing: what was said before is only not looked at again.
+    ...(version > 0 && version % ticketReach === 0 && { snapshot: { version, body: "0" } }),
   };
 }
 
-/** The id of a log that nobody else will ever use. */
-export function newLog(session: string): string {
-  return `${prefix}${randomBytes(9).toString("base64url")}:${session}`;
+/** Where a session is once its ticket says so. */
+export function placeAfter({ version, entries: [{ at }] }: Commit, ticket: Ticket): Place {
+  return { ticket, version: version + 1, at };
+}
+
+/** The id of a log that nobody else will ever use. It names the one that it is a copy of. */
+export function newLog(session: string, source?: string): string {
+  const name = randomBytes(9).toString("base64url");
+  return `${prefix}${name}${source === undefined ? "" : `.${nameOf(source)}`}:${session}`;
+}
+
+function nameOf(log: string): string {
+  return /^[^.:]*/.exec(log.slice(prefix.length))![0];
+}
+
+/** Whether a log is a copy of another. Only while the ticket names the source can it come to name the copy. */
+export function isCopyOf(log: string, source: string | undefined): boolean {
+  return source !== undefined && log.slice(prefix.length).startsWith(`${nameOf(log)}.${nameOf(source)}:`);
 }
 
 export function isLog(id: string): boolean {
@@ -102,9 +122,19 @@ export function unwrapAll(entries: Entry[]): Entry[] {
   });
 }
 
-/** The mark at the end of a log that was left: it refuses whoever still writes there. */
-export function leaving(at: number): NewEntry {
-  return { body: "left", at };
+/** What ends a log that is left, with a mark that refuses whoever still writes there; if it is still as it was found. */
+export function leaving(
+  log: string,
+  { version, touched }: { version: number; touched: number },
+  heading: Heading,
+): Commit {
+  const entries: Commit["entries"] = [{ body: "left", at: touched }];
+  return { session: log, version, entries, heading: { ...heading, environment: hidden } };
+}
+
+export function lostLog(session: string): HoldfastError {
+  const message = `the log of session ${JSON.stringify(session)} is not in the store that its ticket names, which has lost it`;
+  return new HoldfastError("store_corrupt", `${message}; bring that store back as it was, or delete the session`);
 }
 
 /** A heading that nobody else holds. */

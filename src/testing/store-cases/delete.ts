@@ -55,6 +55,36 @@ export const deleteCases: StoreCase[] = [
     },
   ),
 
+  onStore("SERIAL: a delete that says where the log ends takes no other", async (store) => {
+    assert.equal(await store.delete("a", { version: 1 }), false, "in an empty store");
+    await grow(store, "a", 3);
+    const last = noon + 2;
+    for (const end of [{ version: 2 }, { version: 4 }, { version: 3, seen: last + 1 }, { version: 2, seen: last }]) {
+      assert.equal(await store.delete("a", end), false, `at version 3, told ${JSON.stringify(end)}`);
+    }
+    await expectLog(store, "a", bodiesUpTo(3), "after deletes that were for another");
+    assert.equal(await store.delete("a", { version: 3, seen: last }), true, "told where it ends");
+    await expectLog(store, "a", undefined, "after it was deleted");
+    await write(store, { session: "a", version: 0, entries: [{}, {}, { at: last + 5 }] });
+    assert.equal(await store.delete("a", { version: 3, seen: last }), false, "opened again, and as long as it was");
+    await expectLog(store, "a", bodiesUpTo(3), "opened again");
+    assert.equal(await store.delete("a", { version: 3 }), true, "told only the version");
+    assert.equal(await store.count("shop"), 0);
+  }),
+
+  onStore("SERIAL: of a commit and a delete of the version before it one is refused", async (store) => {
+    for (let round = 0; round < 20; round++) {
+      const session = `s${round}`;
+      await grow(store, session, 2);
+      const [answer, isDeleted] = await Promise.all([
+        append(store, { session, version: 2 }),
+        store.delete(session, { version: 2 }),
+      ]);
+      assert.equal(answer === "ok", !isDeleted, `${answer}, and deleted: ${isDeleted}`);
+      await expectLog(store, session, isDeleted ? undefined : bodiesUpTo(3));
+    }
+  }),
+
   onStore("SERIAL: a writer that saw a session before it was deleted is refused", async (store) => {
     await grow(store, "a", 5);
     await store.delete("a");
