@@ -49,7 +49,8 @@ function dispatcher(): Promise<Dispatcher> {
   return shared;
 }
 
-export function createGymClient(url: string): GymClient {
+/** `headers` gives what else requests carry: what says which trace they belong to. */
+export function createGymClient(url: string, headers: () => { [name: string]: string } = () => ({})): GymClient {
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     throw new HoldfastError("invalid_agent", `"${url}" is not the address of a server, such as http://localhost:8080`);
   }
@@ -61,8 +62,12 @@ export function createGymClient(url: string): GymClient {
   async function send(path: string, options: Omit<Dispatcher.RequestOptions, "origin" | "path">) {
     try {
       const client = await dispatcher();
-      const { statusCode, headers, body } = await client.request({ ...options, origin, path: prefix + path });
-      return { status: statusCode, set: [headers["set-cookie"] ?? []].flat(), text: await body.text() };
+      const reply = await client.request({ ...options, origin, path: prefix + path });
+      return {
+        status: reply.statusCode,
+        set: [reply.headers["set-cookie"] ?? []].flat(),
+        text: await reply.body.text(),
+      };
     } catch (thrown) {
       if ((options.signal as AbortSignal | undefined)?.aborted) throw thrown;
       const message = `the server at ${root} did not answer: ${reasonOf(thrown)}`;
@@ -85,6 +90,7 @@ export function createGymClient(url: string): GymClient {
       const { status, text, set } = await send(path, {
         method: "POST",
         headers: {
+          ...headers(),
           ...(body !== null && { "content-type": "application/json" }),
           ...(pairs.length > 0 && { cookie: pairs.join("; ") }),
           ...(once !== undefined && { "idempotency-key": headerText(once) }),

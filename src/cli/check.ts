@@ -23,10 +23,13 @@ Examples:
   $ holdfast check http://127.0.0.1:8080 --tasks tasks.jsonl
   $ holdfast check --store https://example.com/store
   $ holdfast check http://127.0.0.1:8080 --task '{"initial_count":3}' \\
-      --tool increment_counter --input '{"count":2}' --tool get_counter_value --input '{}'
+      --tool increment_counter --input '{"count":2}' \\
+      --tool get_counter_value --input '{}'
 
-Of an environment, solution.ts and tasks.jsonl beside it are used. Of a server, name calls that show its state with --tool,
-or give it tasks with tools; servers of Holdfast say by themselves which tools they have. What failed is shown with the commands that lead there; the exit code is then 1.`;
+Of an environment, solution.ts and tasks.jsonl beside it are used. Of a server,
+name calls that show its state with --tool, or give it tasks with tools; servers
+of Holdfast say by themselves which tools they have. What failed is shown with
+the commands that lead there; the exit code is then 1.`;
 
 export function addCheck(program: Command): void {
   const collect = <T>(parse: (text: string) => T) => {

@@ -17,18 +17,26 @@ const mostLeaves = 10_000;
 
 const example = `
 Examples:
-  $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl
-  $ holdfast collect examples/counter --model chat:Qwen/Qwen3-8B --concurrency 200 --out runs/qwen.jsonl
-  $ holdfast collect examples/counter --model scripted --repeats 4 --out runs/counter.jsonl --resume
-  $ holdfast collect examples/counter --model random --branch 3@2 --out runs/trees.jsonl
-  $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl --model chat:llama3.2 --out runs/served.jsonl
-  $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl --out runs/theirs.jsonl
-  $ holdfast collect examples/counter --queue redis://127.0.0.1:6379 --repeats 4 --out runs/shared.jsonl
+  $ holdfast collect examples/counter --model scripted --repeats 4 \\
+      --out runs/counter.jsonl
+  $ holdfast collect examples/counter --model chat:Qwen/Qwen3-8B \\
+      --concurrency 200 --out runs/qwen.jsonl
+  $ holdfast collect examples/counter --model scripted --repeats 4 \\
+      --out runs/counter.jsonl --resume
+  $ holdfast collect examples/counter --model random --branch 3@2 \\
+      --out runs/trees.jsonl
+  $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl \\
+      --model chat:llama3.2 --out runs/served.jsonl
+  $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl \\
+      --out runs/theirs.jsonl
+  $ holdfast collect examples/counter --queue redis://127.0.0.1:6379 \\
+      --repeats 4 --out runs/shared.jsonl
 
-Beside OUT it writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl, OUT_aggregate_metrics.json, OUT_run.json and, unless
---store names another one, OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on with --resume.
-Models are scripted (the solution beside the environment), random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and
-recorded:FILE.`;
+Beside OUT it writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl,
+OUT_aggregate_metrics.json, OUT_run.json and, unless --store names another one,
+OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on
+with --resume. Models are scripted (the solution beside the environment),
+random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
 
 type GivenFlags = Omit<CollectFlags, "concurrency"> & Partial<Pick<CollectFlags, "concurrency">>;
 

@@ -7,10 +7,11 @@ Examples:
   $ holdfast export runs/counter.jsonl --format sft --out counter_sft.jsonl
   $ holdfast export runs/counter.jsonl --format grpo | head -1
 
-  chat  every scored rollout as { messages, tools, reward }, in the format of the chat API
+  chat  every scored rollout as { messages, tools, reward }, for the chat API
   sft   the same, of rollouts with a reward of at least --min-reward
-  grpo  for each task { prompt, tools, rewards, advantages, mean, std, rollouts }
-Failed and masked rollouts are left out. Token ids and log-probabilities stay on the message that they belong to.`;
+  grpo  per task { prompt, tools, rewards, advantages, mean, std, rollouts }
+Failed and masked rollouts are left out. Token ids and log-probabilities stay on
+the message that they belong to.`;
 
 export function addExport(program: Command): void {
   program

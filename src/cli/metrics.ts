@@ -8,8 +8,9 @@ Examples:
   $ holdfast metrics runs/counter.jsonl
   $ holdfast metrics runs/before.jsonl runs/after.jsonl
 
-Intervals are of 95%, by drawing tasks again. Failures are those in FILE_failures.jsonl: they have no reward. With two files,
-tasks that have a reward in both are compared one by one.`;
+Intervals are of 95%, by drawing tasks again. Failures are those in
+FILE_failures.jsonl: they have no reward. With two files, tasks that have a
+reward in both are compared one by one.`;
 
 export function addMetrics(program: Command): void {
   program

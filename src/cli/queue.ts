@@ -1,21 +1,48 @@
-// holdfast queue: what is in a queue, and who takes part.
+// holdfast queue: what is in a queue, who takes part, and taking out what was left behind.
 import type { Command } from "commander";
 
-const example = `
+const examples = {
+  status: `
 Examples:
   $ holdfast queue status --queue redis://127.0.0.1:6379
-  $ holdfast queue status --queue redis://127.0.0.1:6379 --json`;
+  $ holdfast queue status --queue redis://127.0.0.1:6379 --json`,
+  clear: `
+Example:
+  $ holdfast queue clear --queue redis://127.0.0.1:6379 --yes
+
+What a worker is playing stays, and so does all of a collection whose collector
+runs. Sessions stay in their store: collect --resume still goes on from them.`,
+};
+
+interface Flags {
+  queue: string;
+  yes?: boolean;
+  json?: boolean;
+}
 
 export function addQueue(program: Command): void {
-  const queue = program.command("queue").description("Look at a queue of rollouts.");
-  queue
-    .command("status")
-    .description("Show what is in a queue, by collection, and the workers that take part.")
-    .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
-    .option("--json", "print it as JSON")
-    .addHelpText("after", example)
-    .action(async ({ queue: url, json = false }: { queue: string; json?: boolean }) => {
+  const queue = program
+    .command("queue")
+    .description("Look at a queue of rollouts, and clear it of what was left behind.")
+    .addHelpText("after", "\nExample:\n  $ holdfast queue status --queue redis://127.0.0.1:6379");
+  const add = (name: keyof typeof examples, description: string): Command =>
+    queue
+      .command(name)
+      .description(description)
+      .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
+      .option("--json", "print it as JSON")
+      .addHelpText("after", examples[name]);
+
+  add("status", "Show what is in a queue, by collection, and the workers that take part.").action(
+    async ({ queue: url, json = false }: Flags) => {
       const { printStatus } = await import("./queue/status.ts");
       await printStatus(url, json);
+    },
+  );
+  add("clear", "Show what no collector waits for any more, and with --yes remove it.")
+    .option("--yes", "remove it")
+    .action(async ({ queue: url, yes = false, json = false }: Flags) => {
+      const { clear } = await import("./queue/clear.ts");
+      await clear(url, yes, json);
     });
 }

@@ -5,11 +5,13 @@ import type { ReplayFlags } from "./replay/flags.ts";
 const example = `
 Examples:
   $ holdfast replay runs/counter.jsonl --environment examples/counter
-  $ holdfast replay --store sqlite:runs/counter.db --environment examples/counter
+  $ holdfast replay --store sqlite:runs/counter.db \\
+      --environment examples/counter
 
-Seeds and calls are run again on nothing but the log; what external tools answered is taken from it. Without a file, all
-sessions of the environment in the store are replayed. The store is only read. The exit code is 1 if an episode differs, or is
-not in the store.`;
+Seeds and calls are run again on nothing but the log; what external tools
+answered is taken from it. Without a file, all sessions of the environment in
+the store are replayed. The store is only read. The exit code is 1 if an episode
+differs, or is not in the store.`;
 
 export function addReplay(program: Command): void {
   program

@@ -5,13 +5,17 @@ import type { ReverifyFlags } from "./reverify/flags.ts";
 
 const example = `
 Examples:
-  $ holdfast reverify runs/counter.jsonl --environment examples/counter --out runs/counter_again.jsonl
-  $ holdfast reverify runs/counter.jsonl --environment examples/counter --every-step --out runs/counter_steps.jsonl
+  $ holdfast reverify runs/counter.jsonl --environment examples/counter \\
+      --out runs/counter_again.jsonl
+  $ holdfast reverify runs/counter.jsonl --environment examples/counter \\
+      --every-step --out runs/counter_steps.jsonl
 
-Each episode is judged as its session was left, on a copy: the store is only read. What failed in the verifier before is
-judged too; other failures are copied to OUT_failures.jsonl. With --every-step a row has step_rewards, a reward for each version
-that changed the state. OUT is there once all were judged: what is cut short leaves none, and is run again from the start. The exit
-code is 1 if an episode could not be judged.`;
+Each episode is judged as its session was left, on a copy: the store is only
+read. What failed in the verifier before is judged too; other failures are
+copied to OUT_failures.jsonl. With --every-step a row has step_rewards, a reward
+for each version that changed the state. OUT is there once all were judged: what
+is cut short leaves none, and is run again from the start. The exit code is 1 if
+an episode could not be judged.`;
 
 export function addReverify(program: Command): void {
   program

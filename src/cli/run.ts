@@ -14,15 +14,19 @@ interface Flags extends RunFlags {
 const example = `
 Examples:
   $ holdfast run examples/concierge
-  $ holdfast run examples/concierge --session trip --user ann --store sqlite:concierge.db
-  $ holdfast run examples/session-state --replay examples/session-state/input.json
+  $ holdfast run examples/concierge --session trip --user ann \\
+      --store sqlite:concierge.db
+  $ holdfast run examples/session-state \\
+      --replay examples/session-state/input.json
   $ echo "book a table for 2" | holdfast run examples/concierge --save trip.json
   $ holdfast run examples/concierge --resume trip.json --model openai:gpt-5.1
 
-On a terminal, Ctrl-C ends the agent's answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the chat. With piped input every
-line is a query. A file of queries is {"state": {…}, "queries": ["…"]}; a saved session that is given to --replay is run
-again and compared. From a file or a pipe, the first turn that fails ends the run, and the exit code is 1.
-Models are scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
+On a terminal, Ctrl-C ends the agent's answer; at the prompt, Ctrl-C, Ctrl-D or
+exit ends the chat. With piped input every line is a query. A file of queries is
+{"state": {…}, "queries": ["…"]}; a saved session that is given to --replay is
+run again and compared. From a file or a pipe, the first turn that fails ends
+the run, and the exit code is 1. Models are scripted, random, random:SEED,
+openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
 
 export function addRun(program: Command): void {
   program

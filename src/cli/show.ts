@@ -8,8 +8,9 @@ Examples:
   $ holdfast show runs/counter.jsonl --task 3 --repeat 1
   $ holdfast show runs/counter.jsonl --task 3 --store sqlite:sessions.db
 
-What a call changed in the state is read from the session in the store, by default FILE with .db in place of .jsonl. Control
-characters are shown as \\u001b. Colour is for terminals, unless NO_COLOR is set.`;
+What a call changed in the state is read from the session in the store, by
+default FILE with .db in place of .jsonl. Control characters are shown as
+\\u001b. Colour is for terminals, unless NO_COLOR is set.`;
 
 export function addShow(program: Command): void {
   program

@@ -41,7 +41,7 @@ export function addTasks(program: Command): void {
     add(
       "render",
       "Give every row a prompt made of its fields.",
-      'render tasks.jsonl --prompt "Count to {expected_count}." --out prompted.jsonl',
+      'render tasks.jsonl --prompt "Count to {expected_count}." \\\n      --out prompted.jsonl',
     ),
     rowsOut,
   )

@@ -9,8 +9,10 @@ Examples:
   $ holdfast worker --queue redis://127.0.0.1:6379
   $ holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
 
-Start as many as you like, on as many machines, in a folder where the collector's environment has the same path. What a worker
-has not ended when it is stopped or killed, another one goes on with. Ctrl-C puts back what is not over in a moment.`;
+Start as many as you like, on as many machines, in a folder where the
+collector's environment has the same path. What a worker has not ended when it
+is stopped or killed, another one goes on with. Ctrl-C puts back what is not
+over in a moment.`;
 
 export function addWorker(program: Command): void {
   program

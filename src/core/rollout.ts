@@ -51,6 +51,8 @@ export interface Played {
   stopped?: string;
   /** Undefined if it was scored. */
   failure?: { kind: FailureKind; reason: string };
+  /** How long it was played, where that is known better than by who waited for it. */
+  seconds?: number;
   /** Of one that came to where it is forked: the version of the environment's session. It has no outcome. */
   forked?: number;
 }

@@ -17,6 +17,8 @@ export interface QueueAddress {
   prefix: string;
   /** For messages: without the password. */
   shown: string;
+  /** For commands that people are told to type: all of the URL, with words in the place of a user and a password. */
+  typed: string;
 }
 
 export type Client = Redis | Cluster;
@@ -28,6 +30,8 @@ export interface Connection {
   prefix: string;
   /** A connection that can only listen. */
   listener(): Client;
+  /** Asks every server that there may be something on: one, or all of a Cluster. */
+  onEach<T>(ask: (server: Redis) => Promise<T>): Promise<T[]>;
   close(): void;
 }
 
@@ -36,10 +40,17 @@ const patience = 5000;
 /** Longer than any command that waits for a job. A server that is paused keeps its connections and answers nothing. */
 const silence = 15_000;
 
-/** Connects. Rejects if there is no server; one that goes away later is waited for, and that is said. */
-export async function connectQueue(address: QueueAddress, say: (text: string) => void): Promise<Connection> {
+/**
+ * Connects. Rejects if there is no server; one that goes away later is waited for, and that is said. `name` is what the
+ * server calls the connection.
+ */
+export async function connectQueue(
+  address: QueueAddress,
+  say: (text: string) => void,
+  name?: string,
+): Promise<Connection> {
   const bullmq = await loaded(() => import("bullmq"));
-  const client = clientOf(await loaded(() => import("ioredis")), address);
+  const client = clientOf(await loaded(() => import("ioredis")), address, name);
   const clients: Client[] = [client];
   try {
     await ready(client, address.shown);
@@ -50,8 +61,8 @@ export async function connectQueue(address: QueueAddress, say: (text: string) =>
   tellOutages(client, address.shown, say);
   return {
     ...{ bullmq, client },
-    // In braces: on a Cluster all keys of a queue have to be in one place.
-    prefix: `{${address.prefix}:queue}`,
+    prefix: prefixOf(address),
+    onEach: (ask) => Promise.all(("nodes" in client ? client.nodes() : [client]).map(ask)),
     listener() {
       const listener = (client as Redis).duplicate();
       listener.on("error", () => undefined);
@@ -64,6 +75,9 @@ export async function connectQueue(address: QueueAddress, say: (text: string) =>
   };
 }
 
+/** In braces: on a Cluster all keys of a queue have to be in one place. */
+export const prefixOf = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
+
 async function loaded<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();
@@ -74,13 +88,14 @@ async function loaded<T>(load: () => Promise<T>): Promise<T> {
 
 type Drivers = Pick<typeof Ioredis, "Redis" | "Cluster">;
 
-function clientOf({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress): Client {
+function clientOf({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress, connectionName?: string): Client {
   const { kind, hosts, name, database, username, password, tls } = address;
   const soon = (times: number): number => Math.min(50 * times, 1000);
   const common: RedisOptions = {
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     ...(tls && { tls: {} }),
+    ...(connectionName !== undefined && { connectionName }),
     connectTimeout: patience,
     socketTimeout: silence,
     // What was asked for is asked for until there is an answer. To ask twice does no harm here: see docs/queue.md.

@@ -1,8 +1,8 @@
 // A job of the queue: one rollout of a collection, and how it is known.
 import { createHash } from "node:crypto";
-import type { QueueOptions } from "bullmq";
+import type { Queue, QueueOptions } from "bullmq";
 import type { Json } from "../core/json.ts";
-import type { Rollout } from "../core/rollout.ts";
+import type { Played, Rollout } from "../core/rollout.ts";
 import type { Connection } from "./connection.ts";
 
 /** What a collection is to a worker: its name, and what is needed to play it. */
@@ -18,6 +18,8 @@ export interface JobData {
   collection: Collection;
   rollout: Rollout;
 }
+
+export type RolloutQueue = Queue<JobData, Played, string>;
 
 /** What a job is about; undefined where somebody else has put something into the queue. */
 export function dataIn(data: unknown): JobData | undefined {
@@ -62,8 +64,8 @@ export const runKeyOf = (run: string): string => createHash("sha256").update(run
 /** The collection of a job, by its id. */
 export const runKeyIn = (jobId: string): string => jobId.split(".", 1)[0] ?? "";
 
-/** Where it is said that a job of a collection is done. */
-export const channelOf = (prefix: string, run: string): string => `${prefix}:done:${runKeyOf(run)}`;
+/** Where it is said that a job of a collection is done. Its collector listens there for as long as it is there. */
+export const channelOf = (prefix: string, runKey: string): string => `${prefix}:done:${runKey}`;
 
 /** What a job's progress says. */
 export function troubleIn(progress: unknown): Trouble | undefined {

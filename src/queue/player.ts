@@ -1,11 +1,11 @@
 // openQueuePlayer(): has workers elsewhere play the rollouts of a collection, and gives what comes back.
-import type { Job, Queue } from "bullmq";
+import type { Job } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import { equalJson } from "../core/json.ts";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
 import { channelOf, jobIdOf, optionsOf, queueName, runKeyIn, runKeyOf, troubleIn } from "./job.ts";
-import type { Collection, JobData } from "./job.ts";
+import type { Collection, JobData, RolloutQueue } from "./job.ts";
 
 export interface QueuePlayerOptions {
   address: QueueAddress;
@@ -22,10 +22,10 @@ export interface QueuePlayer {
 
 interface Waiting {
   rollout: Rollout;
+  /** Settles when all that was begun to put it into the queue is over. */
+  putting: Promise<void>;
   end(played: Played): void;
 }
-
-type RolloutQueue = Queue<JobData, Played, string>;
 
 /** How often it is looked at all jobs, in milliseconds: what is said about one may be missed. */
 const lookEvery = 1000;
@@ -52,7 +52,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
 
   const listener = connection.listener();
   listener.on("message", (_channel: string, id: string) => void look(id));
-  await listener.subscribe(channelOf(connection.prefix, collection.run));
+  const mine = runKeyOf(collection.run);
+  await listener.subscribe(channelOf(connection.prefix, mine));
   let timer = setTimeout(() => void lookAround(), lookEvery);
 
   /** Puts a rollout into the queue, unless it is there. */
@@ -78,7 +79,12 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   async function look(id: string): Promise<void> {
     const found = waiting.get(id);
     if (!found || isOver) return;
-    await put(id, found.rollout).catch(complain);
+    found.putting = found.putting.then(() => putIfWanted(id, found));
+    await found.putting;
+  }
+
+  async function putIfWanted(id: string, wanted: Waiting): Promise<void> {
+    if (waiting.get(id) === wanted) await put(id, wanted.rollout).catch(complain);
   }
 
   const complaints = new Map<string, number>();
@@ -119,10 +125,9 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   async function sayWhy(): Promise<void> {
     newest = Date.now();
     if ((await queue.getWorkersCount()) === 0) {
-      say(`no worker takes part; start some with: holdfast worker --queue ${address.shown}`);
+      say(`no worker takes part; start some with: holdfast worker --queue ${address.typed}`);
       return;
     }
-    const mine = runKeyOf(collection.run);
     const ids = await queue.getRanges(["delayed"], 0, lookAt);
     const id = ids.find((each) => runKeyIn(each) === mine);
     const trouble = id === undefined ? undefined : troubleIn((await queue.getJob(id))?.progress);
@@ -144,7 +149,6 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
 
   /** What was left by a process that was killed just when it had written something down. */
   async function clear(): Promise<void> {
-    const mine = runKeyOf(collection.run);
     const ids = await queue.getRanges(["completed", "failed", "wait", "delayed"], 0, -1);
     await Promise.all(ids.filter((id) => runKeyIn(id) === mine).map((id) => queue.remove(id)));
   }
@@ -155,6 +159,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         const id = jobIdOf(collection.run, rollout.session);
         const own: Waiting = {
           rollout,
+          putting: Promise.resolve(),
           end(played) {
             if (waiting.get(id) !== own) return;
             waiting.delete(id);
@@ -165,13 +170,14 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         const cancel = (): void => {
           isCancelled = true;
           own.end(failed(rollout, "it was cancelled"));
-          leave(withdraw(id));
+          // Not before it is there: it would stay behind.
+          leave(own.putting.then(() => withdraw(id)));
         };
         if (waiting.size === 0) newest = Date.now();
         waiting.set(id, own);
         signal.addEventListener("abort", cancel, { once: true });
         if (signal.aborted) cancel();
-        else put(id, rollout).catch(complain);
+        else void look(id);
       }),
     async stop() {
       await Promise.all(leaving);

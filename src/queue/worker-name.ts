@@ -1,4 +1,4 @@
-// The name of a worker's connection: all that `queue status` tells of a worker is in it, and it is gone with the worker.
+// The name of a worker: all that `queue status` tells of it is in the name of its connection, and is gone with the worker.
 
 export interface WorkerName {
   host: string;
@@ -7,6 +7,12 @@ export interface WorkerName {
   since: number;
   concurrency: number;
 }
+
+/**
+ * What Redis calls the connection that is never silent for long: a worker renews locks by it, and looks for those of others.
+ * BullMQ names the one that it waits on, which is silent while there is enough to play.
+ */
+export const heartOf = (prefix: string, name: string): string => `${prefix.replaceAll(/[^!-~]/g, "_")}:heart:${name}`;
 
 /** Without what Redis does not take in the name of a connection. */
 export function nameOf({ host, pid, since, concurrency }: WorkerName): string {

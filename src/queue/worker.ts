@@ -4,10 +4,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Job, Worker } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import type { Play, Played } from "../core/rollout.ts";
-import { connectQueue, type QueueAddress } from "./connection.ts";
-import { channelOf, dataIn, queueName, troubleIn, type Collection, type JobData } from "./job.ts";
+import { connectQueue, prefixOf, type QueueAddress } from "./connection.ts";
+import { channelOf, dataIn, queueName, runKeyOf, troubleIn, type Collection, type JobData } from "./job.ts";
 import { createPlaying, mostStopping, orAfter, playUntil, type Playing } from "./playing.ts";
-import { nameOf, shownName } from "./worker-name.ts";
+import { heartOf, nameOf, shownName } from "./worker-name.ts";
 
 export interface QueueWorkerOptions {
   address: QueueAddress;
@@ -71,9 +71,9 @@ const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
  */
 export async function startQueueWorker(options: QueueWorkerOptions): Promise<QueueWorker> {
   const { address, concurrency, playerOf, onEvent, say } = options;
-  const connection = await connectQueue(address, say);
-  const { DelayedError, UnrecoverableError, WaitingError } = connection.bullmq;
   const name = nameOf({ host: hostname(), pid: process.pid, since: Date.now(), concurrency });
+  const connection = await connectQueue(address, say, heartOf(prefixOf(address), name));
+  const { DelayedError, UnrecoverableError, WaitingError } = connection.bullmq;
   const playing = new Map<string, Playing>();
   let isStopping = false;
 
@@ -112,7 +112,10 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
         if (refusals < 2) await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);
       }
     }
-    const result = await playUntil(play, rollout, own.signal);
+    const began = performance.now();
+    const ended = await playUntil(play, rollout, own.signal);
+    // Without the time that it waited for a worker.
+    const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
     if (!result.failure) return result;
     if (own.signal.aborted) return putBack(job, token, 0, { type: "returned", reason: "the worker ends", times });
@@ -160,7 +163,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   });
   const tell = ({ id, data }: RolloutJob): void => {
     // It would be found without that too, only later.
-    const channel = channelOf(connection.prefix, data.collection.run);
+    const channel = channelOf(connection.prefix, runKeyOf(data.collection.run));
     connection.client.publish(channel, id as string).catch(() => undefined);
   };
   worker.on("completed", (job, { failure }) => {

@@ -306,7 +306,7 @@ const lostFork: Failure = { kind: "store", reason: "the episode that was forked 
 /** What is wrong with a task is wrong with it the next time. */
 const neverRetried = new Set<FailureKind>(["task"]);
 
-function rowOf(rollout: Rollout, { fields, session, stopped }: Played, began: number): TaskRow {
+function rowOf(rollout: Rollout, { fields, session, stopped, seconds }: Played, began: number): TaskRow {
   const { row, task, repeat, attempt } = rollout;
   return {
     ...withoutOutcome(row),
@@ -317,7 +317,7 @@ function rowOf(rollout: Rollout, { fields, session, stopped }: Played, began: nu
     ...lineageOf(rollout),
     ...(stopped !== undefined && { stopped }),
     // Of this process: an episode that went on after a crash took longer.
-    seconds: Math.round(performance.now() - began) / 1000,
+    seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
   };
 }
 

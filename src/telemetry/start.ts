@@ -14,7 +14,7 @@ import { tracedAgent } from "./model.ts";
 import { tracedSessions } from "./sessions.ts";
 import { createSpans } from "./spans.ts";
 import { tracedStore } from "./store.ts";
-import { tracedPlay, tracedRequests, tracedRun } from "./whole.ts";
+import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "./whole.ts";
 
 /** Each gives what it was given, traced. */
 export interface Telemetry {
@@ -28,6 +28,8 @@ export interface Telemetry {
     running: AsyncGenerator<Event, Result, undefined>,
   ): AsyncGenerator<Event, Result, undefined>;
   requests<App extends { handle(request: Request): Promise<Reply> }>(app: App): App;
+  /** What a request to another server carries, so that what it does there is of the same trace. */
+  headers(): { [name: string]: string };
   /** Sends what is left, for a while. Stopping twice is fine. */
   stop(): Promise<void>;
 }
@@ -83,6 +85,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     play: (play) => tracedPlay(play, spans),
     run: (agent, running) => tracedRun(agent, running, spans),
     requests: (app) => tracedRequests(app, spans),
+    headers: () => traceHeaders(spans),
     stop() {
       const sent = async (): Promise<void> => {
         // Whoever stops has finished its work: that nobody takes the spans is no failure of it.

@@ -29,6 +29,13 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
   };
 }
 
+/** What has the server that is asked go on with the trace: `traceparent`, as W3C has it. Empty where none is under way. */
+export function traceHeaders({ api: { context, propagation } }: Spans): { [name: string]: string } {
+  const headers = {};
+  propagation.inject(context.active(), headers);
+  return headers;
+}
+
 export function tracedPlay(play: Play, spans: Spans): Play {
   return (rollout, signal) =>
     spans.traced({

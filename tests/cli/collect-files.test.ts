@@ -1,5 +1,5 @@
 // Whose the files of a collection are, and which tasks: what is refused, and what goes on in any case.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
 import { fileAt } from "../files.ts";
@@ -28,7 +28,7 @@ test("of two that start at once on one output, one collects and the other is ref
 
 test("RESUME: what kill -9 left of a claim is in nobody's way", async () => {
   const world = newWorld(tasksOf(20));
-  const child = await world.start(["--out", "a.jsonl", "--concurrency", "2"], { PAUSE: "20" });
+  const child = await world.start(["--out", "a.jsonl", "--concurrency", "2"], { PAUSE: "500" });
   await expect.poll(() => existsSync(world.at("a.jsonl")), { timeout: 30_000 }).toBe(true);
   // While it runs, nobody goes on with it either.
   expect((await world.collect("--out", "a.jsonl", "--resume")).stderr).toContain("is collecting to a.jsonl");
@@ -56,13 +56,23 @@ test("RESUME: tasks may be added with --force, but one that was begun must be wh
   expect((await world.collect("--out", "a.jsonl")).code).toBe(0);
   const rows = readFileSync(world.at("a.jsonl"), "utf8");
   writeTasks(world, [taskLine(0), taskLine(7), taskLine(2), taskLine(3)]);
-  const { code, stderr } = await world.collect("--out", "a.jsonl", "--resume", "--force");
-  expect({ code, stderr }).toEqual({
-    code: 1,
-    stderr: expect.stringMatching(
-      /^invalid_option: task 1, on line 2 of .*tasks\.jsonl, is not what it was in a\.jsonl\. /,
-    ),
-  });
+  // Nobody is told to use what would not help.
+  const resumed = ["--out", "a.jsonl", "--resume"];
+  const answers = [await world.collect(...resumed, "--force"), await world.collect(...resumed)];
+  const record = readFileSync(world.at("a_run.json"), "utf8");
+  writeFileSync(world.at("a_run.json"), "");
+  answers.push(await world.collect(...resumed));
+  rmSync(world.at("a_run.json"));
+  answers.push(await world.collect(...resumed));
+  writeFileSync(world.at("a_run.json"), record);
+  for (const { code, stderr } of answers) {
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^invalid_option: task 1, on line 2 of .*tasks\.jsonl, is not what it was in a\.jsonl\. Choose another --out\n$/,
+      ),
+    });
+  }
   expect(readFileSync(world.at("a.jsonl"), "utf8")).toBe(rows);
   // The keys in another order, and another way to play it, are no other task.
   const { responses_create_params, ...rest } = JSON.parse(taskLine(1)) as Record<string, object>;

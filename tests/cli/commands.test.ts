@@ -15,23 +15,31 @@ async function newFolder(): Promise<string> {
 
 describe("every command", () => {
   const commands = [
+    ["init"],
     ["serve"],
+    ["run"],
+    ["collect"],
+    ["worker"],
+    ["queue"],
     ["check"],
     ["sessions"],
     ["metrics"],
     ["show"],
+    ["view"],
     ["tasks"],
     ["export"],
     ["reverify"],
     ["replay"],
   ];
+  for (const verb of ["status", "clear"]) commands.push(["queue", verb]);
   for (const verb of ["check", "sample", "split", "render"]) commands.push(["tasks", verb]);
   for (const verb of ["list", "show", "events", "fork", "export", "delete", "copy"]) commands.push(["sessions", verb]);
 
-  test.each(commands)("%s %s has help with an example", async (...words) => {
+  test.each(commands)("%s %s has help with an example, no line of it longer than 80", async (...words) => {
     const { code, stdout } = await run(...words, "--help");
     expect(code).toBe(0);
     expect(stdout).toContain(`$ holdfast ${words[0]}`);
+    expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
   });
 
   const refusals: [string[], string][] = [

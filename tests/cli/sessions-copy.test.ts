@@ -329,7 +329,7 @@ describe("the command", () => {
     const first = await run("sessions", "copy", from, to);
     expect(first).toEqual({
       code: 0,
-      stdout: "copied 31 logs (132 entries); 0 were there already, all compared by digest\n",
+      stdout: "copied 31 logs and found 0 there already, all compared by digest\nwrote 132 entries\n",
       stderr: "",
     });
     const again = await run("sessions", "copy", from, to, "--json");
@@ -354,7 +354,7 @@ describe("the command", () => {
     const { code, stdout } = await run("sessions", "copy", from, to);
     expect(code).toBe(1);
     expect(stdout).toContain(
-      "1 different there, and left as they are; delete them there to copy them:\n  holdfast:keys: its first 1 entries",
+      "\n1 log with another content there, left as it is; delete it there to copy the one from here:\n  holdfast:keys: its",
     );
   });
 

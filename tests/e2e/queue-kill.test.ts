@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { newWorld, taskLine, type World } from "../cli/collect-process.ts";
 import type { Running } from "../cli/run-process.ts";
-import { eventsIn, newRedis, outcomesOf, startWorker } from "../queue/queue-process.ts";
+import { command, eventsIn, newRedis, outcomesOf, startWorker } from "../queue/queue-process.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
 
 /** Answers of the model in an episode. */
@@ -140,5 +140,31 @@ test(
       expect(ended.code).toBe(0);
       expect(ended.stdout).toContain("waiting for it");
     }
+  },
+);
+
+test(
+  "what a worker and a collector leave that were killed is told as it is, and can be cleared",
+  patience,
+  async () => {
+    const [world, redis] = [worldOf(4), await newRedis()];
+    const queue = async (...args: string[]) =>
+      (await command(world.folder, "queue", ...args, "--queue", redis.url)).stdout;
+    const worker = await startWorker(world, redis.url, { pause: 600_000 });
+    const collecting = await world.start(flags(redis.url, "shared", 1));
+    while (world.calls().length < 4) await sleep(10);
+    await kill(worker);
+    const lost = "0 waiting, 4 active (4 of a worker that is not heard of), 0 finished and not taken";
+    const nobody = `no worker takes part; start some with: holdfast worker --queue ${redis.url}`;
+    expect(await queue("status")).toMatch(new RegExp(`\n {4}${lost.replaceAll(/[()]/g, "\\$&")}\n\n${nobody}\n$`));
+    expect(await queue("clear", "--yes")).toBe(`nothing was left behind in the queue at ${redis.url}\n`);
+    await kill(collecting);
+    const paused = await startWorker(world, redis.url);
+    paused.process.kill("SIGSTOP");
+    // Longer than the locks of the one that was killed.
+    while (!/ 0 of 8 active, for \d+ s; not heard of for \d+ s\n$/.test(await queue("status"))) await sleep(100);
+    expect(await queue("clear")).toContain(`${lost}, no collector waits for them\n\nnothing was removed; use --yes`);
+    expect(await queue("clear", "--yes")).toMatch(/\n\nremoved 4 rollouts\n$/);
+    expect(await queue("status")).toMatch(new RegExp(`^nothing is in the queue at ${redis.url}\n`));
   },
 );

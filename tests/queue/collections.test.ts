@@ -1,5 +1,5 @@
 // What a worker plays: only what the collector plays, from the same files, with sessions where all find them.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -7,6 +7,7 @@ import type { Json } from "../../src/core/json.ts";
 import type { Rollout } from "../../src/core/rollout.ts";
 import { filesOf } from "../../src/cli/collect/record.ts";
 import { createCollections, type Collections } from "../../src/cli/worker/collections.ts";
+import { assertStore } from "../../src/cli/worker/allowed.ts";
 import type { Collection } from "../../src/queue/job.ts";
 import { fileAt } from "../files.ts";
 
@@ -26,7 +27,7 @@ function newWorld(store?: string): { folder: string; collections: Collections; f
   );
   writeFileSync(join(folder, "solution.ts"), `export default function* () { yield { tool: "add", input: {} }; }`);
   const queue = `sqlite:${join(folder, "queue.db")}`;
-  const collections = createCollections({ queue, store, concurrency: 4 });
+  const collections = createCollections({ queue, store, concurrency: 4, folder });
   onTestFinished(async () => {
     await collections.close();
     rmSync(folder, { recursive: true, force: true });
@@ -87,6 +88,53 @@ test("sessions in a file of another machine are refused, unless the worker names
   const other = newWorld("memory:");
   const play = await other.collections.playerOf(await collectionOf(other.folder, elsewhere));
   expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
+});
+
+test("what a job names by a path has to be in the worker's folder, also where a link leads", async () => {
+  const [inside, outside] = [newWorld(), newWorld()];
+  symlinkSync(outside.folder, join(inside.folder, "link"));
+  writeFileSync(join(outside.folder, "answers.jsonl"), "");
+  const foreign: [string, { [name: string]: Json }?, string?][] = [
+    [outside.folder],
+    [join(inside.folder, "link")],
+    [inside.folder, { store: `sqlite:${join(outside.folder, "new.db")}` }],
+    [inside.folder, { store: `sqlite:${join(inside.folder, "link/deeper/new.db")}` }],
+    [inside.folder, { agent: outside.file }],
+    [inside.folder, {}, `recorded:${join(outside.folder, "answers.jsonl")}`],
+  ];
+  for (const [target, more, model] of foreign) {
+    const playing = inside.collections.playerOf(await collectionOf(target, more, model));
+    await expect(playing).rejects.toThrow(/^.* is not in the folder that this worker was started in$/);
+  }
+  expect(readdirSync(outside.folder)).not.toContain("new.db");
+});
+
+test.each([
+  ["http://127.0.0.1:1/store", "http://token@127.0.0.1:1/store", "HOLDFAST_STORE_TOKEN"],
+  ["postgres://me@127.0.0.1:1/x", "postgres://me:own@127.0.0.1:1/x", "PGPASSWORD"],
+  ["s3://bucket?endpoint=http://127.0.0.1:1", "s3://bucket", "AWS_ACCESS_KEY_ID"],
+  ["s3://bucket?style=path&region=127.0.0.1/", "s3://bucket?style=path", "AWS_SESSION_TOKEN"],
+])("a store at %s is not sent the worker's key, %s may be opened", (bare, own, name) => {
+  const variables = { [name]: "geheim" };
+  const refused = `its store would be sent ${name} of this worker; name the store with the worker's own --store`;
+  expect(() => assertStore(tmpdir(), bare, variables)).toThrow(refused);
+  assertStore(tmpdir(), bare, {});
+  assertStore(tmpdir(), own, variables);
+});
+
+test("stores of collections that nothing is played of are closed", async () => {
+  const { folder, collections } = newWorld();
+  for (let n = 0; n < 10; n++) {
+    const store = `sqlite:${join(folder, `${n}.db`)}`;
+    const play = await collections.playerOf(await collectionOf(folder, { store }));
+    expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
+  }
+  // SQLite has such a file for as long as a store is open.
+  const open = (): string[] => readdirSync(folder).filter((name) => name.endsWith(".db-wal"));
+  await expect.poll(open).toHaveLength(8);
+  // Opened again.
+  const first = await collectionOf(folder, { store: `sqlite:${join(folder, "0.db")}` });
+  expect(await (await collections.playerOf(first))(rollout, never)).toMatchObject({ fields: { reward: 1 } });
 });
 
 test("what is not there is refused in words", async () => {

@@ -1,15 +1,16 @@
 // The queue by itself, on a real Redis: what is handed out comes back once, whoever ends, stalls, refuses or forgets.
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Queue } from "bullmq";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { startCluster, startRedis, startSentinel, type RedisServer } from "../../tools/servers/redis.mjs";
 import type { Play, Played, Rollout } from "../../src/core/rollout.ts";
+import { queueAddress } from "../../src/cli/queue-address.ts";
+import { clearQueue } from "../../src/queue/clear.ts";
 import type { QueueAddress } from "../../src/queue/connection.ts";
 import { jobIdOf, type Collection } from "../../src/queue/job.ts";
 import { openQueuePlayer, type QueuePlayer } from "../../src/queue/player.ts";
 import { queueStatus } from "../../src/queue/status.ts";
-import { nameOf, parseName, shownName } from "../../src/queue/worker-name.ts";
-import { addressOf } from "../../src/stores/redis/address.ts";
 import { startQueueWorker, type QueueWorker, type WorkerEvent } from "../../src/queue/worker.ts";
 
 let redis: RedisServer;
@@ -21,10 +22,7 @@ beforeEach(async () => {
   await redis.command("flushall");
 });
 
-const addressTo = (port: number): QueueAddress => ({
-  ...{ kind: "server", hosts: [{ host: "127.0.0.1", port }], name: "", database: 0 },
-  ...{ username: undefined, password: undefined, tls: false, prefix: "holdfast", shown: `redis://127.0.0.1:${port}` },
-});
+const addressTo = (port: number): QueueAddress => queueAddress(`redis://127.0.0.1:${port}`);
 const collectionOf = (run: string): Collection => ({ run, title: `dice: ${run}`, settings: { seed: 1 } });
 
 const rolloutOf = (task: number): Rollout => ({
@@ -67,6 +65,17 @@ async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Pr
   return own;
 }
 
+/** What a collector leaves that was killed when it had put some rollouts. */
+async function putAsIfKilled(run: string, tasks: number[]): Promise<void> {
+  const connection = { host: "127.0.0.1", port: redis.port };
+  const queue = new Queue("rollouts", { connection, prefix: "{holdfast:queue}" });
+  for (const rollout of tasks.map(rolloutOf)) {
+    const data = { collection: collectionOf(run), rollout };
+    await queue.add("dice", data, { jobId: jobIdOf(run, rollout.session) });
+  }
+  await queue.close();
+}
+
 const never = new AbortController().signal;
 setMaxListeners(0, never);
 const atOnce: Play = (rollout) => Promise.resolve(playedOf(rollout));
@@ -80,7 +89,7 @@ const allOf = (player: QueuePlayer, count: number): Promise<Played[]> =>
 const rewardsOf = (played: Played[]): unknown[] => played.map(({ fields }) => fields["reward"]);
 const lockOf = (run: string, task: number): string =>
   `{holdfast:queue}:rollouts:${jobIdOf(run, rolloutOf(task).session)}:lock`;
-const counts = { waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
+const counts = { collector: true, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 
 describe("a queue", () => {
   test("what several workers play comes back, each once, and nothing is left of it", async () => {
@@ -108,7 +117,7 @@ describe("a queue", () => {
     await newWorker(({ session }) => Promise.resolve({ fields: { response: { output: [] } }, session, failure }));
     const player = await newPlayer();
     const played = await player.play(rolloutOf(0), never);
-    expect(played).toEqual({ fields: { response: { output: [] } }, session: "session-0", failure });
+    expect(played).toMatchObject({ fields: { response: { output: [] } }, session: "session-0", failure });
   });
 
   test("cancelled, what nobody has begun is taken out, and what was begun is there for who comes next", async () => {
@@ -124,10 +133,51 @@ describe("a queue", () => {
     goOn();
     await expect.poll(() => worker.events.length).toBe(1);
     const { collections } = await queueStatus(addressTo(redis.port));
-    expect(collections).toEqual([{ run: "one", title: "dice: one", ...counts, finished: 1 }]);
+    expect(collections).toEqual([{ run: "one", title: "dice: one", ...counts, collector: false, finished: 1 }]);
     const second = await newPlayer();
     expect(rewardsOf(await allOf(second, 3))).toEqual([0, 1, 2]);
     expect(worker.begun).toEqual([0, 1, 2]);
+  });
+
+  test("cancelled while it is being put, nothing stays behind", async () => {
+    const [player, stopping] = [await newPlayer(), new AbortController()];
+    const waiting = [0, 1, 2].map((task) => player.play(rolloutOf(task), stopping.signal));
+    // It was asked whether they are there.
+    await new Promise(setImmediate);
+    stopping.abort();
+    await Promise.all(waiting);
+    await queueStatus(addressTo(redis.port));
+    await player.stop();
+    expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
+  });
+
+  test("the time that a rollout waits for a worker is not in its seconds", async () => {
+    const result = (await newPlayer()).play(rolloutOf(0), never);
+    await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(1);
+    const before = performance.now();
+    await newWorker(atOnce);
+    const { seconds } = await result;
+    expect(seconds).toBeLessThanOrEqual((performance.now() - before) / 1000);
+  });
+
+  test("what no collector waits for is cleared, and what one waits for or a worker plays is not", async () => {
+    let goOn = (): void => undefined;
+    const going = new Promise<void>((resolve) => (goOn = resolve));
+    const play: Play = ({ task, ...rollout }) =>
+      (task === 0 ? Promise.resolve() : going).then(() => playedOf({ task, ...rollout }));
+    const worker = await newWorker(play, { concurrency: 1 });
+    await putAsIfKilled("gone", [0, 1, 2]);
+    await expect.poll(() => worker.begun).toEqual([0, 1]);
+    const live = (await newPlayer("live")).play(rolloutOf(3), never);
+    const left = { run: "gone", ...counts, collector: false, waiting: 1, active: 1, finished: 1 };
+    await expect.poll(async () => (await clearQueue(addressTo(redis.port), false)).collections).toMatchObject([left]);
+    expect((await clearQueue(addressTo(redis.port), false)).removed).toBe(0);
+    expect(await clearQueue(addressTo(redis.port), true)).toMatchObject({ collections: [left], removed: 2 });
+    goOn();
+    expect((await live).fields).toEqual({ reward: 3 });
+    expect(worker.begun).toEqual([0, 1, 3]);
+    expect(await clearQueue(addressTo(redis.port), true)).toMatchObject({ removed: 1 });
+    expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
   });
 
   test("a collector that comes back while a worker plays waits for it, and adds nothing", async () => {
@@ -291,6 +341,8 @@ describe("a queue", () => {
       { run: "one", title: "dice: one", ...counts, active: 1 },
     ]);
     expect(status.workers).toMatchObject([{ pid: process.pid, concurrency: 2, active: 1 }]);
+    // It renews its locks.
+    expect(status.workers[0]?.silent).toBeLessThan(5);
     expect(Math.abs(Date.parse(status.workers[0]?.since ?? "") - Date.now())).toBeLessThan(60_000);
   });
 
@@ -301,7 +353,7 @@ describe("a queue", () => {
     test(`it works with ${where}`, async () => {
       const servers = await start();
       onTestFinished(() => servers.stop());
-      const address = addressOf({ url: servers.url });
+      const address = queueAddress(servers.url);
       const player = await openQueuePlayer({ address, collection: collectionOf("one"), say: () => undefined });
       const worker = await startQueueWorker({
         ...{ address, concurrency: 4, playerOf: () => Promise.resolve(atOnce) },
@@ -309,8 +361,12 @@ describe("a queue", () => {
       });
       expect(rewardsOf(await allOf(player, 20))).toEqual(Array.from({ length: 20 }, (_, task) => task));
       expect((await queueStatus(address)).workers).toMatchObject([{ concurrency: 4 }]);
-      await player.stop();
       await worker.stop(0);
+      void player.play(rolloutOf(99), never);
+      const found = async () => (await queueStatus(address)).collections;
+      await expect.poll(found).toEqual([{ run: "one", title: "dice: one", ...counts, waiting: 1 }]);
+      expect((await clearQueue(address, true)).removed).toBe(0);
+      await player.stop();
     });
   }
 
@@ -340,13 +396,5 @@ describe("a queue", () => {
       message: "the job queue needs `npm install bullmq ioredis`",
     });
     vi.doUnmock("bullmq");
-  });
-
-  test("the name of a worker is read as it was written", () => {
-    const worker = { host: "gpu-1.lab", pid: 42, since: 1_700_000_000_000, concurrency: 32 };
-    expect(parseName(`{x}:cm9s:w:${nameOf(worker)}`)).toEqual(worker);
-    expect(parseName(nameOf({ ...worker, host: "a b/c:d" }))?.host).toBe("a_b_c_d");
-    expect(shownName(nameOf(worker))).toBe("gpu-1.lab:42");
-    expect(parseName("{x}:cm9s")).toBeUndefined();
   });
 });

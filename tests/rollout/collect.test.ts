@@ -48,6 +48,13 @@ test("every task is played so many times, and its rows and inputs say which is w
   expect(new Set(rowsOf(out).map((row) => row["session_id"])).size).toBe(6);
 });
 
+test("a rollout that says how long it was played is believed: it may have waited elsewhere", async () => {
+  const out = newOut();
+  const play: Play = async (rollout, signal) => ({ ...(await scored(rollout, signal)), seconds: 61.2345 });
+  await collected(out, { play, lines: linesOf(1) });
+  expect(rowsOf(out)).toMatchObject([{ seconds: 61.235 }]);
+});
+
 test("a line that comes twice has twice the repeats, a row may bring its number, and the limit counts rows", async () => {
   const lines = ['{"a":1}', '{"a":1}', '{"_ng_task_index":9}', '{"a":2}'];
   const out = newOut();

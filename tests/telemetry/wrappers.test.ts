@@ -2,7 +2,9 @@
 import * as api from "@opentelemetry/api";
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { createServer } from "node:http";
 import { defineAgent } from "../../src/agent/define-agent.ts";
+import { createGymClient } from "../../src/agent/gym-client.ts";
 import { run } from "../../src/agent/run.ts";
 import type { ModelAgent } from "../../src/core/agent.ts";
 import { HoldfastError } from "../../src/core/errors.ts";
@@ -17,7 +19,8 @@ import { tracedAgent } from "../../src/telemetry/model.ts";
 import { tracedSessions } from "../../src/telemetry/sessions.ts";
 import { createSpans, shortDigest } from "../../src/telemetry/spans.ts";
 import { tracedStore } from "../../src/telemetry/store.ts";
-import { tracedPlay, tracedRequests, tracedRun } from "../../src/telemetry/whole.ts";
+import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "../../src/telemetry/whole.ts";
+import { listening } from "../protocols/foreign-gym.ts";
 import { runStoreCases } from "../stores/run-cases.ts";
 import counter from "../../examples/counter/environment.ts";
 
@@ -219,6 +222,22 @@ describe("an agent that is traced", () => {
     const all = exporter.getFinishedSpans().map(({ attributes }) => attributes);
     expect(JSON.stringify(all)).not.toContain("secret");
   });
+});
+
+test("what a rollout asks of another server goes on with its trace there", async () => {
+  const sent: unknown[] = [];
+  const server = createServer(({ headers }, response) => {
+    sent.push(headers["traceparent"]);
+    response.end("{}");
+  });
+  const client = createGymClient(await listening(server), () => traceHeaders(spans));
+  const post = () => client.post({ path: "/verify", body: {}, signal: new AbortController().signal });
+  const asking = async (): Promise<Played> => ({ fields: { text: (await post()).text }, session: "e" });
+  const rollout: Rollout = { task: 4, repeat: 1, attempt: 0, row: {}, session: "s", random: 1 };
+  await tracedPlay(asking, spans)(rollout, new AbortController().signal);
+  await post();
+  const { traceId, spanId } = named("holdfast.rollout")[0]!.spanContext();
+  expect(sent).toEqual([`00-${traceId}-${spanId}-01`, undefined]);
 });
 
 describe("requests that are traced", () => {

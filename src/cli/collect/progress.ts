@@ -22,7 +22,7 @@ export function createProgress({ total: most, json }: { total: number; json: boo
   const began = performance.now();
   const failures = new Map<string, number>();
   let [before, done, scored, reward, tokens, calls] = [0, 0, 0, 0, 0, 0];
-  let isOver = false;
+  let [isBegun, isOver] = [false, false];
   const timer = setInterval(show, isTerminal ? everyOnTerminal : everyElsewhere).unref();
 
   function line(): string {
@@ -43,7 +43,7 @@ export function createProgress({ total: most, json }: { total: number; json: boo
   }
 
   function show(): void {
-    if (json || isOver) return;
+    if (json || isOver || !isBegun) return;
     if (!isTerminal) process.stderr.write(`${line()}\n`);
     else process.stderr.write(`\r\u001B[2K${line().slice(0, Math.max(20, (process.stderr.columns || 80) - 1))}`);
   }
@@ -51,6 +51,7 @@ export function createProgress({ total: most, json }: { total: number; json: boo
   return {
     start(there) {
       before = there;
+      isBegun = true;
       if (json) write({ type: "started", total, before });
     },
     fewer(count) {
@@ -83,7 +84,7 @@ export function createProgress({ total: most, json }: { total: number; json: boo
     end() {
       if (isOver) return;
       // Where lines stay, the last one says how it ended.
-      if (isTerminal) process.stderr.write("\r\u001B[2K");
+      if (isTerminal && isBegun) process.stderr.write("\r\u001B[2K");
       else show();
       clearInterval(timer);
       isOver = true;

@@ -23,24 +23,33 @@ export async function recordOf(
 ): Promise<RunRecord> {
   const { rows, inputs, failures, run } = pathsOf(flags.out);
   const settings = await settingsOf(target, name, tasks, flags);
-  const before = recordIn(run, flags);
+  // Before anybody is told of --force, which does not help against it.
+  const assertTasks = (): Promise<void> => assertSameTasks(inputs, tasks, flags);
+  const before = await recordIn(run, flags, assertTasks);
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume) throw refusal(`${there ?? run} is there already; go on with --resume, or choose another --out`);
-  if (flags.force) await assertSameTasks(inputs, tasks, flags);
-  if (before) assertSame(before.settings, settings, flags);
-  else if (!flags.force) {
-    throw refusal(`${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`);
-  }
-  return { run: before?.run ?? randomUUID(), settings };
+  const changed = before && differences(before.settings, settings);
+  if (changed?.length !== 0 || flags.force) await assertTasks();
+  if (flags.force || changed?.length === 0) return { run: before?.run ?? randomUUID(), settings };
+  throw refusal(
+    changed
+      ? `${flags.out} was collected with other settings: ${changed.join("; ")}. Use the same, or --force`
+      : `${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`,
+  );
 }
 
 /** What was collected before. One that cannot be read says nothing, to who wants to go on in any case. */
-function recordIn(file: string, { resume, force }: CollectFlags): RunRecord | undefined {
+async function recordIn(
+  file: string,
+  { resume, force }: CollectFlags,
+  assertTasks: () => Promise<void>,
+): Promise<RunRecord | undefined> {
   try {
     return readRecord(file);
   } catch (thrown) {
     if (resume && force) return undefined;
+    await assertTasks();
     const message = `${messageOf(thrown)}. Choose another --out, or go on with --resume --force`;
     throw new HoldfastError("cannot_load", message, { cause: thrown });
   }
@@ -53,12 +62,6 @@ async function assertSameTasks(inputs: string, tasks: string, { out, limit }: Co
   if (!changed) return;
   const { task, line } = changed;
   throw refusal(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
-}
-
-function assertSame(before: Settings, settings: Settings, { out, force }: CollectFlags): void {
-  const changed = differences(before, settings);
-  if (changed.length === 0 || force) return;
-  throw refusal(`${out} was collected with other settings: ${changed.join("; ")}. Use the same, or --force`);
 }
 
 /** What outcomes depend on, the time that they may take too. How many at once, how often and where may be others later. */

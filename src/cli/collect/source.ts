@@ -76,8 +76,8 @@ async function environmentSource(target: string, flags: SourceFlags): Promise<So
 }
 
 async function serverSource(url: string, target: string | undefined, flags: SourceFlags): Promise<Source> {
-  const client = createGymClient(url);
   const traces = await telemetry();
+  const client = createGymClient(url, traces?.headers);
   const agents = await agentsOf(target, flags);
   const tools = await toolsTold(client);
   return {
@@ -93,13 +93,17 @@ async function serverSource(url: string, target: string | undefined, flags: Sour
 }
 
 async function agentSource(url: string, flags: SourceFlags): Promise<Source> {
-  const client = createGymClient(url);
+  const traces = await telemetry();
+  const client = createGymClient(url, traces?.headers);
   await toolsTold(client);
   return {
     // Nothing is kept here of what is played elsewhere.
     ...{ environment: client.root, agent: "agent", store: "memory:" },
     prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
-    player: () => ({ play: createAgentPlayer({ client, timeout: flags.timeout }), stop: () => Promise.resolve() }),
+    player() {
+      const play = createAgentPlayer({ client, timeout: flags.timeout });
+      return { play: traces?.play(play) ?? play, stop: () => Promise.resolve() };
+    },
   };
 }
 

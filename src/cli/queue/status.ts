@@ -1,14 +1,16 @@
 // Prints the state of a queue.
-import { queueStatus, type CollectionStatus, type QueueStatus, type WorkerStatus } from "../../queue/status.ts";
+import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/status.ts";
 import { queueAddress } from "../queue-address.ts";
+import { collectionLines, counted } from "./words.ts";
 
 export async function printStatus(url: string, json: boolean): Promise<void> {
-  const status = await queueStatus(queueAddress(url));
-  process.stdout.write(json ? `${JSON.stringify(status)}\n` : textOf(status, Date.now()));
+  const address = queueAddress(url);
+  const status = await queueStatus(address);
+  process.stdout.write(json ? `${JSON.stringify(status)}\n` : textOf(status, address.typed, Date.now()));
 }
 
 /** For people. */
-function textOf({ queue, collections, workers }: QueueStatus, now: number): string {
+function textOf({ queue, collections, workers }: QueueStatus, typed: string, now: number): string {
   const lines = [
     collections.length === 0
       ? `nothing is in the queue at ${queue}`
@@ -16,28 +18,19 @@ function textOf({ queue, collections, workers }: QueueStatus, now: number): stri
     ...collections.flatMap(collectionLines),
     "",
     workers.length === 0
-      ? `no worker takes part; start some with: holdfast worker --queue ${queue}`
+      ? `no worker takes part; start some with: holdfast worker --queue ${typed}`
       : `${counted(workers.length, "worker")}, ${workers.reduce((sum, { concurrency }) => sum + concurrency, 0)} at once`,
     ...workers.map((worker) => workerLine(worker, now)),
   ];
   return `${lines.join("\n")}\n`;
 }
 
-function collectionLines({ title, trouble, stalled, ...counts }: CollectionStatus): string[] {
-  const { waiting, active, delayed, finished, failed } = counts;
-  const parts = [
-    `${waiting} waiting`,
-    stalled > 0 ? `${active} active (${stalled} of a worker that is not heard of)` : `${active} active`,
-    delayed > 0 && `${delayed} put back`,
-    `${finished} finished and not taken`,
-    failed > 0 && `${failed} failed`,
-  ];
-  const why = trouble ? [`    put back by ${trouble.worker}: ${trouble.reason}`] : [];
-  return [`  ${title}`, `    ${parts.filter(Boolean).join(", ")}`, ...why];
-}
+/** As long as a worker has what it plays without being heard of, in seconds. */
+const quiet = 6;
 
-function workerLine({ host, pid, since, concurrency, active }: WorkerStatus, now: number): string {
-  return `  ${host}:${pid}  ${active} of ${concurrency} active, for ${ageText(now - Date.parse(since))}`;
+function workerLine({ host, pid, since, silent, concurrency, active }: WorkerStatus, now: number): string {
+  const line = `  ${host}:${pid}  ${active} of ${concurrency} active, for ${ageText(now - Date.parse(since))}`;
+  return silent > quiet ? `${line}; not heard of for ${ageText(silent * 1000)}` : line;
 }
 
 function ageText(milliseconds: number): string {
@@ -46,5 +39,3 @@ function ageText(milliseconds: number): string {
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

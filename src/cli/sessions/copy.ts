@@ -10,14 +10,16 @@ const help = `
 Example:
   $ holdfast sessions copy sqlite:counter.db https://example.com/store
 
-Every log is copied, with what a server keeps for itself, such as the key of its tokens. Run it again to go on where it was
-stopped, and to fetch what was changed meanwhile: what is there already is compared, never written over. The exit code is 0
-only if all of them are there and equal.`;
+Every log is copied: those of sessions, and those that agents and servers keep
+beside them, such as the key of tokens, which \`sessions list\` does not show. Run
+it again to go on where it was stopped, and to fetch what was changed meanwhile:
+what is there already is compared, never written over. The exit code is 0 only
+if all of them are there and equal.`;
 
 export function addCopy(sessions: Command): void {
   sessions
     .command("copy")
-    .description("Copy all sessions of a store into another one, and compare them by digest.")
+    .description("Copy all logs of a store into another one, and compare them by digest.")
     .argument("<from>", "a store, as in sqlite:FILE")
     .argument("<to>", "another store; what it holds already stays")
     .option("--json", "print what was done as JSON")
@@ -64,18 +66,25 @@ function placeOf(url: string): string {
   return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
 }
 
+/** After "1 log" or "2 logs". */
 const advice: Record<CopyProblem["fate"], string> = {
-  changed: "changed while it was copied; run the same command again to fetch the rest",
-  differs: "different there, and left as they are; delete them there to copy them",
+  changed: "changed meanwhile; run the same command again to fetch the rest",
+  differs: "with another content there, left as it is; delete it there to copy the one from here",
   failed: "not copied",
 };
 
 function inWords({ copied, equal, entries, problems }: CopySummary): string {
-  const lines = [`copied ${copied} logs (${entries} entries); ${equal} were there already, all compared by digest`];
+  const lines = [
+    `copied ${counted(copied, "log")} and found ${equal} there already, all compared by digest`,
+    // Of logs that changed meanwhile too: those are not among the copied.
+    `wrote ${counted(entries, "entry", "entries")}`,
+  ];
   for (const [fate, what] of Object.entries(advice)) {
     const those = problems.filter((problem) => problem.fate === fate);
-    if (those.length > 0) lines.push(`${those.length} ${what}:`);
+    if (those.length > 0) lines.push(`${counted(those.length, "log")} ${what}:`);
     for (const { session, message } of those) lines.push(`  ${session}: ${message}`);
   }
   return `${lines.join("\n")}\n`;
 }
+
+const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

@@ -9,6 +9,7 @@ import type { PlaySettings } from "../collect/queue.ts";
 import { filesOf } from "../collect/record.ts";
 import { sourceOf, type Player } from "../collect/source.ts";
 import { openStore } from "../store.ts";
+import { assertFilesWithin, assertStore } from "./allowed.ts";
 
 export interface CollectionsOptions {
   /** The URL of the queue, which is the store too unless a collection says otherwise. */
@@ -16,6 +17,8 @@ export interface CollectionsOptions {
   /** The store of all collections, whatever they say. */
   store: string | undefined;
   concurrency: number;
+  /** Where all that a collection names by a path has to be. */
+  folder: string;
 }
 
 export interface Collections {
@@ -32,32 +35,62 @@ interface Ready {
   active: number;
 }
 
-export function createCollections({ queue, store: override, concurrency }: CollectionsOptions): Collections {
+/** A store, and how many collections use it. */
+interface Shared {
+  store: Promise<Store>;
+  users: number;
+}
+
+export function createCollections(options: CollectionsOptions): Collections {
+  const { queue, store: override, concurrency, folder } = options;
   /** By all that they are made of, the one that was asked for last at the end. */
   const known = new Map<string, Ready>();
-  const stores = new Map<string, Promise<Store>>();
+  const stores = new Map<string, Shared>();
   /** What was loaded, with the digest that it had: a module is loaded once in the life of a process. */
   const loaded = new Map<string, string>();
 
-  function storeAt(url: string): Promise<Store> {
-    const there = stores.get(url) ?? openStore(url);
-    stores.set(url, there);
-    // One that is away is tried again.
-    there.catch(() => stores.delete(url));
-    return there;
+  /** One for all that use it, closed by the last of them. One that is away is tried again. */
+  async function useStore(url: string): Promise<{ store: Store; leave(): Promise<void> }> {
+    const shared = stores.get(url) ?? { store: openStore(url), users: 0 };
+    stores.set(url, shared);
+    shared.users++;
+    const leave = async (): Promise<void> => {
+      if (--shared.users > 0) return;
+      if (stores.get(url) === shared) stores.delete(url);
+      await (await shared.store).close();
+    };
+    try {
+      return { store: await shared.store, leave };
+    } catch (thrown) {
+      await leave().catch(() => undefined);
+      throw thrown;
+    }
   }
 
   async function open(settings: PlaySettings): Promise<Player> {
     const { target, store, host, files: _, ...flags } = settings;
+    await assertFilesWithin(folder, settings);
     await assertSameFiles(settings);
     if (host !== undefined && override === undefined && host !== hostname()) {
       throw refusal(
         `its sessions are in ${store} on ${host}; use a store that all can reach, or name yours with --store`,
       );
     }
+    if (override === undefined && store !== undefined) assertStore(folder, store);
     assertUnchanged(settings);
     const source = await sourceOf(target, { ...flags, concurrency });
-    return source.player(await storeAt(override ?? store ?? queue));
+    const used = await useStore(override ?? store ?? queue);
+    const { play, stop } = source.player(used.store);
+    return {
+      play,
+      async stop() {
+        try {
+          await stop();
+        } finally {
+          await used.leave();
+        }
+      },
+    };
   }
 
   /** Refuses what is another in the file than what was loaded from it before. */
@@ -112,7 +145,6 @@ export function createCollections({ queue, store: override, concurrency }: Colle
     },
     async close() {
       await Promise.allSettled([...known.values()].map(async ({ player }) => (await player).stop()));
-      await Promise.allSettled([...stores.values()].map(async (store) => (await store).close()));
     },
   };
 }

@@ -25,7 +25,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
     if (json) write({ type: "said", text });
     else process.stderr.write(`${text}\n`);
   };
-  const collections = createCollections({ queue, store, concurrency });
+  const collections = createCollections({ queue, store, concurrency, folder: process.cwd() });
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0 };
   const complain = createComplaints(say);
   const worker = await startQueueWorker({

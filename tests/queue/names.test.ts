@@ -1,0 +1,20 @@
+// How workers and queues are named: to Redis, and to people.
+import { expect, test } from "vitest";
+import { queueAddress } from "../../src/cli/queue-address.ts";
+import { nameOf, parseName, shownName } from "../../src/queue/worker-name.ts";
+
+test.each([
+  ["redis://:geheim@h:1/2?prefix=x&expire=9", "'redis://:PASSWORD@h:1/2?prefix=x&expire=9'"],
+  ["rediss://me:geheim%40@h", "rediss://USER:PASSWORD@h"],
+  ["redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"],
+])("%s is told to be typed without its password, and with all the rest", (url, typed) => {
+  expect(queueAddress(url).typed).toBe(typed);
+});
+
+test("the name of a worker is read as it was written", () => {
+  const worker = { host: "gpu-1.lab", pid: 42, since: 1_700_000_000_000, concurrency: 32 };
+  expect(parseName(`{x}:cm9s:w:${nameOf(worker)}`)).toEqual(worker);
+  expect(parseName(nameOf({ ...worker, host: "a b/c:d" }))?.host).toBe("a_b_c_d");
+  expect(shownName(nameOf(worker))).toBe("gpu-1.lab:42");
+  expect(parseName("{x}:cm9s")).toBeUndefined();
+});
