@@ -1,15 +1,22 @@
-// serve(): environments behind an HTTP server. Wires engines, protocols, tokens, metrics and the host together.
+// serve(): environments and agents behind an HTTP server. Wires engines, protocols, tokens, metrics and the host together.
+import { createGoingOn, type ModelFor } from "./agent/go-on.ts";
 import { createPlayer } from "./agent/play.ts";
-import type { ModelAgent } from "./core/agent.ts";
+import { run } from "./agent/run.ts";
+import type { Agent, ModelAgent } from "./core/agent.ts";
+import type { AgentSessions } from "./core/agent-sessions.ts";
 import type { AnyEnvironment } from "./core/environment.ts";
 import { HoldfastError } from "./core/errors.ts";
+import type { GoingOn } from "./core/go-on.ts";
 import type { Protocol } from "./core/protocol.ts";
 import type { Rollout, TaskRow } from "./core/rollout.ts";
+import type { Run } from "./core/run-view.ts";
 import type { Sessions } from "./core/sessions.ts";
 import type { Store } from "./core/store.ts";
+import { agentProtocol } from "./protocols/agents.ts";
 import { gymProtocol } from "./protocols/gym.ts";
 import { restProtocol } from "./protocols/rest.ts";
 import { runProtocol } from "./protocols/run.ts";
+import { runsProtocol } from "./protocols/runs.ts";
 import { aggregate } from "./rollout/metrics.ts";
 import { createApp, type Mount } from "./server/app.ts";
 import { listen } from "./server/host.ts";
@@ -17,13 +24,20 @@ import type { Limits } from "./server/limits.ts";
 import { createLog, type LogOptions } from "./server/log.ts";
 import { createMetrics, observedSessions, observedStore, type MetricsReport } from "./server/metrics.ts";
 import { createTokens, keysFromSecret, keysFromStore } from "./server/tokens.ts";
+import { packageVersion } from "./server/version.ts";
+import { viewerFiles, viewerFolder } from "./server/viewer.ts";
 import { createAgentSessions } from "./session/agent-sessions.ts";
 import { createSessions } from "./session/sessions.ts";
+import { memoryStore } from "./stores/memory.ts";
 import type { Telemetry } from "./telemetry/start.ts";
 
 export interface ServeOptions {
-  /** Each is served under "/NAME", the first one also at the root. */
+  /** Each is served under "/NAME". */
   environments: AnyEnvironment[];
+  /** Each is served under "/NAME", too. */
+  agents?: Agent[] | undefined;
+  /** The name of what is also at the root. By default the first environment, or else the first agent. */
+  root?: string | undefined;
   /** Where the logs live. Who opened it closes it. */
   store: Store;
   /** Default 127.0.0.1. */
@@ -42,8 +56,14 @@ export interface ServeOptions {
   limits?: Partial<Limits>;
   /** Who plays an environment, by its name, when a row is posted to /run. By default nobody, and /run is not served. */
   runners?: ReadonlyMap<string, Runner> | undefined;
+  /** Who can go on with a session of an environment, by its name. Undefined: not with one of that environment. */
+  models?: ReadonlyMap<string, (environment: AnyEnvironment) => ModelFor | undefined> | undefined;
   /** For a process behind the same port as others: what those have counted, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
+  /** Files of rollouts that can be looked at. With some, there need be no environment. */
+  runs?: readonly Run[] | undefined;
+  /** The environments of which only the name is known: their sessions can be read, and not called. */
+  bare?: ReadonlySet<string> | undefined;
   /** Traces requests, calls and rollouts. Who started it stops it, and has it trace the store. */
   telemetry?: Telemetry | undefined;
 }
@@ -68,23 +88,32 @@ export interface Serving {
 
 /** What is served at the root besides tools. */
 const ownNames = [
-  ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs"],
+  ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs", "view"],
   ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "run"],
 ];
 
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
-  const [first] = environments;
-  if (!first) throw new HoldfastError("invalid_option", "there is no environment to serve");
+  const { runs = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;
+  const served = [...environments, ...agents];
+  const root = options.root ?? served[0]?.name;
+  if (root === undefined && runs.length === 0) {
+    throw new HoldfastError("invalid_option", "there is no environment to serve, and no agent");
+  }
   // "-" and "_" are the same in the name of a cookie.
-  const names = environments.map(({ name }) => name.replaceAll("-", "_"));
-  const twice = environments.find((_, at) => names.indexOf(names[at] as string) !== at);
-  if (twice) throw new HoldfastError("invalid_option", `two environments are called ${twice.name}`);
-  // A path of the first one, which is at the root, would be in doubt.
-  const paths = new Set([...ownNames, ...first.definitions.keys()]);
-  const taken = environments.find(({ name }) => paths.has(name));
+  const names = served.map(({ name }) => name.replaceAll("-", "_"));
+  const twice = names.findIndex((name, at) => names.indexOf(name) !== at);
+  if (twice >= 0) {
+    const two = twice < environments.length ? "two environments" : "two agents, or an agent and an environment,";
+    throw new HoldfastError("invalid_option", `${two} are called ${served[twice]?.name}`);
+  }
+  // A path of the one that is at the root would be in doubt.
+  const first = environments.find(({ name }) => name === root);
+  const paths = new Set([...ownNames, ...(first?.definitions.keys() ?? [])]);
+  const taken = served.find(({ name }) => paths.has(name));
   if (taken) {
-    const message = `an environment called ${taken.name} cannot be served: the server has that path`;
+    const what = "definitions" in taken ? "an environment" : "an agent";
+    const message = `${what} called ${taken.name} cannot be served: the server has that path`;
     throw new HoldfastError("invalid_option", message);
   }
   if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
@@ -117,11 +146,53 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const play = createPlayer({ sessions: conversations, episodes, agentFor, timeout });
     return [runProtocol({ play: telemetry?.play(play) ?? play, prepare, newSession: () => episodes.newSession() })];
   };
+  const goingOn = (episodes: Sessions): GoingOn | undefined => {
+    const { environment } = episodes;
+    const offered = [...models].flatMap(([name, makes]): [string, ModelFor][] => {
+      const made = bare.has(environment.name) ? undefined : makes(environment);
+      return made ? [[name, made]] : [];
+    });
+    // What is said between the model and us is nobody else's: the calls are in the session.
+    const scratch = (): AgentSessions => createAgentSessions({ app: "play", store: memoryStore() });
+    return offered.length > 0 ? createGoingOn({ episodes, models: new Map(offered), scratch }) : undefined;
+  };
+  const conversing = agents.map(({ name }) => createAgentSessions({ app: name, store }));
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
-    protocols: [...played(sessions), gymProtocol({ sessions, tokens, aggregate }), restProtocol({ sessions })],
+    protocols: [
+      ...[...played(sessions), gymProtocol({ sessions, tokens, aggregate })],
+      restProtocol({ sessions, goingOn: goingOn(sessions) }),
+    ],
   }));
-  mounts.push({ prefix: "", protocols: (mounts[0] as Mount).protocols });
+  for (const [at, sessions] of conversing.entries()) {
+    const agent = agents[at] as Agent;
+    const traced = telemetry?.agent(agent) ?? agent;
+    mounts.push({
+      prefix: `/${agent.name}`,
+      protocols: [
+        agentProtocol({
+          ...{ agent, sessions },
+          run(asked) {
+            const running = run(traced, asked);
+            return telemetry?.run(agent.name, running) ?? running;
+          },
+        }),
+      ],
+    });
+  }
+  const about = {
+    version: packageVersion(),
+    environments: environments.map(({ name, description }) => ({
+      ...{ name, description, at: `/${name}`, bare: bare.has(name) },
+    })),
+    agents: agents.map(({ name, description }) => ({ name, description, at: `/${name}` })),
+    models: [...models.keys()],
+  };
+  const own = [runsProtocol({ about, runs }), viewerFiles(viewerFolder)];
+  mounts.push({
+    prefix: "",
+    protocols: [...own, ...(mounts.find(({ prefix }) => prefix === `/${root}`)?.protocols ?? [])],
+  });
   const log = createLog(options.log);
   const app = createApp({
     mounts,
@@ -132,7 +203,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     ...(peers && { peers }),
   });
   const stop = async (): Promise<void> => {
-    await Promise.all([...engines, conversations].map((engine) => engine.stop()));
+    await Promise.all([...engines, ...conversing, conversations].map((engine) => engine.stop()));
   };
   const listening = await listen(telemetry?.requests(app) ?? app, {
     host,

@@ -1,5 +1,5 @@
 // The step that asks the model: what it is shown, the callbacks around it, and the one event that it comes to.
-import type { Agent, ModelAgent } from "../core/agent.ts";
+import type { ModelAgent } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
@@ -133,19 +133,4 @@ function withCallIds(output: unknown, used: Set<string>): unknown {
 function modelError(thrown: unknown): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("model_failed", `the model failed: ${messageOf(thrown)}`, { cause: thrown });
-}
-
-/** The schema of an agent that is another one's tool. */
-export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
-  return {
-    type: "function",
-    name,
-    description: description || `Asks the agent ${agent}.`,
-    parameters: {
-      type: "object",
-      properties: { request: { type: "string", description: "what it should do, with all that it has to know" } },
-      required: ["request"],
-      additionalProperties: false,
-    },
-  };
 }

@@ -1,6 +1,6 @@
 // Runs an agent from its beginning to its end: callbacks around it, and inside a model with its tools, or other agents.
 // What was committed before a run was cut short is not done again: every step looks for itself in the log first.
-import type { Agent, CallOfTool, Composition, ModelAgent } from "../core/agent.ts";
+import { agentSchema, type Agent, type CallOfTool, type Composition, type ModelAgent } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
@@ -9,7 +9,7 @@ import { jsonSchemaOf } from "../core/schema.ts";
 import { cancelledRun, firstValue, itemsOf } from "./callbacks.ts";
 import { familyOf, transferSchema } from "./family.ts";
 import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
-import { agentSchema, askModel } from "./model-step.ts";
+import { askModel } from "./model-step.ts";
 import { runTools, type Answerer } from "./tools-step.ts";
 
 const defaultSteps = 100;

@@ -44,14 +44,33 @@ export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
 /** Loads an agent: the default export of its module, or the one that is called `agent`. */
 export async function loadAgent(target: string): Promise<Agent> {
   const module = await importModule(await locate(target, "agent"), target);
-  // Not `module.default`: jiti gives the whole module for a default that is missing.
-  const exported = ["default", "agent"].filter((name) => name in module);
-  const found = exported.map((name) => module[name]).find(isAgent);
+  const found = agentIn(module);
   if (found) return found;
-  const [first] = exported;
+  const [first] = exportedIn(module);
   if (first === undefined) throw wrong(`${target} exports no agent; write \`export default defineAgent({ … })\``);
   const what = first === "default" ? "the default export" : "the export `agent`";
   throw wrong(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
+}
+
+/** Loads what can be served: an environment with what lies beside it, or an agent. */
+export async function loadServed(target: string): Promise<Loaded | { agent: Agent }> {
+  const path = resolve(target);
+  if (existsSync(path) && statSync(path).isDirectory()) {
+    if (fileIn(path, "environment")) return load(target);
+    if (fileIn(path, "agent")) return { agent: await loadAgent(target) };
+    throw wrong(`the folder ${target} has no environment.ts and no agent.ts, nor one that ends with .js or .mjs`);
+  }
+  const agent = agentIn(await importModule(await locate(target, "agent"), target));
+  return agent ? { agent } : load(target);
+}
+
+// Not `module.default`: jiti gives the whole module for a default that is missing.
+const exportedIn = (module: Module): string[] => ["default", "agent"].filter((name) => name in module);
+
+function agentIn(module: Module): Agent | undefined {
+  return exportedIn(module)
+    .map((name) => module[name])
+    .find(isAgent);
 }
 
 /** The rows of a file of JSON lines; none if it is not there. */

@@ -15,6 +15,7 @@ import { addServe } from "./serve.ts";
 import { addSessions } from "./sessions.ts";
 import { addShow } from "./show.ts";
 import { addTasks } from "./tasks.ts";
+import { addView } from "./view.ts";
 import { addWorker } from "./worker.ts";
 
 const program = new Command("holdfast")
@@ -32,6 +33,7 @@ addWorker(program);
 addQueue(program);
 addMetrics(program);
 addShow(program);
+addView(program);
 addTasks(program);
 addExport(program);
 addReverify(program);

@@ -1,10 +1,9 @@
-// holdfast serve: one or more environments over HTTP, in one process or in several behind one port.
+// holdfast serve: environments and agents over HTTP, in one process or in several behind one port.
 import cluster from "node:cluster";
-import { randomBytes } from "node:crypto";
-import { isIP } from "node:net";
 import { Option, type Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import { duration, whole } from "./flags.ts";
+import { closeOnSignals, tokenFor } from "./listening.ts";
 
 interface Flags {
   port: number;
@@ -25,17 +24,21 @@ interface Flags {
 const example = `
 Examples:
   $ holdfast serve examples/counter --port 8080 --store sqlite:counter.db
-  $ holdfast serve examples/counter examples/library --workers 4 --store sqlite:runs.db --idle 1h
+  $ holdfast serve examples/counter examples/library --workers 4 \\
+      --store sqlite:runs.db --idle 1h
   $ holdfast serve examples/counter --model scripted
+  $ holdfast serve examples/counter examples/concierge
 
-Each environment is served under /NAME, the first one also at the root.
-HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default one is kept in the store.`;
+Each is served under /NAME, the first one also at the root. On an agent --model
+takes the place of its own.
+HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default
+one is kept in the store.`;
 
 export function addServe(program: Command): void {
   program
     .command("serve")
-    .description("Serve environments over HTTP: the gym protocol, and a REST API under /v1.")
-    .argument("<target...>", "folders, files or packages with an environment")
+    .description("Serve environments and agents over HTTP: the gym protocol, and a REST API under /v1.")
+    .argument("<target...>", "folders, files or packages with an environment or an agent")
     .option("--port <number>", "where to listen; 0 picks a free port", whole(0, 65_535), 8080)
     .option("--host <address>", "the address to listen on", "127.0.0.1")
     .option(
@@ -79,7 +82,7 @@ async function run(targets: string[], flags: Flags): Promise<void> {
   // A worker is this same command, started by the supervisor with the port and the token that all share.
   const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
   const { token, port } = given === undefined ? flags : (JSON.parse(given) as Pick<Flags, "token" | "port">);
-  const guarded = token ?? (isLoopback(flags.host) ? undefined : randomBytes(24).toString("base64url"));
+  const guarded = tokenFor(flags.host, token);
   if (cluster.isPrimary && flags.workers > 1) {
     const { superviseWorkers } = await import("./workers.ts");
     return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, flags, guarded) });
@@ -91,28 +94,10 @@ async function run(targets: string[], flags: Flags): Promise<void> {
   }
   const serving = await open(targets, { ...flags, port, token: guarded });
   announce(serving.url, flags, guarded);
-  let stopping = false;
-  const stop = (): void => {
-    if (stopping) process.exit(130);
-    stopping = true;
-    void serving.close().then(
-      () => process.exit(0),
-      (thrown: unknown) => {
-        process.stderr.write(`${String(thrown)}\n`);
-        process.exit(1);
-      },
-    );
-  };
-  process.on("SIGTERM", stop).on("SIGINT", stop);
+  closeOnSignals(serving);
 }
 
 function announce(url: string, flags: Flags, token: string | undefined): void {
   process.stdout.write(`listening on ${url}\n`);
   if (token !== undefined && flags.token === undefined) process.stdout.write(`bearer token ${token}\n`);
-}
-
-function isLoopback(host: string): boolean {
-  if (host === "localhost") return true;
-  const kind = isIP(host);
-  return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
 }

@@ -1,11 +1,16 @@
-// What one serving process is made of: its environments, its store and its server, opened and closed together.
+// What one serving process is made of: its environments, its agents, its store and its server, opened and closed together.
 import { setTimeout as delay } from "node:timers/promises";
+import type { Agent } from "../core/agent.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
+import type { Solution } from "../testing/environments.ts";
 import { agentsOf } from "./collect/agents.ts";
 import { preparing } from "./collect/prepare.ts";
-import { load } from "./load.ts";
+import { loadServed } from "./load.ts";
+import { withModel } from "./model.ts";
+import { offeredModels } from "./offered-models.ts";
 import { openStore } from "./store.ts";
 import { endTelemetry, telemetry } from "./telemetry.ts";
 
@@ -34,15 +39,26 @@ const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
   const { store: url, cold, coldAfter, log, model, maxSteps, timeout, ...rest } = flags;
-  const environments = [];
+  const environments: AnyEnvironment[] = [];
+  const agents: Agent[] = [];
   const runners = new Map<string, Runner>();
+  const solutions = new Map<string, Solution>();
+  let root: string | undefined;
   for (const target of targets) {
-    const { environment } = await load(target);
+    const loaded = await loadServed(target);
+    root ??= "agent" in loaded ? loaded.agent.name : loaded.environment.name;
+    if ("agent" in loaded) {
+      agents.push(model === undefined ? loaded.agent : await withModel(loaded.agent, model));
+      continue;
+    }
+    const { environment, solution } = loaded;
     environments.push(environment);
+    if (solution) solutions.set(environment.name, solution);
     if (model === undefined) continue;
-    const agents = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
-    runners.set(environment.name, { agentFor: agents.of, prepare: preparing(environment, agents.name, {}), timeout });
+    const players = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
+    runners.set(environment.name, { agentFor: players.of, prepare: preparing(environment, players.name, {}), timeout });
   }
+  const models = environments.length > 0 ? await offeredModels(solutions, model) : undefined;
   const store = await openStore(url, { cold, coldAfter });
   const end = async (): Promise<void> => {
     await store.close();
@@ -52,7 +68,17 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     await reach(store);
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
-      ...{ ...rest, environments, store, secret, log: { what: log }, telemetry: await telemetry() },
+      ...{
+        ...rest,
+        environments,
+        agents,
+        root,
+        models,
+        store,
+        secret,
+        log: { what: log },
+        telemetry: await telemetry(),
+      },
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
     return {

@@ -67,8 +67,8 @@ export interface AgentSessions {
   readonly app: string;
   open(options?: OpenAgentSession): Promise<AgentSessionInfo>;
   info(session: string): Promise<AgentSessionInfo>;
-  /** The state as it is in the store now, with what is shared. */
-  state(session: string): Promise<AgentState>;
+  /** The state as it is in the store now, or was at a version, with what is shared now. */
+  state(session: string, version?: number): Promise<AgentState>;
   events(session: string, options?: { after?: number }): AsyncGenerator<NumberedEvent, void, undefined>;
   enter(session: string, options?: EnterOptions): Promise<Entered>;
   /**
@@ -78,7 +78,8 @@ export interface AgentSessions {
   save(session: string): Promise<SavedSession>;
   /** A new session with the events of a saved one. What is shared is set where it is not there yet. */
   restore(saved: SavedSession, session?: string): Promise<AgentSessionInfo>;
-  list(): AsyncGenerator<AgentSessionInfo, void, undefined>;
+  /** In the order of opening; `after`: those that come after this one. */
+  list(options?: { after?: string | undefined }): AsyncGenerator<AgentSessionInfo, void, undefined>;
   /** Ends a session; true if it was open. */
   close(session: string): Promise<boolean>;
   /** Waits for what is under way. */

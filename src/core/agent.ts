@@ -113,3 +113,18 @@ export interface Composition extends AnyAgent {
 }
 
 export type Agent = ModelAgent | Composition;
+
+/** The schema of an agent that is another one's tool. */
+export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
+  return {
+    type: "function",
+    name,
+    description: description || `Asks the agent ${agent}.`,
+    parameters: {
+      type: "object",
+      properties: { request: { type: "string", description: "what it should do, with all that it has to know" } },
+      required: ["request"],
+      additionalProperties: false,
+    },
+  };
+}

@@ -72,6 +72,10 @@ export const errorTable = {
   },
   invalid_json: { status: 400, meaning: "the body is not JSON in UTF-8, or is nested too deeply" },
   unauthorized: { status: 401, meaning: "the path wants a bearer token, and the request has none or another" },
+  not_local: {
+    status: 403,
+    meaning: "a server without a token was asked by a name that is not this machine's, or by a page of another site",
+  },
   request_timeout: { status: 408, meaning: "the request did not arrive in time; nothing was changed" },
   body_too_large: { status: 413, meaning: "the body is larger than the server takes; nothing was changed" },
   unsupported_media_type: { status: 415, meaning: "the body is something other than plain JSON; nothing was changed" },

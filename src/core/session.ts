@@ -101,7 +101,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
 }
 
 /** Whether the event at a version is part of what the session is now, or was undone by a rewind. Wants the newest session. */
-export function isInForce(session: Session, version: number): boolean {
+export function isInForce(session: Pick<Session, "version" | "rewinds">, version: number): boolean {
   // Back from the newest version: everything since the last rewind counts, then everything up to where that one went.
   let position = session.version;
   for (const { at, to } of session.rewinds.toReversed()) {

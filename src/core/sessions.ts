@@ -84,6 +84,13 @@ export type Verification = Verdict & {
   verdicts: number;
 };
 
+/** What verify would give at a version; null if it failed there. */
+export interface StepReward {
+  version: number;
+  reward: number | null;
+  error?: string;
+}
+
 export interface ForkOptions {
   /** The version to start from; by default the newest. */
   version?: number;
@@ -113,6 +120,11 @@ export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
   ): Promise<Answer<ToolOutput<E, Name>>>;
   /** Scores the state. Changes nothing, and gives the same verdict when asked again. */
   verify(session: string, options?: VerifyOptions): Promise<Verification>;
+  /**
+   * What verify would give at every version that changed the state, from the first seed on, without a response. It is
+   * recorded nowhere. Of more than 1,000 versions that many are judged, spread evenly.
+   */
+  rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
   /** A copy of the state, at a version or the newest. */
   state(session: string, version?: number): Promise<StateOf<E>>;
   info(session: string): Promise<SessionInfo>;

@@ -1,28 +1,19 @@
 // Our own REST API, under /v1: the verbs of Sessions, one route each, with an OpenAPI document and a page to try it.
 import { HoldfastError } from "../core/errors.ts";
-import type { NumberedEvent } from "../core/event.ts";
-import type { Protocol, Reply, Request } from "../core/protocol.ts";
+import { eventsReply } from "../core/events-reply.ts";
+import type { GoingOn } from "../core/go-on.ts";
+import type { Protocol } from "../core/protocol.ts";
+import { checked, createRouter, firstOf, ok, type Handlers } from "../core/route.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
-import { liveEvents } from "./rest/live.ts";
 import { describeEnvironment, openApiOf } from "./rest/openapi.ts";
 import { page, pageHeaders } from "./rest/page.ts";
-import { routes, type BodyOf, type QueryOf, type Route, type RouteName, type RouteOf } from "./rest/routes.ts";
-import { problemIn, readQuery, readText, type FieldSchema } from "./rest/schema.ts";
+import { routes } from "./rest/routes.ts";
 
-interface Given<Name extends RouteName> {
-  id: string;
-  query: QueryOf<RouteOf<Name>>;
-  body: BodyOf<RouteOf<Name>>;
-  request: Request;
-}
-
-type Handlers = { [Name in RouteName]: (given: Given<Name>) => Reply | Promise<Reply> };
-
-/** By path, then by method. */
-const table = new Map<string, Map<string, RouteName>>();
-for (const [name, { path, method }] of Object.entries(routes) as [RouteName, Route][]) {
-  table.set(path, (table.get(path) ?? new Map<string, RouteName>()).set(method, name));
+export interface RestOptions {
+  sessions: Sessions;
+  /** Models that can go on with a session. By default none, and /play is not served. */
+  goingOn?: GoingOn | undefined;
 }
 
 /**
@@ -32,9 +23,10 @@ for (const [name, { path, method }] of Object.entries(routes) as [RouteName, Rou
  * const rest = restProtocol({ sessions });
  * await rest.handle({ method: "POST", path: "/v1/sessions", query, headers: {}, body: { task }, signal });
  */
-export function restProtocol({ sessions }: { sessions: Sessions }): Protocol {
+export function restProtocol({ sessions, goingOn }: RestOptions): Protocol {
+  const models = goingOn?.models ?? [];
   let document: unknown;
-  const handlers: Handlers = {
+  const handlers: Handlers<typeof routes> = {
     environment: () => ok(describeEnvironment(sessions.environment)),
     openSession: async ({ body }) => {
       const info = await sessions.open(body);
@@ -54,105 +46,28 @@ export function restProtocol({ sessions }: { sessions: Sessions }): Protocol {
       const version = query.version ?? (await sessions.info(id)).version;
       return ok({ session: id, version, state: (await sessions.state(id, version)) as unknown });
     },
-    listEvents: async ({ id, query: { after, limit }, request }) => {
-      if (/\btext\/event-stream\b/i.test(request.headers["accept"] ?? "")) return live(id, after, request);
-      const { items, more } = await firstOf<NumberedEvent>(sessions.events(id, { after }), limit);
-      return ok({ events: items, next: more ? (items.at(-1)?.version ?? null) : null });
-    },
+    listEvents: (given) => eventsReply(sessions, given),
     callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
       return ok(await sessions.call(id, tool, input, { call, episode, signal }));
     },
     seedSession: async ({ id, body: { task, ...options } }) => ok(await sessions.seed(id, task, options)),
     verifySession: async ({ id, body, request: { signal } }) => ok(await sessions.verify(id, { ...body, signal })),
+    sessionRewards: async ({ id, request: { signal } }) =>
+      ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
+    playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {
+      if (!goingOn) throw new HoldfastError("not_found", "the server has no model that could play");
+      checked({ enum: models }, model, "model");
+      return ok(await goingOn.play(id, { model, input: input as string | unknown[] | undefined, maxSteps, signal }));
+    },
     forkSession: async ({ id, body }) => {
       const info = await sessions.fork(id, body);
       return { status: 201, body: info };
     },
     rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.version)),
     replaySession: async ({ id }) => ok(await sessions.replay(id)),
-    openapi: () => ok((document ??= openApiOf(sessions.environment))),
+    openapi: () => ok((document ??= openApiOf(sessions.environment, models))),
     docs: () => ({ status: 200, headers: pageHeaders, text: page }),
   };
 
-  async function live(session: string, from: number, request: Request): Promise<Reply> {
-    const field = { type: "integer", minimum: 0 } as const;
-    const last = request.headers["last-event-id"];
-    // The header, where both are there: a browser that connects again repeats the query.
-    const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
-    const { ended, version } = await sessions.info(session);
-    // The one answer after which a browser does not connect again.
-    if (ended && version <= after) return { status: 204 };
-    return {
-      status: 200,
-      headers: { "content-type": "text/event-stream" },
-      stream: liveEvents(sessions, { session, after, ended: ended !== undefined, signal: request.signal }),
-    };
-  }
-
-  return {
-    name: "rest",
-    async handle(request) {
-      const { path, method } = request;
-      const [, encoded = "", rest = ""] = /^\/v1\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? [];
-      const methods = table.get(encoded === "" ? path : `/v1/sessions/{id}${rest}`);
-      if (!methods) {
-        if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
-        throw new HoldfastError(
-          "not_found",
-          `there is nothing at ${shortened(path)}; /openapi.json lists what there is`,
-        );
-      }
-      const name = methods.get(method);
-      if (name === undefined) {
-        const allow = [...methods.keys()];
-        const message = `${shortened(path)} takes ${allow.join(" or ")}, not ${method}`;
-        throw new HoldfastError("method_not_allowed", message, { detail: { allow } });
-      }
-      const id = decoded(encoded);
-      const { query, body } = checkedRequest(routes[name], request);
-      const reply = await (handlers[name] as (given: object) => Reply | Promise<Reply>)({ id, query, body, request });
-      const { call } = body as { call?: string };
-      if (id !== "") reply.about = { session: id, ...(call !== undefined && { call }) };
-      return reply;
-    },
-  };
-}
-
-const ok = (body: unknown): Reply => ({ status: 200, body });
-
-const nothing: FieldSchema = { type: "object", properties: {}, additionalProperties: false };
-
-function checkedRequest(route: Route, request: Request): { query: object; body: object } {
-  const schema = route.query ?? nothing;
-  const query = checked(schema, readQuery(schema, request.query), "the query") as object;
-  // What a method without a body is sent as one means nothing.
-  const given = route.body ? checked(route.body, request.body === undefined ? {} : request.body, "the body") : {};
-  const key = route.idempotent && request.headers["idempotency-key"];
-  return { query, body: { ...(key !== undefined && { call: key }), ...(given as object) } };
-}
-
-function checked(schema: FieldSchema, value: unknown, name: string): unknown {
-  const problem = problemIn(schema, value, name);
-  if (!problem) return value;
-  throw new HoldfastError("invalid_option", problem.message, { detail: { field: problem.field } });
-}
-
-function decoded(id: string): string {
-  try {
-    return decodeURIComponent(id);
-  } catch {
-    throw new HoldfastError("invalid_request", `${shortened(id)} in the path is not percent-encoded as it should be`);
-  }
-}
-
-const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);
-
-/** As many as there are up to a limit, and whether there are more. */
-async function firstOf<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
-  const items: T[] = [];
-  for await (const item of all) {
-    if (items.length === limit) return { items, more: true };
-    items.push(item);
-  }
-  return { items, more: false };
+  return { name: "rest", handle: createRouter(routes, handlers, "/openapi.json lists what there is") };
 }

@@ -1,10 +1,12 @@
 // Two runs over the same tasks: by how much the second is better, how sure that is, and where it comes from.
 import { HoldfastError } from "../core/errors.ts";
 import { bootstrap } from "./metrics/bootstrap.ts";
-import type { RunMetrics } from "./metrics.ts";
+import type { TaskMetrics } from "./metrics/task-table.ts";
 
 /** What is compared of a run: the mean reward of each task that has one. */
-export type ComparedRun = Pick<RunMetrics, "tasks">;
+export interface ComparedRun {
+  tasks: Pick<TaskMetrics, "task" | "mean">[];
+}
 
 export interface CompareOptions {
   /** Of the interval: the same seed draws the same tasks. Default: 0. */

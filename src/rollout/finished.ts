@@ -3,11 +3,13 @@ import { existsSync, statSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { pathsOf } from "./output.ts";
-import { readRows, type BadRow } from "./tasks.ts";
+import { readRows, type BadRow, type Span } from "./tasks.ts";
 
 export interface Finished {
   row: TaskRow;
   failed: boolean;
+  /** Where it is: in the file, or in that of its failures. */
+  place: Span & { file: string };
 }
 
 /** Which rollout a row is of; undefined where it does not say. */
@@ -44,7 +46,7 @@ export async function* finishedRollouts(
       continue;
     }
     if (hasFailures) scored.add(keyOf(read.row));
-    yield { row: read.row, failed: isFailed(read.row) };
+    yield { row: read.row, failed: isFailed(read.row), place: placeOf(file, read) };
   }
   if (hasFailures) yield* lastFailures(failures, scored, onBad);
 }
@@ -59,7 +61,7 @@ async function* lastFailures(
   for await (const read of readRows(file)) if ("row" in read) last.set(keyOf(read.row), read.line);
   for await (const read of readRows(file)) {
     if (!("row" in read)) onBad(read, file);
-    else if (isLast(read.row, read.line)) yield { row: read.row, failed: true };
+    else if (isLast(read.row, read.line)) yield { row: read.row, failed: true, place: placeOf(file, read) };
   }
 
   function isLast(row: TaskRow, line: number): boolean {
@@ -77,6 +79,8 @@ export function assertFile(file: string): void {
 function isFailed({ failure_kind: kind }: TaskRow): boolean {
   return typeof kind === "string" && kind !== "";
 }
+
+const placeOf = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });
 
 function keyOf(row: TaskRow): string {
   const { task, repeat } = indexOf(row);

@@ -9,6 +9,8 @@ export interface RunRecord {
   run: string;
   /** By name: the tasks, the environment, the model, each setting. */
   settings: { [name: string]: Json };
+  /** Where the code of the environment was: a package, or a path from the record's folder. It may be elsewhere later. */
+  target?: string;
 }
 
 export async function writeRecord(file: string, record: RunRecord): Promise<void> {
@@ -25,8 +27,10 @@ export function readRecord(file: string): RunRecord | undefined {
     throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
   try {
-    const { run, settings } = JSON.parse(text) as Partial<RunRecord>;
-    if (typeof run === "string" && typeof settings === "object" && settings !== null) return { run, settings };
+    const { run, settings, target } = JSON.parse(text) as Partial<RunRecord>;
+    if (typeof run === "string" && typeof settings === "object" && settings !== null) {
+      return { run, settings, ...(typeof target === "string" && { target }) };
+    }
   } catch (cause) {
     throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }

@@ -21,12 +21,23 @@ export interface BadRow extends Line {
   problem: string;
 }
 
+/** Where in its file a line is, in bytes. */
+export interface Span {
+  at: number;
+  bytes: number;
+}
+
 /** Half of what a text can be long. */
 const mostBytes = 256 * 1024 * 1024;
 
 /** The rows of a file, in order. What is no row is told, and does not end the reading; nor does a line that is too long. */
-export async function* readRows(file: string, longest = mostBytes): AsyncGenerator<ReadRow | BadRow, void, undefined> {
-  for await (const read of readLines(file, longest)) yield "problem" in read ? read : readLine(read.text, read.line);
+export async function* readRows(
+  file: string,
+  longest = mostBytes,
+): AsyncGenerator<(ReadRow | BadRow) & Span, void, undefined> {
+  for await (const read of readLines(file, longest)) {
+    yield "problem" in read ? read : Object.assign(readLine(read.text, read.line), { at: read.at, bytes: read.bytes });
+  }
 }
 
 /** How many lines of a file could be rows, up to so many. */
@@ -39,8 +50,8 @@ export async function countLines(file: string, limit = Infinity): Promise<number
 const newline = 10;
 
 /** The lines of a file that are not blank. Not by readline: that ends lines at U+2028 too, which texts of rows have in them. */
-async function* readLines(file: string, longest: number): AsyncGenerator<Line | BadRow, void, undefined> {
-  let line = 0;
+async function* readLines(file: string, longest: number): AsyncGenerator<(Line | BadRow) & Span, void, undefined> {
+  let [line, next] = [0, 0];
   /** The beginning of a line that goes on, as long as it may be held. */
   let rest: Buffer[] = [];
   let length = 0;
@@ -49,14 +60,16 @@ async function* readLines(file: string, longest: number): AsyncGenerator<Line | 
     if (length > longest) rest = [];
     else rest.push(part);
   };
-  const whole = (): Line | BadRow => {
+  const whole = (): (Line | BadRow) & Span => {
     line++;
+    const span = { at: next, bytes: length };
+    next += length + 1;
     const isTooLong = length > longest;
     const text = isTooLong ? "" : (rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)).toString("utf8");
     [rest, length] = [[], 0];
     // Its place in place of its text: two of them are not the same line.
-    if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}` };
-    return { line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
+    if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}`, ...span };
+    return { ...span, line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
   for await (const chunk of chunksOf(file)) {
     let from = 0;

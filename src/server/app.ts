@@ -3,6 +3,7 @@ import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { bearerCheck } from "./bearer.ts";
+import { assertLocal } from "./local-only.ts";
 import type { Log } from "./log.ts";
 import type { Metrics, MetricsReport } from "./metrics.ts";
 
@@ -20,7 +21,7 @@ export interface AppOptions {
   store: Store;
   metrics: Metrics;
   log: Log;
-  /** What /v1 and /metrics want as a bearer token. By default nothing. */
+  /** What /v1 and /metrics want as a bearer token. Without one they, and /view, are for this machine only. */
   token?: string;
   /** What other processes behind the same port have counted. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
@@ -58,8 +59,9 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
   const authorized = token === undefined ? undefined : bearerCheck(token);
   let stopping = false;
 
-  function assertAuthorized(request: Request): void {
-    if (authorized && !authorized(request.headers["authorization"])) {
+  function assertAllowed(request: Request): void {
+    if (!authorized) assertLocal(request);
+    else if (!authorized(request.headers["authorization"])) {
       throw new HoldfastError("unauthorized", "send the token of this server: Authorization: Bearer TOKEN");
     }
   }
@@ -75,7 +77,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
         return ready();
       case "/metrics":
         assertReading(request);
-        assertAuthorized(request);
+        assertAllowed(request);
         return {
           status: 200,
           headers: { "content-type": metrics.contentType },
@@ -109,7 +111,10 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     for (const mount of routes) {
       const rest = within(mount.prefix, path);
       if (rest === undefined) continue;
-      if (authorized && isGuarded(rest)) assertAuthorized(request);
+      const guarded = guardedIn(rest);
+      // The page itself has no secrets, and asks for the token. By other methods it may be a tool's name.
+      const isPage = guarded === "view" && request.method === "GET";
+      if (guarded === "v1" || (isPage && !authorized)) assertAllowed(request);
       request.path = rest;
       for (const protocol of mount.protocols) {
         try {
@@ -194,17 +199,17 @@ function within(prefix: string, path: string): string | undefined {
   return path[prefix.length] === "/" ? path.slice(prefix.length) : undefined;
 }
 
-/** Whether a path is under /v1, however it is written. */
-function isGuarded(path: string): boolean {
+/** What of the guarded paths a path is under, however it is written. */
+function guardedIn(path: string): string | undefined {
   let plain = path;
   if (path.includes("%")) {
     try {
       plain = decodeURIComponent(path);
     } catch {
-      return true;
+      return "v1";
     }
   }
-  return /^\/+v1(\/|$)/i.test(plain);
+  return /^\/+(v1|view)(?:\/|$)/i.exec(plain)?.[1]?.toLowerCase();
 }
 
 function assertReading({ method }: Request): void {

@@ -210,6 +210,8 @@ function serveExchanges(app: App, limits: Limits) {
       if (!isStream(reply)) sendWhole(response, reply, last);
       else if (last || streams >= limits.maxInflight) {
         delete exchange.reply;
+        // Nobody will read the stream: what it tells of must not wait for that.
+        request.leave();
         refuse(exchange, new HoldfastError("too_busy", `the server has ${streams} streams open; try again`));
       } else startStream(exchange, reply);
     } catch (cause) {

@@ -70,7 +70,11 @@ export function sendStream(
     }
   };
   void pump()
-    .catch(failed)
+    .catch((thrown: unknown) => {
+      failed(thrown);
+      // Cut off, not ended: nobody may take a part for the whole.
+      response.destroy();
+    })
     .finally(() => {
       clearInterval(comments);
       response.end();

@@ -165,8 +165,8 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     if (ended) throw new HoldfastError("session_closed", `session ${id} was closed`, { detail: { reason: ended } });
   }
 
-  async function storedState(id: string): Promise<AgentState> {
-    const { session } = await logs.load(id);
+  async function storedState(id: string, version?: number): Promise<AgentState> {
+    const { session } = await logs.load(id, version);
     const merged = withShared(session.state as AgentState, await shared.all(userOf(session)));
     return copyJson(merged, "state") as AgentState;
   }
@@ -197,7 +197,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         return create(id, user, [opened], initial);
       }),
     info: (id) => fresh(id, (session) => infoOf(id, session)),
-    state: (id) => track(() => storedState(id)),
+    state: (id, version) => track(() => storedState(id, version)),
     async *events(id, { after = 0 } = {}) {
       await fresh(id, () => undefined);
       yield* logs.events(id, after);
@@ -250,8 +250,8 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
           throw new HoldfastError("invalid_option", "this is not a saved session: its events do not fit together");
         });
       }),
-    async *list() {
-      for await (const { session, ...listed } of store.list({ environment })) {
+    async *list({ after } = {}) {
+      for await (const { session, ...listed } of store.list({ environment, ...(after !== undefined && { after }) })) {
         const { user } = await sessions.info(session);
         yield { session, user, ...aboutOf(listed) };
       }

@@ -48,7 +48,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   const logs = createLogs(store, environment.name, options.cache);
   const limits = createLimits({ ...options.limits, store, environment: environment.name, end });
   const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits });
-  const verify = createVerify({ environment, logs, timeout });
+  const { verify, rewards } = createVerify({ environment, logs, timeout });
   let underWay = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
@@ -236,6 +236,7 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
     call: (id, tool, ...rest) => useOpen(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
     verify: (id, verifyOptions = {}) => use(id, (hot) => verify(hot, verifyOptions)),
+    rewards: (id, { signal } = {}) => use(id, (hot) => rewards(hot, signal)),
     state: (id, version) =>
       version === undefined
         ? read(id, copyState as (session: Session) => never)

@@ -1,12 +1,13 @@
-// Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one.
+// Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one. Or at
+// every version, for who wants to see how the reward came about, and records nothing.
 import { hash } from "node:crypto";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { canonicalText } from "../core/digest.ts";
-import { boundary, HoldfastError } from "../core/errors.ts";
+import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
-import type { Session } from "../core/session.ts";
-import type { Verification, VerifyOptions } from "../core/sessions.ts";
+import { fold, type Session } from "../core/session.ts";
+import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
 import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
 import { checkTask } from "./seed.ts";
@@ -14,7 +15,7 @@ import { checkTask } from "./seed.ts";
 export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
   const { environment, logs, timeout } = options;
 
-  return async function verify(hot: Hot, options: VerifyOptions): Promise<Verification> {
+  async function verify(hot: Hot, options: VerifyOptions): Promise<Verification> {
     const { version, response: given, task: givenTask, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const task = givenTask === undefined ? undefined : await checkTask(environment, givenTask);
@@ -53,7 +54,40 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const first = result === "ok" ? undefined : await recorded();
       return first ?? { ...verdict, ...about, verdicts: hot.session.verdicts };
     });
-  };
+  }
+
+  async function rewards(hot: Hot, signal: AbortSignal | undefined): Promise<StepReward[]> {
+    if (!environment.verify) throw unverifiable();
+    const chosen = new Set(spread(await changes(hot.id), mostRewards));
+    const given: StepReward[] = [];
+    let session: Session | undefined;
+    for await (const event of logs.events(hot.id)) {
+      if (signal?.aborted) throw cancelled(signal);
+      session = fold(session, event);
+      const { version } = event;
+      if (!chosen.has(version)) continue;
+      try {
+        given.push({ version, reward: (await judge(hot, session, version, undefined, signal)).reward });
+      } catch (thrown) {
+        if (signal?.aborted) throw cancelled(signal);
+        if (!isHoldfastError(thrown) || thrown.code !== "verify_failed") throw thrown;
+        given.push({ version, reward: null, error: thrown.message });
+      }
+    }
+    return given;
+  }
+
+  /** The versions that changed the state of an episode. */
+  async function changes(id: string): Promise<number[]> {
+    const versions: number[] = [];
+    let isSeeded = false;
+    for await (const { version, delta, ...event } of logs.events(id)) {
+      isSeeded ||=
+        event.type === "session.seeded" || (event.type === "session.opened" && (event.parent?.episode ?? 0) > 0);
+      if (isSeeded && delta !== undefined && delta.length > 0) versions.push(version);
+    }
+    return versions;
+  }
 
   async function judge(
     hot: Hot,
@@ -65,7 +99,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     if (session.episode === 0) return { reward: 0, reason: "the session was never seeded" };
     const what = `verify of ${environment.name}`;
     const { verify } = environment;
-    if (!verify) throw new HoldfastError("verify_failed", `${environment.name} has no verify`);
+    if (!verify) throw unverifiable();
     const { seed, turn: count } = session.randomness;
     const run = new Run({ session: hot.id, at: timeNow(session), timeout, seed, turn: -count, what, signal, hot });
     const { random, now, log } = run;
@@ -86,6 +120,21 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     }
     return events;
   }
+
+  function unverifiable(): HoldfastError {
+    return new HoldfastError("verify_failed", `${environment.name} has no verify`);
+  }
+
+  return { verify, rewards };
+}
+
+/** Verifiers may be slow, and logs long. */
+const mostRewards = 1_000;
+
+/** So many of them, spread evenly, with the first and the last. */
+function spread<T>(all: T[], most: number): T[] {
+  if (all.length <= most) return all;
+  return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as T);
 }
 
 function verdictOf(value: unknown): Verdict {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { load } from "../../src/cli/load.ts";
+import { load, loadServed } from "../../src/cli/load.ts";
 import { openStore } from "../../src/cli/store.ts";
 import { createSessions } from "../../src/session/sessions.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -85,6 +85,32 @@ describe("an environment is loaded from", () => {
     } finally {
       change(before);
     }
+  });
+});
+
+describe("what is served is told apart:", () => {
+  const agent = `import { defineAgent, scriptedModel } from "holdfast";
+    export default defineAgent({ name: "helper", model: scriptedModel(["Hi."]) });`;
+
+  test("a folder or a file with an environment, or with an agent", async () => {
+    await file("environments/environment.mjs", script);
+    await file("agents/agent.ts", agent);
+    const named = await file("named.ts", agent.replace("export default", "export const agent ="));
+    await file("both/environment.mjs", script);
+    await file("both/agent.ts", agent);
+    const kindOf = async (target: string): Promise<string> => {
+      const served = await loadServed(target);
+      return "agent" in served ? served.agent.name : served.environment.name;
+    };
+    const targets = ["environments", "environments/environment.mjs", "agents", "agents/agent.ts", "both"];
+    expect(await Promise.all(targets.map((target) => kindOf(join(folder, target))))).toEqual([
+      ...["plain", "plain", "helper", "helper", "plain"],
+    ]);
+    expect(await kindOf(named)).toBe("helper");
+    const wrong = await file("neither.mjs", "export default 3;");
+    await expect(loadServed(wrong)).rejects.toMatchObject({ code: "cannot_load" });
+    await file("neither/readme.txt", "");
+    await expect(loadServed(join(folder, "neither"))).rejects.toThrow("has no environment.ts and no agent.ts");
   });
 });
 

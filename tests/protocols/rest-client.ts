@@ -1,6 +1,7 @@
 // A small client of the REST API that needs no port: requests go straight to the protocol, refusals come back as replies.
 import { isHoldfastError, type Sessions } from "holdfast";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
+import type { GoingOn } from "../../src/core/go-on.ts";
 import type { Protocol, Request } from "../../src/core/protocol.ts";
 import { restProtocol } from "../../src/protocols/rest.ts";
 
@@ -31,8 +32,14 @@ export function requestOf(method: string, target: string, asked: Asked = {}): Re
   return { method, path, query: new URLSearchParams(query), headers, body: overTheWire(body), signal };
 }
 
-export function clientOf<E extends AnyEnvironment>(sessions: Sessions<E>): Client & { protocol: Protocol } {
-  const protocol = restProtocol({ sessions });
+export function clientOf<E extends AnyEnvironment>(
+  sessions: Sessions<E>,
+  goingOn?: GoingOn,
+): Client & { protocol: Protocol } {
+  return clientFor(restProtocol({ sessions, goingOn }));
+}
+
+export function clientFor(protocol: Protocol): Client & { protocol: Protocol } {
   const client: Client = async (method, target, asked) => {
     try {
       const reply = await protocol.handle(requestOf(method, target, asked));

@@ -1,8 +1,9 @@
 // Whatever is sent to the REST API, it replies, or refuses with a code: never anything else, and no session but the caller's is touched.
-import { isHoldfastError } from "holdfast";
+import { isHoldfastError, scriptedModel } from "holdfast";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { routes, type Route } from "../../src/protocols/rest/routes.ts";
+import { goingOnOf } from "../agent/going-on.ts";
 import { runs } from "../runs.ts";
 import { counter } from "../session/counter.ts";
 import { onEveryStore } from "../session/engine.ts";
@@ -49,7 +50,8 @@ onEveryStore(
   "anything as path, query, headers and body gives a reply or a coded refusal, and never a 5xx",
   async (place) => {
     const sessions = place.engine(counter, { keepEnded: true });
-    const { protocol } = clientOf(sessions);
+    // Its name is one of the values that are tried.
+    const { protocol } = clientOf(sessions, goingOnOf(sessions, { read: () => scriptedModel(() => "Done.") }));
     const bystander = await sessions.open({ task: { start: 1, goal: 2 } });
     const property = fc.asyncProperty(
       ...([fc.constantFrom(...paths), id, method, query, headers, body] as const),

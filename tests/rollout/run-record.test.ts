@@ -15,6 +15,16 @@ test("a record is read as it was written; without one there is none", async () =
   expect(readdirSync(join(folder, "deep"))).toEqual(["run.json"]);
 });
 
+test("where the code was is no setting: going on from elsewhere is going on with the same", async () => {
+  const file = join(newFolder(), "run.json");
+  const record = { run: "r", settings: { seed: 3 }, target: "../examples/counter" };
+  await writeRecord(file, record);
+  expect(readRecord(file)).toEqual(record);
+  expect(differences(readRecord(file)?.settings ?? {}, { seed: 3 })).toEqual([]);
+  writeFileSync(file, JSON.stringify({ ...record, target: 7 }));
+  expect(readRecord(file)).toEqual({ run: "r", settings: { seed: 3 } });
+});
+
 test("a record that cannot be read is no missing one", () => {
   const folder = newFolder();
   const file = join(folder, "run.json");

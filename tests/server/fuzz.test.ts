@@ -40,7 +40,7 @@ interface Victim {
 }
 
 const ask = (lane: Wire, method: string, path: string, headers: Record<string, string>, body: string) => {
-  const lines = Object.entries({ host: "x", "content-length": String(Buffer.byteLength(body)), ...headers });
+  const lines = Object.entries({ host: "localhost", "content-length": String(Buffer.byteLength(body)), ...headers });
   const head = `${method} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
   return lane.ask({ bytes: Buffer.from(head + body), method, after: "wait", isLast: false });
 };

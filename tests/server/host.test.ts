@@ -307,6 +307,26 @@ describe("streams", () => {
     return protocol;
   };
 
+  test("that fail are cut off, so that nobody takes a part for the whole", async () => {
+    const failing: Protocol = {
+      name: "failing",
+      handle: async () => ({
+        status: 200,
+        stream: (async function* () {
+          yield "[1]\n";
+          throw new Error("the disk is gone");
+        })(),
+      }),
+    };
+    const { port } = await served(appOf([failing]));
+    const connection = raw(port);
+    connection.send("GET /rows HTTP/1.1\r\nhost: x\r\n\r\n");
+    await until(() => connection.closed);
+    expect(connection.text).toMatch(/^HTTP\/1\.1 200 /);
+    // What ends a body that comes in chunks.
+    expect(connection.text).not.toMatch(/\r\n0\r\n\r\n$/);
+  });
+
   test("send events as they come, with comments between, and end when the client goes", async () => {
     const protocol = streaming("data: 1\n\n");
     const app = appOf([protocol]);
@@ -350,6 +370,26 @@ describe("streams", () => {
       await until(() => app.metrics.streams === 0);
       connection.socket.destroy();
     }
+  });
+
+  test("that are one too many are refused, and told that nobody reads them", async () => {
+    const signals: AbortSignal[] = [];
+    const protocol = streaming("data: 1\n\n");
+    const watched: Protocol = {
+      name: "watched",
+      handle: (request) => {
+        signals.push(request.signal);
+        return protocol.handle(request);
+      },
+    };
+    const app = appOf([watched]);
+    const { port } = await served(app, { maxInflight: 1 });
+    const [first, second] = [raw(port), raw(port)];
+    first.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+    await until(() => app.metrics.streams === 1);
+    second.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+    expect(await second.replies(1)).toMatchObject([{ status: 503 }]);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, true]);
   });
 
   test("end when the server closes", async () => {

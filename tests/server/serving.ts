@@ -78,7 +78,8 @@ export function appOf(protocols: Protocol[], options: Partial<AppOptions> = {}):
 
 export function asked(path: string, request: Partial<Request> = {}): Request {
   const { signal } = new AbortController();
-  return { method: "GET", path, query: new URLSearchParams(), headers: {}, body: undefined, signal, ...request };
+  const headers = { host: "localhost", ...request.headers };
+  return { method: "GET", path, query: new URLSearchParams(), body: undefined, signal, ...request, headers };
 }
 
 export async function served(app: App, limits: Partial<Limits> = {}): Promise<Host & { port: number }> {

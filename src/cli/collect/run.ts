@@ -1,6 +1,6 @@
 // One collection: puts its parts together, stops when it is told to, and says what came of it.
 import { existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import { claimOutput } from "../../rollout/claim.ts";
@@ -13,6 +13,7 @@ import { treeOf } from "../../rollout/tree.ts";
 import { locate } from "../load.ts";
 import { storeFileOf } from "../rollout-source.ts";
 import { openStore } from "../store.ts";
+import { isUrl } from "../url.ts";
 import { writeMetrics } from "./aggregate.ts";
 import type { CollectFlags } from "./flags.ts";
 import { createProgress, type Progress } from "./progress.ts";
@@ -54,7 +55,7 @@ async function claimedCollection(
   try {
     const player =
       flags.queue === undefined ? source.player(store) : await queuePlayer(target, flags, record, progress);
-    await writeRecord(pathsOf(out).run, record);
+    await writeRecord(pathsOf(out).run, { ...record, ...codeOf(target, flags) });
     const collected = await collect({
       ...{ out, seed, limit, repeats, branches, concurrency, attempts, signal, run: record.run },
       tasks: readRows(tasks),
@@ -93,6 +94,14 @@ async function tasksOf(target: string | undefined, { tasks, out }: CollectFlags)
   if (resolve(file) === resolve(out)) throw new HoldfastError("invalid_option", "--out must not be the file of tasks");
   if (existsSync(file)) return file;
   throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
+}
+
+/** Where the code is, for who looks at the run later: not a setting, as it may be elsewhere when the collection goes on. */
+function codeOf(target: string | undefined, { out, server, agent }: CollectFlags): { target?: string } {
+  if (target === undefined || server !== undefined || isUrl(agent)) return {};
+  if (!existsSync(target)) return { target };
+  const way = relative(resolve(dirname(out)), resolve(target)).replaceAll("\\", "/");
+  return { target: isAbsolute(way) || way.startsWith("..") ? way : `./${way}` };
 }
 
 /** Aborted by the first signal that asks to stop. The second ends the process. */

@@ -1,11 +1,11 @@
 // The OpenAPI document: the routes, as data, put into the words of OpenAPI 3.1.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { errorTable, type ErrorCode } from "../../core/errors.ts";
+import type { FieldSchema } from "../../core/field-schema.ts";
 import { escapeKey, type Json } from "../../core/json.ts";
 import { jsonSchemaOf } from "../../core/schema.ts";
 import { replies } from "./replies.ts";
 import { routes, type Route } from "./routes.ts";
-import type { FieldSchema } from "./schema.ts";
 
 type JsonObject = { [key: string]: Json };
 
@@ -24,7 +24,8 @@ function inputSchemaOf(schema: JsonObject): JsonObject {
   return Object.keys(schema).length > 0 ? schema : { type: "object" };
 }
 
-export function openApiOf(environment: AnyEnvironment): JsonObject {
+/** `models`: those that can go on with a session. */
+export function openApiOf(environment: AnyEnvironment, models: readonly string[]): JsonObject {
   const { name, description, tools, task, state } = describeEnvironment(environment) as {
     [key: string]: JsonObject;
   } & { name: string; description: string; tools: { name: string; description: string; input: JsonObject }[] };
@@ -35,7 +36,9 @@ export function openApiOf(environment: AnyEnvironment): JsonObject {
     ...(first && { tool: first.name, input: exampleOf(first.input) }),
   };
   for (const [id, route] of Object.entries(routes) as [string, Route][]) {
-    (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(id, route, examples);
+    if (id === "playSession" && models.length === 0) continue;
+    const offered = id === "playSession" ? withModels(route, models) : route;
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(id, offered, examples);
   }
   return {
     openapi: "3.1.0",
@@ -59,6 +62,14 @@ export function openApiOf(environment: AnyEnvironment): JsonObject {
         return [name, { description, input: moved(input, at), example: exampleOf(input) }];
       }),
     ),
+  };
+}
+
+function withModels(route: Route, models: readonly string[]): Route {
+  const { properties = {} } = route.body ?? {};
+  return {
+    ...route,
+    body: { ...route.body, properties: { ...properties, model: { ...properties["model"], enum: models } } },
   };
 }
 
@@ -93,7 +104,7 @@ function requestBodyOf(body: FieldSchema, examples: JsonObject): Json {
     name === "task" ? { ...schema, $ref: "#/components/schemas/Task" } : schema,
   ]);
   const example = Object.entries(properties)
-    .filter(([name]) => required.includes(name) || name === "input")
+    .filter(([name]) => required.includes(name) || (name === "input" && "tool" in properties))
     .map(([name, schema]) => [name, examples[name] ?? exampleOf(schema as JsonObject)]);
   return {
     required: required.length > 0,

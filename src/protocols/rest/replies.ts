@@ -1,5 +1,5 @@
 // What the REST API replies, as schemas: for the document. Tests hold the replies against them.
-import type { FieldSchema } from "./schema.ts";
+import type { FieldSchema } from "../../core/field-schema.ts";
 
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
@@ -93,6 +93,34 @@ export const replies = {
     reseeds: { ...count, description: "how often the session was seeded again" },
     verdicts: { ...count, description: "how many verdicts there are of this episode, with this one" },
   }),
+  Rewards: shape({
+    session: text,
+    rewards: {
+      type: "array",
+      items: shape(
+        {
+          version: count,
+          reward: { type: ["number", "null"], description: "null if verify failed there" },
+          error: { ...text, description: "why it failed" },
+        },
+        "error",
+      ),
+    },
+  }),
+  WentOn: shape(
+    {
+      ...{ session: text, version: { ...count, description: "the version after its last call" } },
+      outcome: {
+        type: "string",
+        enum: ["answered", "steps", "empty", "failed"],
+        description: "`steps`, `empty`: the limit that it reached. `failed`: see `error`",
+      },
+      steps: { ...count, description: "answers of the model" },
+      items: { type: "array", items: anyObject, description: "what the model said and was told" },
+      error: shape({ code: text, message: text }),
+    },
+    "error",
+  ),
   Replayed: shape(
     {
       ...{ same: flag, events: count, version: count },

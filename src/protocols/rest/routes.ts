@@ -1,18 +1,12 @@
 // The routes of the REST API as data: what checks a request and what describes it to others are the same schemas.
 import type { ErrorCode } from "../../core/errors.ts";
-import type { FieldSchema, Of } from "./schema.ts";
+import { eventsQuery } from "../../core/events-reply.ts";
+import { object, type Route as Checked } from "../../core/route.ts";
 import type { replies } from "./replies.ts";
 
-export interface Route {
-  readonly method: "GET" | "POST" | "DELETE";
-  /** The one parameter of a path is the id of the session. */
-  readonly path: string;
+export interface Route extends Checked {
   readonly summary: string;
   readonly description?: string;
-  readonly query?: FieldSchema;
-  readonly body?: FieldSchema;
-  /** Whether the Idempotency-Key header stands for `call`. */
-  readonly idempotent?: true;
   readonly status: 200 | 201;
   readonly reply: keyof typeof replies | "page";
   /** Whether it can also be had live, as server-sent events. */
@@ -20,13 +14,6 @@ export interface Route {
   /** What can go wrong besides what can with everything: a bad request, a failing store. */
   readonly errors: readonly ErrorCode[];
 }
-
-/** What the handler of a route is given. */
-export type QueryOf<R> = R extends { readonly query: infer S } ? Of<S> : Record<never, never>;
-export type BodyOf<R> = R extends { readonly body: infer S } ? Of<S> : Record<never, never>;
-
-const object = <const P, const R extends readonly (keyof P & string)[] = []>(properties: P, required?: R) =>
-  ({ type: "object", properties, required: required ?? ([] as unknown as R), additionalProperties: false }) as const;
 
 const version = (description: string) => ({ type: "integer", minimum: 1, description }) as const;
 const time = (description: string) =>
@@ -87,10 +74,7 @@ export const routes = {
     description:
       "With `Accept: text/event-stream` each event is sent as it happens, once and in order, until the session has " +
       "ended; `Last-Event-ID` goes on after that version. 204 if the session has ended and there is nothing to come.",
-    query: object({
-      after: { type: "integer", minimum: 0, default: 0, description: "the version to go on after" },
-      limit: { ...limit, description: "how many at most on a page" },
-    }),
+    query: object(eventsQuery),
     ...{ status: 200, reply: "EventPage", live: true, errors: ["session_not_found"] },
   },
   callTool: {
@@ -139,6 +123,36 @@ export const routes = {
       ...(["version_conflict", "verify_failed"] as const),
     ],
   },
+  sessionRewards: {
+    ...{ method: "GET", path: `${session}/rewards`, summary: "The reward at every version that changed the state" },
+    description:
+      "What verify would give there, from the first seed on. It is recorded nowhere: the log stays as it is. Of more than " +
+      "1,000 such versions that many are judged, spread evenly, with the first and the last.",
+    ...{ status: 200, reply: "Rewards" },
+    errors: ["session_not_found", "call_cancelled", "verify_failed"],
+  },
+  playSession: {
+    ...{ method: "POST", path: `${session}/play`, summary: "Have a model go on with the session" },
+    description:
+      "Until it makes no more calls. Each call is committed as it is made; to end the request cancels what has not been. " +
+      "Sent again, it is played again.",
+    body: object(
+      {
+        model: { type: "string", description: "one of the models of `GET /v1/about`" },
+        input: {
+          type: ["string", "array"],
+          description: "what the user says, or the conversation so far as items; by default the task, as JSON",
+        },
+        max_steps: {
+          ...{ type: "integer", minimum: 1, maximum: 1000 },
+          description: "answers of the model at most; by default 20",
+        },
+      },
+      ["model"],
+    ),
+    ...{ status: 200, reply: "WentOn" },
+    errors: ["session_not_found", "session_closed", "run_cancelled", "version_conflict"],
+  },
   forkSession: {
     ...{ method: "POST", path: `${session}/fork`, summary: "Open a session that starts as this one was" },
     body: object({ version: version("the version to start from; by default the newest") }),
@@ -166,6 +180,3 @@ export const routes = {
     ...{ status: 200, reply: "page", errors: [] },
   },
 } as const satisfies { [name: string]: Route };
-
-export type RouteName = keyof typeof routes;
-export type RouteOf<Name extends RouteName> = (typeof routes)[Name];

@@ -1,5 +1,5 @@
-// The part of JSON Schema that the REST API is described in: one checker for it, and the types that follow from it.
-import type { Json } from "../../core/json.ts";
+// The part of JSON Schema that requests are described in: one checker for it, and the types that follow from it.
+import type { Json } from "./json.ts";
 
 type Kind = "integer" | "number" | "string" | "boolean" | "object" | "array" | "null";
 

@@ -1,0 +1,35 @@
+// Writes a bundle of the files that were given, and says what came of it.
+import { join } from "node:path";
+import { writeBundle } from "../../rollout/bundle.ts";
+import { logOf } from "../../rollout/log-of.ts";
+import { packageVersion } from "../../server/version.ts";
+import { viewerFolder } from "../../server/viewer.ts";
+import { createCounterLine } from "../counter-line.ts";
+import { createComplaints, note } from "../rollout-source.ts";
+import type { ViewFlags } from "./flags.ts";
+import { openRuns } from "./runs.ts";
+
+export async function runBundle(files: string[], out: string, flags: ViewFlags): Promise<void> {
+  const { runs, store } = await openRuns(files, flags.store);
+  const counting = createCounterLine("rows written");
+  let long = 0;
+  try {
+    const written = await writeBundle({
+      ...{ out, page: viewerFolder, version: packageVersion() },
+      runs: runs.map(({ details }) => details),
+      events: async (session) => store && logOf(store, session),
+      onRow: counting.add,
+      onBad: createComplaints(),
+      onLongLog: () => void long++,
+    });
+    counting.end();
+    for (const { file, rows, sessions } of written) {
+      process.stdout.write(`${file}: ${rows} rows${sessions ? "" : ", without states: no store has their sessions"}\n`);
+    }
+    if (long > 0) note(`${long} sessions have more events than a page could show; their states are left out`);
+    process.stdout.write(`Open it: ${join(out, "index.html")}\n`);
+  } finally {
+    counting.end();
+    await store?.close();
+  }
+}

@@ -1,0 +1,85 @@
+// The environments of what is viewed: with their code where it is known, and else by their names only.
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, isAbsolute, relative, resolve } from "node:path";
+import type { AnyEnvironment } from "../../core/environment.ts";
+import { messageOf } from "../../core/errors.ts";
+import type { Store } from "../../core/store.ts";
+import { defineEnvironment } from "../../environment/define-environment.ts";
+import type { Solution } from "../../testing/environments.ts";
+import { loadEnvironment, loadSolution, locate } from "../load.ts";
+import { note } from "../rollout-source.ts";
+import type { ViewedRun } from "./runs.ts";
+
+export interface Viewed {
+  environment: AnyEnvironment;
+  /** Where its code is; undefined if only its name is known. */
+  target?: string;
+  /** What lies beside the code. */
+  solution?: Solution | undefined;
+}
+
+/** Those that were given, and those that the runs have sessions of; without runs, those that the store has. */
+export async function viewedEnvironments(
+  targets: string[],
+  runs: ViewedRun[],
+  store: Store | undefined,
+): Promise<Viewed[]> {
+  const found: Viewed[] = [];
+  for (const target of targets) found.push(await loaded(target));
+  const has = (name: string): boolean => found.some(({ environment }) => environment.name === name);
+  for (const run of runs) {
+    const { environment: name, sessions } = run.details;
+    if (name === null || !sessions || has(name)) continue;
+    const recorded = await recordedEnvironment(run, name);
+    if (recorded) found.push(recorded);
+  }
+  const named = runs.flatMap(({ details: { environment, sessions } }) => (sessions && environment ? environment : []));
+  for (const name of runs.length > 0 || !store ? named : await namesIn(store)) {
+    if (!has(name)) found.push({ environment: defineEnvironment({ name, tools: {} }) });
+  }
+  return found;
+}
+
+async function loaded(target: string): Promise<Viewed> {
+  return { environment: await loadEnvironment(target), target, solution: await loadSolution(target) };
+}
+
+/**
+ * What a run was collected with. Files of rollouts may come from others, and the records beside them: code is loaded only
+ * from the folder that the command was started in, and from packages that are installed there.
+ */
+async function recordedEnvironment({ details, record }: ViewedRun, name: string): Promise<Viewed | undefined> {
+  const { target: recorded } = record ?? {};
+  if (recorded === undefined) return undefined;
+  const target = isPackage(recorded) ? recorded : resolve(dirname(details.file), recorded);
+  const shown = isPackage(recorded) ? recorded : relative(process.cwd(), target);
+  const advice = `${name} can be looked at and not played; name its code with --environment`;
+  try {
+    if (!isPackage(recorded) && !isWithin(process.cwd(), await locate(target, "environment"))) {
+      note(`${advice}: ${shown}, which it was collected with, is not in this folder`);
+      return undefined;
+    }
+    const found = await loaded(target);
+    if (found.environment.name === name) return found;
+    note(`${advice}: ${shown}, which it was collected with, is ${found.environment.name} now`);
+  } catch (thrown) {
+    note(`${advice}: ${messageOf(thrown)}`);
+  }
+  return undefined;
+}
+
+/** No way leads out of a package by such a name. */
+const isPackage = (target: string): boolean =>
+  /^@?[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(target) && !existsSync(resolve(target));
+
+function isWithin(folder: string, file: string): boolean {
+  const way = relative(realpathSync(folder), realpathSync(file));
+  return way !== ".." && !/^\.\.[/\\]/.test(way) && !isAbsolute(way);
+}
+
+/** A server keeps its own things, such as its keys, under names that no environment can have. */
+async function namesIn(store: Store): Promise<string[]> {
+  const names = new Set<string>();
+  for await (const { environment } of store.list()) if (!environment.includes(":")) names.add(environment);
+  return [...names];
+}

@@ -1,0 +1,101 @@
+// The runs that a command was given as files, and the stores that have their sessions.
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { messageOf } from "../../core/errors.ts";
+import type { Event } from "../../core/event.ts";
+import type { RunDetails } from "../../core/run-view.ts";
+import { decode } from "../../core/session.ts";
+import type { Store } from "../../core/store.ts";
+import { joinedStores } from "../../rollout/joined-stores.ts";
+import { pathsOf } from "../../rollout/output.ts";
+import { assertRollouts, numberedRollouts, runName } from "../../rollout/run-index.ts";
+import { readRecord, type RunRecord } from "../../rollout/run-record.ts";
+import { note, storeFileOf } from "../rollout-source.ts";
+import { openStore } from "../store.ts";
+
+export interface ViewedRun {
+  details: RunDetails;
+  record: RunRecord | undefined;
+}
+
+export interface ViewedRuns {
+  runs: ViewedRun[];
+  /** Undefined if there is none. Who opened this closes it. */
+  store: Store | undefined;
+}
+
+export async function openRuns(given: string[], url: string | undefined): Promise<ViewedRuns> {
+  const files = withoutParts(given);
+  for (const file of files) await assertRollouts(file);
+  const store = await storeOf(files, url);
+  try {
+    const runs: ViewedRun[] = [];
+    for (const [at, file] of files.entries()) runs.push(await viewedRun(file, String(at), store));
+    return { runs, store };
+  } catch (thrown) {
+    await store?.close();
+    throw thrown;
+  }
+}
+
+/** As in `runs/*.jsonl`, which names the failures and the tasks of a run beside it. */
+function withoutParts(files: string[]): string[] {
+  const parts = new Set(files.map(pathsOf).flatMap(({ failures, inputs }) => [resolve(failures), resolve(inputs)]));
+  return files.filter((file) => !parts.has(resolve(file)));
+}
+
+async function storeOf(files: string[], url: string | undefined): Promise<Store | undefined> {
+  if (url !== undefined) return openStore(url, { isThere: true });
+  const beside = [...new Set(files.map((file) => resolve(storeFileOf(file))))].filter((file) => existsSync(file));
+  const opened: Store[] = [];
+  try {
+    for (const file of beside) opened.push(await openStore(`sqlite:${file}`, { isThere: true }));
+  } catch (thrown) {
+    for (const store of opened) await store.close();
+    throw thrown;
+  }
+  const [first, ...rest] = opened;
+  return first && joinedStores([first, ...rest]);
+}
+
+async function viewedRun(file: string, run: string, store: Store | undefined): Promise<ViewedRun> {
+  const record = recordOf(file);
+  const settings = record?.settings ?? {};
+  const recorded = nameIn(settings["environment"]);
+  const { environment = recorded, sessions } = await sessionsOf(file, store, recorded);
+  return { details: { run, name: runName(file), file, environment: environment ?? null, settings, sessions }, record };
+}
+
+function recordOf(file: string): RunRecord | undefined {
+  try {
+    return readRecord(pathsOf(file).run);
+  } catch (thrown) {
+    note(`how ${file} was collected is left out: ${messageOf(thrown)}`);
+    return undefined;
+  }
+}
+
+/** Of what was played on a server elsewhere, the record has its address. */
+const nameIn = (value: unknown): string | undefined =>
+  typeof value === "string" && !/[:/]/.test(value) ? value : undefined;
+
+/** So many rows are asked for a session that the store has. */
+const rowsAsked = 20;
+
+async function sessionsOf(
+  file: string,
+  store: Store | undefined,
+  recorded: string | undefined,
+): Promise<{ environment?: string | undefined; sessions: boolean }> {
+  if (!store) return { sessions: false };
+  let asked = 0;
+  for await (const { row } of numberedRollouts(file)) {
+    const { session_id: session } = row;
+    const [entry] = (typeof session === "string" && (await store.read(session, 0, 1))) || [];
+    const first = entry && decode<Event>(entry.body, String(session));
+    if (first?.type === "session.opened") return { environment: first.environment, sessions: true };
+    if (++asked === rowsAsked) break;
+  }
+  // Without rows so far, they are on their way.
+  return { sessions: asked === 0 && recorded !== undefined };
+}

@@ -1,0 +1,127 @@
+// An agent over REST, under /v1: its sessions, what they hold, and runs that are told live.
+import { agentSchema, type Agent } from "../core/agent.ts";
+import type { AgentSessionInfo, AgentSessions, AgentState } from "../core/agent-sessions.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { eventsReply, sentEvent, streamReply, wantsStream } from "../core/events-reply.ts";
+import type { Item } from "../core/model.ts";
+import type { Protocol, Reply } from "../core/protocol.ts";
+import { createRouter, firstOf, ok, type Handlers } from "../core/route.ts";
+import { jsonSchemaOf } from "../core/schema.ts";
+import { routes } from "./agents/routes.ts";
+
+/** A run as it is asked for here: refused at once where another one has the session. */
+export interface AskedRun {
+  sessions: AgentSessions;
+  session: string;
+  message: string | Item[] | undefined;
+  stateDelta: AgentState | undefined;
+  signal: AbortSignal;
+  stream: boolean;
+  busy: "refuse";
+}
+
+type Running = AsyncGenerator<{ type: string }, { session: string; invocation: string; outcome: string }, undefined>;
+
+export interface AgentProtocolOptions {
+  agent: Agent;
+  sessions: AgentSessions;
+  /** Runs the agent. Each event was committed before it is given, but for those of the type `partial`. */
+  run(options: AskedRun): Running;
+}
+
+/**
+ * Serves one agent. What `sessions` and `run` throw is left to the server.
+ *
+ * @example
+ * const protocol = agentProtocol({ agent, sessions, run: (options) => run(agent, options) });
+ * await protocol.handle({ method: "POST", path: `/v1/sessions/${id}/run`, query, headers: {}, body: { message: "hello" }, signal });
+ */
+export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): Protocol {
+  const handlers: Handlers<typeof routes> = {
+    agent: () => ok(describeAgent(agent)),
+    openSession: async ({ body }) => {
+      const info = await sessions.open(body);
+      return { status: 201, body: info, about: { session: info.session } };
+    },
+    listSessions: async ({ query: { after, limit } }) => {
+      const { items, more } = await firstOf<AgentSessionInfo>(sessions.list({ after }), limit);
+      return ok({ sessions: items, next: (more && items.at(-1)?.session) || null, more });
+    },
+    getSession: async ({ id }) => ok(await sessions.info(id)),
+    closeSession: async ({ id }) => ok({ closed: await closed(id) }),
+    getState: async ({ id, query }) => {
+      // Asked for by its number, so that the state is of the version that is said beside it.
+      const version = query.version ?? (await sessions.info(id)).version;
+      return ok({ session: id, version, state: await sessions.state(id, version) });
+    },
+    listEvents: (given) => eventsReply(sessions, given),
+    runAgent: async ({ id, body, request }) => {
+      const { signal } = request;
+      const stream = wantsStream(request);
+      const { state_delta: stateDelta, message: said } = body;
+      const message = said as string | Item[] | undefined;
+      const running = run({ sessions, session: id, message, stateDelta, signal, stream, busy: "refuse" });
+      return stream ? streamed(running, signal) : whole(running);
+    },
+    rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.invocation)),
+  };
+
+  /** Closing what is not there is fine, as it is with environments. */
+  async function closed(id: string): Promise<boolean> {
+    try {
+      return await sessions.close(id);
+    } catch (thrown) {
+      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return false;
+      throw thrown;
+    }
+  }
+
+  return { name: "agents", handle: createRouter(routes, handlers, "there are /v1/agent and /v1/sessions") };
+}
+
+/** What `GET /v1/agent` replies. Tools of toolsets are known only when it runs. */
+function describeAgent(agent: Agent) {
+  const tools = agent.kind === "model" ? [...agent.tools] : [];
+  return {
+    ...{ name: agent.name, description: agent.description },
+    model: agent.kind === "model" ? agent.model.name : null,
+    tools: tools.map(([name, made]) => {
+      if (!("run" in made)) {
+        const { description, parameters } = agentSchema(name, made);
+        return { name, description, input: parameters };
+      }
+      return { name, description: made.description, input: { type: "object", ...jsonSchemaOf(made.input) } };
+    }),
+    agents: agent.agents.map(({ name }) => name),
+  };
+}
+
+async function whole(running: Running): Promise<Reply> {
+  const events: unknown[] = [];
+  for (;;) {
+    const { done, value } = await running.next();
+    if (done) return ok({ ...value, events });
+    events.push(value);
+  }
+}
+
+/** What refuses the run before it has begun is a refusal of the request; what comes later can only be told in the stream. */
+async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
+  const first = await running.next();
+  async function* told(): AsyncGenerator<string, void, undefined> {
+    try {
+      let next = first;
+      for (; !next.done; next = await running.next()) yield sentEvent(next.value.type, next.value);
+      yield sentEvent("done", next.value);
+    } catch (thrown) {
+      if (signal.aborted) return;
+      const known = isHoldfastError(thrown) ? thrown : undefined;
+      yield sentEvent("error", known ?? new HoldfastError("internal", "the server failed; its log says more"));
+      if (!known) throw thrown;
+    } finally {
+      // A reader that has gone ends the run.
+      await running.return(undefined as never);
+    }
+  }
+  return streamReply(told());
+}

@@ -1,0 +1,66 @@
+// viewerFiles(): the viewer's page under /view, from the folder that its build makes.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { HoldfastError } from "../core/errors.ts";
+import type { Protocol, Reply } from "../core/protocol.ts";
+
+/** Where the build puts the page: the same from src and from dist. */
+export const viewerFolder = fileURLToPath(new URL("../../dist/viewer", import.meta.url));
+
+const types: { [ending: string]: string } = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  svg: "image/svg+xml",
+};
+
+/** What models wrote is shown on the page: should some of it be taken for a program, it must not run, nor reach out. */
+const policy = [
+  ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join("; ");
+
+const headers = {
+  "content-security-policy": policy,
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  // It changes with the server.
+  "cache-control": "no-cache",
+};
+
+export function viewerFiles(folder: string): Protocol {
+  return {
+    name: "viewer",
+    async handle({ method, path }) {
+      // By other methods it may be a tool's name.
+      if (method !== "GET" || (path !== "/view" && !path.startsWith("/view/"))) return undefined;
+      if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
+      const name = path.slice("/view/".length) || "index.html";
+      // One plain name, and nothing that could lead out of the folder.
+      const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
+      const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
+      const text = type === undefined ? undefined : await textIn(join(folder, name));
+      if (type !== undefined && text !== undefined) return page(type, text);
+      if (name === "index.html") throw missing("the viewer was not built; npm run build does");
+      throw missing("the viewer has no such file; its page is at /view/");
+    },
+  };
+}
+
+const page = (type: string, text: string): Reply => ({
+  status: 200,
+  headers: { ...headers, "content-type": type },
+  text,
+});
+
+async function textIn(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw thrown;
+  }
+}
+
+const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

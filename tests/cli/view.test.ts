@@ -1,0 +1,217 @@
+// holdfast view: what is served of files and stores, what a bundle is made of, and what is refused.
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { About, RowSummary, RunDetails } from "../../src/core/run-view.ts";
+import { sqliteStore } from "../../src/stores/sqlite.ts";
+import { run, start, type Ended } from "../e2e/serve-process.ts";
+import { collectCounter, collectTally, newFolder, writeRows, writeTally } from "./rollout-files.ts";
+
+interface Viewing {
+  url: string;
+  printed(): string;
+  get<T>(path: string): Promise<T>;
+  end(): Promise<Ended>;
+}
+
+/** Starts `holdfast view …` and waits until it listens. */
+async function view(args: string[], cwd?: string): Promise<Viewing> {
+  const running = await start(["view", ...args], cwd === undefined ? {} : { cwd });
+  const ended = running.ended.then(({ code, stderr }) => Promise.reject(new Error(`it ended with ${code}: ${stderr}`)));
+  ended.catch(() => undefined);
+  let found: string | undefined;
+  while (found === undefined) {
+    await Promise.race([sleep(20), ended]);
+    found = /^viewer at (\S+)\/view\/\S*$/m.exec(running.printed())?.[1];
+  }
+  const url = found;
+  return {
+    url,
+    printed: running.printed,
+    get: async <T>(path: string) => (await (await fetch(url + path)).json()) as T,
+    end() {
+      running.process.kill("SIGINT");
+      return running.ended;
+    },
+  };
+}
+
+async function rowsOf({ url }: Viewing, at = 0): Promise<RowSummary[]> {
+  const text = await (await fetch(`${url}/v1/runs/${at}/rows`)).text();
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith(":"));
+  return lines.flatMap((line) => JSON.parse(line) as RowSummary[]);
+}
+
+describe("files", () => {
+  test("a run is served with its sessions and the code it was collected with", async () => {
+    const folder = await newFolder();
+    const file = await collectCounter(folder, "scripted");
+    const viewing = await view([file]);
+    expect(viewing.printed()).toContain(`${file}, with its sessions\ncounter, with the code of examples/counter\n`);
+    expect(viewing.printed()).toMatch(/\/view\/#at=runs\/0\n$/);
+    const about = await viewing.get<About>("/v1/about");
+    expect(about).toMatchObject({
+      environments: [{ name: "counter", at: "/counter", bare: false }],
+      ...{ agents: [], models: ["scripted", "random"] },
+      runs: [{ run: "0", name: "scripted", file, environment: "counter" }],
+    });
+    const details = await viewing.get<RunDetails>("/v1/runs/0");
+    expect(details).toMatchObject({ sessions: true, settings: { model: "scripted", repeats: 2 } });
+    const rows = await rowsOf(viewing);
+    expect(rows).toHaveLength(10);
+    const { session } = rows[3] as RowSummary;
+    const { row } = await viewing.get<{ row: object }>("/v1/runs/0/rows/3");
+    expect(row).toMatchObject({ session_id: session });
+    const events = await viewing.get<{ events: object[] }>(`/counter/v1/sessions/${session}/events`);
+    expect(events.events[0]).toMatchObject({ type: "session.opened" });
+    expect((await fetch(`${viewing.url}/view/`)).status).toBe(200);
+    expect(await viewing.end()).toMatchObject({ code: 0, stderr: "" });
+    // Nothing is left in a store that was looked at: no key either.
+    const store = sqliteStore({ file: join(folder, "scripted.db") });
+    const kinds = new Set<string>();
+    for await (const { environment } of store.list()) kinds.add(environment);
+    await store.close();
+    expect([...kinds].filter((kind) => kind.startsWith("holdfast:"))).toEqual([]);
+  });
+
+  test("several are served together, each with the store beside it and without its other files", async () => {
+    const folder = await newFolder();
+    const files = [await collectCounter(folder, "scripted"), await collectCounter(folder, "random")];
+    const all = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
+    expect(all.length).toBeGreaterThan(files.length);
+    const viewing = await view(all.sort().map((name) => join(folder, name)));
+    const { runs, environments } = await viewing.get<About>("/v1/about");
+    expect([runs.map(({ name }) => name), environments.length]).toEqual([["random", "scripted"], 1]);
+    for (const at of [0, 1]) {
+      const [first] = await rowsOf(viewing, at);
+      expect(await viewing.get(`/counter/v1/sessions/${first?.session}`)).toMatchObject({ session: first?.session });
+    }
+  });
+
+  test("code that a record names is loaded only from the folder that the command is started in", async () => {
+    const folder = await newFolder();
+    const file = await collectCounter(folder, "scripted");
+    const viewing = await view([basename(file)], folder);
+    const { environments, models } = await viewing.get<About>("/v1/about");
+    expect({ environments, models }).toMatchObject({ environments: [{ name: "counter", bare: true }], models: [] });
+    const [first] = await rowsOf(viewing);
+    const forked = await fetch(`${viewing.url}/counter/v1/sessions/${first?.session}/fork`, { method: "POST" });
+    expect(forked.status).toBe(201);
+    expect((await viewing.end()).stderr).toMatch(/counter can be looked at and not played; .* is not in this folder\n/);
+  });
+
+  test("code of one's own is loaded from where the run is, wherever that has gone", async () => {
+    const folder = await newFolder();
+    const file = await collectTally(folder, await writeTally(folder));
+    const moved = join(folder, "moved");
+    mkdirSync(moved);
+    for (const name of readdirSync(folder)) if (name !== "moved") copyFileSync(join(folder, name), join(moved, name));
+    const viewing = await view([basename(file)], moved);
+    expect(viewing.printed()).toContain("tally, with the code of environment.mjs\n");
+    const record = JSON.parse(readFileSync(join(folder, "tally_run.json"), "utf8")) as { target: string };
+    expect(record.target).toBe("./environment.mjs");
+  });
+
+  test("code that is not there any more, or is another's, is told and left out", async () => {
+    const folder = await newFolder();
+    const file = basename(await collectTally(folder, await writeTally(folder)));
+    writeFileSync(join(folder, "environment.mjs"), "export default 1");
+    const viewing = await view([file], folder);
+    expect(await viewing.get("/v1/about")).toMatchObject({ environments: [{ name: "tally", bare: true }] });
+    expect((await viewing.end()).stderr).toContain("is not an environment");
+    const given = await view([join(folder, file), "--environment", "examples/counter"]);
+    expect(await given.get("/v1/about")).toMatchObject({
+      environments: [
+        { name: "counter", bare: false },
+        { name: "tally", bare: true },
+      ],
+    });
+  });
+
+  test("without a store there are rows and no sessions; a run of which there are no rows yet may have some", async () => {
+    const folder = await newFolder();
+    const file = await writeRows(join(folder, "a.jsonl"), { _ng_task_index: 0, reward: 1, session_id: "s" }, "oops");
+    const viewing = await view([file]);
+    expect(viewing.printed()).toContain(`${file}, without states: no store has its sessions\n`);
+    expect(await viewing.get("/v1/about")).toMatchObject({
+      environments: [],
+      models: [],
+      runs: [{ environment: null }],
+    });
+    expect(await viewing.get("/v1/runs/0")).toMatchObject({ sessions: false, settings: {} });
+    expect(await rowsOf(viewing)).toMatchObject([{ task: 0, session: "s" }]);
+    const begun = join(await newFolder(), "begun.jsonl");
+    const made = await collectCounter(folder, "scripted");
+    writeFileSync(begun, "");
+    copyFileSync(made.replace(".jsonl", "_run.json"), begun.replace(".jsonl", "_run.json"));
+    const waiting = await view([begun, "--store", `sqlite:${made.replace(".jsonl", ".db")}`]);
+    expect(await waiting.get("/v1/runs/0")).toMatchObject({ sessions: true, environment: "counter" });
+  });
+});
+
+test("a store alone shows the environments that it has sessions of", async () => {
+  const folder = await newFolder();
+  await collectCounter(folder, "scripted");
+  const store = `sqlite:${join(folder, "scripted.db")}`;
+  const bare = await view(["--store", store]);
+  expect(await bare.get("/v1/about")).toMatchObject({ environments: [{ name: "counter", bare: true }], runs: [] });
+  const whole = await view(["--store", store, "--environment", "examples/counter", "--host", "0.0.0.0"]);
+  const [, token] = /^bearer token (\S+)$/m.exec(whole.printed()) ?? [];
+  const authorization = `Bearer ${token}`;
+  const ask = (headers: Record<string, string>) => fetch(`${whole.url}/v1/about`, { headers });
+  expect((await ask({})).status).toBe(401);
+  expect(await (await ask({ authorization })).json()).toMatchObject({
+    environments: [{ name: "counter", bare: false }],
+  });
+});
+
+test("a bundle has the rows and the logs of their sessions, and says where it is", async () => {
+  const folder = await newFolder();
+  const file = await collectCounter(folder, "scripted");
+  const site = join(folder, "site");
+  const { code, stdout, stderr } = await run("view", "--bundle", site, file);
+  expect({ code, stdout, stderr }).toEqual({
+    ...{ code: 0, stderr: "" },
+    stdout: `${file}: 10 rows\nOpen it: ${join(site, "index.html")}\n`,
+  });
+  expect(readFileSync(join(site, "data/runs/0/part-0.js"), "utf8")).toContain("session.seeded");
+  const bare = await writeRows(join(folder, "bare.jsonl"), { reward: 1 }, "oops");
+  const again = await run("view", "--bundle", site, bare);
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("line 2 of ") as string });
+  expect(again.stdout).toContain(`${bare}: 1 rows, without states: no store has their sessions\n`);
+});
+
+describe("refusals", () => {
+  test.each<[string, (folder: string) => string[], string]>([
+    ["nothing to look at", () => [], "invalid_option: name what to look at"],
+    ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: there is no file "],
+    ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
+    ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: there is no file "],
+    ["a store without sessions", () => ["--store", "memory:"], "invalid_option: the store has no sessions"],
+    [
+      "an environment that is not there",
+      (at) => ["--store", "memory:", "--environment", join(at, "no")],
+      "cannot_load: ",
+    ],
+    [
+      "a bundle of no file",
+      (at) => ["--bundle", join(at, "site"), "--store", "memory:"],
+      "invalid_option: --bundle goes with files",
+    ],
+    ["a bundle where something is", (at) => ["--bundle", at, join(at, "a.jsonl")], "invalid_option: "],
+    [
+      "a model that is none",
+      (at) => [join(at, "a.jsonl"), "--environment", "examples/counter", "--model", "no"],
+      'invalid_option: "no" is no model',
+    ],
+  ])("%s", async (_, args, message) => {
+    const folder = await newFolder();
+    writeFileSync(join(folder, "words.md"), "# Words\n");
+    await writeRows(join(folder, "a.jsonl"), { reward: 1 });
+    const { code, stderr } = await run("view", ...args(folder));
+    expect(code).toBe(1);
+    expect(stderr).toContain(message);
+    expect(stderr.trim().split("\n")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,345 @@
+// An agent over REST: every route with good and bad input, runs that are told live, and what becomes of those that are left.
+import {
+  createAgentSessions,
+  defineAgent,
+  memoryStore,
+  run,
+  scriptedModel,
+  sequence,
+  tool,
+  type Agent,
+  type AgentSessions,
+  type Model,
+} from "holdfast";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import { agentProtocol } from "../../src/protocols/agents.ts";
+import { gate, onEveryStore } from "../agent/engine.ts";
+import { clientFor, type Client } from "./rest-client.ts";
+
+const greeter = (model: Model): Agent =>
+  defineAgent({
+    ...{ name: "greeter", description: "Greets.", model, outputKey: "answer" },
+    tools: {
+      remember: tool({
+        description: "Remember the name.",
+        input: z.object({ name: z.string() }),
+        run: ({ state }, { name }) => void (state["user:name"] = name),
+      }),
+    },
+    callbacks: { beforeAgent: ({ state }) => void (state["turns"] = (state["turns"] ?? 0) + 1) },
+  });
+
+const remembering = { calls: [{ name: "remember", arguments: { name: "Ann" } }] };
+const polite = (): Model => scriptedModel(({ input }) => (input.at(-1)?.type === "message" ? remembering : "Hi Ann!"));
+
+function served(sessions: AgentSessions, agent = greeter(polite())): Client {
+  return clientFor(agentProtocol({ agent, sessions, run: (options) => run(agent, options) }));
+}
+
+function onMemory(model: Model = polite()): { sessions: AgentSessions; client: Client } {
+  const sessions = createAgentSessions({ app: "greeter", store: memoryStore() });
+  onTestFinished(() => sessions.stop());
+  return { sessions, client: served(sessions, greeter(model)) };
+}
+
+async function opened(client: Client, body: object = {}): Promise<string> {
+  return `/v1/sessions/${(await client("POST", "/v1/sessions", { body })).body.session}`;
+}
+
+interface Sent {
+  event: string;
+  data: any; // eslint-disable-line typescript/no-explicit-any
+}
+
+function parse(text: string): Sent {
+  const [, event = "", data = ""] = /^(?:id: \d+\n)?event: ([a-z.]+)\ndata: (.*)\n\n$/.exec(text) ?? [];
+  return { event, data: JSON.parse(data) as unknown };
+}
+
+const accept = { accept: "text/event-stream" };
+
+async function streamed(
+  client: Client,
+  at: string,
+  body: object,
+  signal?: AbortSignal,
+): Promise<AsyncIterable<string>> {
+  const asked = { body, headers: accept, ...(signal && { signal }) };
+  const { status, stream, headers, body: refusal } = await client("POST", `${at}/run`, asked);
+  expect([status, headers["content-type"]], JSON.stringify(refusal)).toEqual([200, "text/event-stream"]);
+  return stream as AsyncIterable<string>;
+}
+
+const turn = ["invocation.began", "agent.began", "model.answered", "tools.answered", "model.answered", "agent.ended"];
+
+onEveryStore("a session is opened, run, looked at, rewound and closed", async (place) => {
+  const client = served(place.engine("greeter"));
+  const state = { room: 12, "app:hotel": "Ritz" };
+  const info = await client("POST", "/v1/sessions", { body: { user: "ann", state } });
+  expect(info).toMatchObject({ status: 201, body: { user: "ann", version: 1 } });
+  const { session } = info.body;
+  const at = `/v1/sessions/${session}`;
+  const { status, body } = await client("POST", `${at}/run`, {
+    body: { message: "I am Ann.", state_delta: { day: 1 } },
+  });
+  expect([status, body.session, body.outcome]).toEqual([200, session, "answered"]);
+  expect(body.events.map(({ type }: { type: string }) => type)).toEqual(turn);
+  expect((await client("GET", at)).body).toMatchObject({ session, user: "ann", version: 7 });
+  const after = { ...state, day: 1, turns: 1, answer: "Hi Ann!", "user:name": "Ann" };
+  expect((await client("GET", `${at}/state`)).body).toEqual({ session, version: 7, state: after });
+  expect((await client("GET", `${at}/state?version=2`)).body).toEqual({
+    ...{ session, version: 2 },
+    // What is shared is as it is now.
+    state: { ...state, day: 1, "user:name": "Ann" },
+  });
+  const page = await client("GET", `${at}/events?after=1&limit=2`);
+  expect(page.body).toMatchObject({ events: [{ version: 2 }, { version: 3 }], next: 3 });
+  const rewound = await client("POST", `${at}/rewind`, { body: { invocation: body.invocation } });
+  expect(rewound).toMatchObject({ status: 200, body: { session, version: 8 } });
+  expect((await client("GET", `${at}/state`)).body.state).toEqual({ ...state, "user:name": "Ann" });
+  expect((await client("DELETE", at)).body).toEqual({ closed: true });
+  expect((await client("DELETE", at)).body).toEqual({ closed: false });
+  expect((await client("GET", at)).body).toMatchObject({ ended: "closed" });
+});
+
+onEveryStore("LIFECYCLE: what is told of a run is stored by then, and pieces never are", async (place) => {
+  const client = served(place.engine("greeter"));
+  const at = await opened(client);
+  const told: string[] = [];
+  for await (const text of await streamed(client, at, { message: "I am Ann." })) {
+    const { event, data } = parse(text);
+    if (event !== "partial" || told.at(-1) !== "partial") told.push(event);
+    if (event === "done") expect(data).toMatchObject({ outcome: "answered" });
+    else expect(data.type).toBe(event);
+    if (event !== "partial" && event !== "done") {
+      const { events } = (await client("GET", `${at}/events?after=${data.version - 1}`)).body;
+      expect(events[0]).toEqual(data);
+    }
+  }
+  expect(told.filter((event) => event !== "partial")).toEqual([...turn, "done"]);
+  expect(told.filter((event) => event === "partial")).toHaveLength(2);
+  const { events } = (await client("GET", `${at}/events`)).body;
+  expect(events).toHaveLength(1 + turn.length);
+});
+
+describe("live events", () => {
+  test("of a session come as they are committed, go on after a version, and end with it", async () => {
+    const { client } = onMemory();
+    const at = await opened(client);
+    const { stream } = await client("GET", `${at}/events`, { headers: accept });
+    const seen: string[] = [];
+    const reading = (async () => {
+      for await (const text of stream as AsyncIterable<string>) seen.push(parse(text).event);
+    })();
+    await client("POST", `${at}/run`, { body: { message: "I am Ann." } });
+    await client("DELETE", at);
+    await reading;
+    expect(seen).toEqual(["session.opened", ...turn, "session.closed"]);
+    const late = await client("GET", `${at}/events`, { headers: { ...accept, "last-event-id": "7" } });
+    const rest: string[] = [];
+    for await (const text of late.stream as AsyncIterable<string>) rest.push(parse(text).event);
+    expect(rest).toEqual(["session.closed"]);
+    const over = await client("GET", `${at}/events?after=8`, { headers: accept });
+    expect(over.status).toBe(204);
+  });
+});
+
+describe("a run", () => {
+  /** A model that answers when it is told to, or never. */
+  function waiting(): { model: Model; asked: Promise<void>; answer(): void } {
+    const [asked, told] = [gate(), gate()];
+    const model = scriptedModel(async () => {
+      asked.open();
+      await told.opened;
+      return "Hello!";
+    });
+    return { model, asked: asked.opened, answer: told.open };
+  }
+
+  test("that another one has the session of is refused at once, streamed or not, and leaves it alone", async () => {
+    const { model, asked, answer } = waiting();
+    const { client } = onMemory(model);
+    const at = await opened(client);
+    const first = client("POST", `${at}/run`, { body: { message: "one" } });
+    await asked;
+    for (const headers of [{}, accept]) {
+      const second = await client("POST", `${at}/run`, { body: { message: "two" }, headers });
+      expect(second).toMatchObject({ status: 409, body: { error: { code: "session_busy" } } });
+    }
+    answer();
+    expect((await first).body).toMatchObject({ outcome: "answered" });
+    expect(await client("POST", `${at}/run`, { body: { message: "three" } })).toMatchObject({ status: 200 });
+  });
+
+  test("whose client goes is cancelled: what was committed stays, and it can go on", async () => {
+    const { model, asked, answer } = waiting();
+    const { client } = onMemory(model);
+    const at = await opened(client);
+    const leaving = new AbortController();
+    const stream = await streamed(client, at, { message: "hello" }, leaving.signal);
+    const told: string[] = [];
+    const reading = (async () => {
+      for await (const text of stream) told.push(parse(text).event);
+    })();
+    await asked;
+    leaving.abort();
+    await reading;
+    expect(told).toEqual(["invocation.began", "agent.began"]);
+    expect((await client("GET", at)).body).toMatchObject({ version: 3 });
+    answer();
+    const { body } = await client("POST", `${at}/run`);
+    expect(body.outcome).toBe("answered");
+    expect((await client("GET", `${at}/state`)).body.state).toEqual({ turns: 1, answer: "Hello!" });
+  });
+
+  test("whose reader stops reading is cancelled, too", async () => {
+    const { client } = onMemory();
+    const at = await opened(client);
+    for await (const text of await streamed(client, at, { message: "hello" })) {
+      if (parse(text).event === "agent.began") break;
+    }
+    expect((await client("GET", at)).body).toMatchObject({ version: 3 });
+    expect((await client("POST", `${at}/run`)).body.outcome).toBe("answered");
+  });
+
+  test("that fails is told with its reason, as an outcome", async () => {
+    const { client } = onMemory(scriptedModel([]));
+    const at = await opened(client);
+    const sent: Sent[] = [];
+    for await (const text of await streamed(client, at, { message: "hello" })) sent.push(parse(text));
+    expect(sent.slice(-2)).toMatchObject([
+      { event: "agent.failed", data: { error: { code: "model_exhausted" } } },
+      { event: "done", data: { outcome: "failed" } },
+    ]);
+  });
+
+  test("that another process comes between is told so in the stream", async () => {
+    const store = memoryStore();
+    const [sessions, others] = [1, 2].map(() => createAgentSessions({ app: "greeter", store })) as [
+      AgentSessions,
+      AgentSessions,
+    ];
+    onTestFinished(async () => void (await Promise.all([sessions.stop(), others.stop()])));
+    const client = served(sessions);
+    const at = await opened(client);
+    const elsewhere = served(others);
+    const sent: Sent[] = [];
+    for await (const text of await streamed(client, at, { message: "hello" })) {
+      sent.push(parse(text));
+      if (sent.length === 1) await elsewhere("POST", `${at}/run`, { body: { message: "me first" } });
+    }
+    expect(sent.at(-1)).toMatchObject({ event: "error", data: { error: { code: "session_busy" } } });
+  });
+
+  test("that fails in a way nobody knows of shows nothing of it, and is left to the server's log", async () => {
+    const sessions = createAgentSessions({ app: "greeter", store: memoryStore() });
+    onTestFinished(() => sessions.stop());
+    const agent = greeter(polite());
+    async function* broken(): AsyncGenerator<{ type: string }, never, undefined> {
+      yield { type: "agent.began" };
+      throw new Error("a secret");
+    }
+    const client = clientFor(agentProtocol({ agent, sessions, run: broken }));
+    const stream = await streamed(client, "/v1/sessions/any", { message: "hello" });
+    let text = "";
+    const reading = (async () => {
+      for await (const each of stream) text += each;
+    })();
+    await expect(reading).rejects.toThrow("a secret");
+    expect(text).toContain('event: error\ndata: {"error":{"code":"internal"');
+    expect(text).not.toContain("secret");
+  });
+});
+
+test("sessions are listed in pages, in the order of opening", async () => {
+  const { client } = onMemory();
+  const ids: string[] = [];
+  for (const user of ["ann", "bob", "cid"])
+    ids.push((await client("POST", "/v1/sessions", { body: { user } })).body.session);
+  const first = await client("GET", "/v1/sessions?limit=2");
+  expect(first.body).toMatchObject({ sessions: [{ user: "ann" }, { user: "bob" }], next: ids[1], more: true });
+  const second = await client("GET", `/v1/sessions?limit=2&after=${ids[1]}`);
+  expect(second.body).toMatchObject({ sessions: [{ session: ids[2], user: "cid" }], next: null, more: false });
+});
+
+test("an agent says what it is: its model, its tools, and who is below it", async () => {
+  const { client, sessions } = onMemory();
+  const { body } = await client("GET", "/v1/agent");
+  expect(body).toMatchObject({ name: "greeter", description: "Greets.", model: "scripted", agents: [] });
+  expect(body.tools).toMatchObject([
+    { name: "remember", description: "Remember the name.", input: { type: "object", required: ["name"] } },
+  ]);
+  const helper = greeter(polite());
+  const asking = defineAgent({ name: "asking", model: polite(), tools: { ask: helper }, agents: [] });
+  expect((await served(sessions, asking)("GET", "/v1/agent")).body.tools).toMatchObject([
+    { name: "ask", description: "Greets.", input: { required: ["request"] } },
+  ]);
+  const composed = sequence({ name: "composed", agents: [helper] });
+  expect((await served(sessions, composed)("GET", "/v1/agent")).body).toEqual({
+    ...{ name: "composed", description: "", model: null, tools: [], agents: ["greeter"] },
+  });
+});
+
+describe("bad requests", () => {
+  const bad = (message: string) => ({
+    status: 400,
+    body: { error: { code: "invalid_option", message: expect.stringContaining(message) as unknown } },
+  });
+
+  test("are told what was wrong, and change nothing", async () => {
+    const { client } = onMemory();
+    const at = await opened(client);
+    for (const [target, body, message] of [
+      ["/v1/sessions", [], "the body must be an object"],
+      ["/v1/sessions", { user: 3 }, "user must be a string"],
+      ["/v1/sessions", { user: "" }, "1 to 200 characters"],
+      ["/v1/sessions", { state: [] }, "state must be an object"],
+      ["/v1/sessions", { session: "mine" }, 'the body has no field "session"'],
+      [`${at}/run`, "hello", "the body must be an object"],
+      [`${at}/run`, null, "the body must be an object"],
+      [`${at}/run`, { message: 3 }, "message must be a string or an array"],
+      [`${at}/run`, { message: [{ type: "message", role: "nobody", content: "x" }] }, "without a role"],
+      [`${at}/run`, { message: "x", state_delta: 3 }, "state_delta must be an object"],
+      [`${at}/run`, { state_delta: {} }, "state_delta goes only with message"],
+      [`${at}/rewind`, {}, "invocation is missing"],
+      [`${at}/rewind`, { invocation: 3 }, "invocation must be a string"],
+    ] as const) {
+      expect(await client("POST", target, { body }), JSON.stringify(body)).toMatchObject(bad(message));
+      expect(await client("POST", target, { body, headers: accept }), JSON.stringify(body)).toMatchObject(bad(message));
+    }
+    expect(await client("GET", "/v1/sessions?limit=0")).toMatchObject(bad("limit"));
+    expect(await client("GET", `${at}/state?version=x`)).toMatchObject(bad("version"));
+    expect((await client("GET", at)).body).toMatchObject({ version: 1 });
+  });
+
+  test("for what is not there, or cannot be, have their codes", async () => {
+    const { client } = onMemory();
+    const at = await opened(client);
+    const message = { message: "hello" };
+    for (const [method, target, body, status, code] of [
+      ["POST", `${at}/run`, {}, 409, "nothing_to_continue"],
+      ["POST", `${at}/rewind`, { invocation: "none" }, 404, "version_not_found"],
+      ["GET", `${at}/state?version=9`, undefined, 404, "version_not_found"],
+      ["GET", "/v1/sessions?after=nobody", undefined, 404, "session_not_found"],
+      ["GET", "/v1/sessions/nobody", undefined, 404, "session_not_found"],
+      ["GET", "/v1/sessions/nobody/state", undefined, 404, "session_not_found"],
+      ["GET", "/v1/sessions/nobody/events", undefined, 404, "session_not_found"],
+      ["POST", "/v1/sessions/nobody/run", message, 404, "session_not_found"],
+      ["POST", "/v1/sessions/nobody/rewind", { invocation: "none" }, 404, "session_not_found"],
+      ["GET", "/v1/nothing", undefined, 404, "not_found"],
+      ["PUT", at, undefined, 405, "method_not_allowed"],
+      ["GET", "/v1/sessions/%", undefined, 400, "invalid_request"],
+    ] as const) {
+      const refused = { status, body: { error: { code } } };
+      expect(await client(method, target, { body }), `${method} ${target}`).toMatchObject(refused);
+    }
+    expect((await client("DELETE", "/v1/sessions/nobody")).body).toEqual({ closed: false });
+    await client("DELETE", at);
+    const closed = { status: 410, body: { error: { code: "session_closed" } } };
+    for (const headers of [{}, accept]) {
+      expect(await client("POST", `${at}/run`, { body: message, headers })).toMatchObject(closed);
+    }
+    expect(await client("POST", `${at}/rewind`, { body: { invocation: "none" } })).toMatchObject(closed);
+  });
+});

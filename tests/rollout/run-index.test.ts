@@ -1,0 +1,226 @@
+// A file of rollouts to be looked at: what a table shows of its rows, and each of them whole by its number.
+import { appendFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { TaskRow } from "../../src/core/rollout.ts";
+import type { RowSummary, Run } from "../../src/core/run-view.ts";
+import { assertRollouts, openRun } from "../../src/rollout/run-index.ts";
+import { summaryOf } from "../../src/rollout/run-index/summary.ts";
+import { newFolder } from "./folder.ts";
+
+const lines = (...rows: unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+const rollout = (task: number, repeat = 0): TaskRow => ({ _ng_task_index: task, _ng_rollout_index: repeat, reward: 1 });
+const failure = (task: number, more: TaskRow = {}): TaskRow => ({
+  ...{ ...rollout(task), reward: null, failure_kind: "model", failure_reason: "gone", mask_sample: true },
+  ...more,
+});
+
+function fileOf(text: string, failures?: string): string {
+  const folder = newFolder();
+  const file = join(folder, "a.jsonl");
+  writeFileSync(file, text);
+  if (failures !== undefined) writeFileSync(join(folder, "a_failures.jsonl"), failures);
+  return file;
+}
+
+const runOf = (file: string): Run =>
+  openRun({ run: "0", name: "a", file, environment: null, settings: {}, sessions: false });
+
+async function batchesOf(run: Run): Promise<RowSummary[][]> {
+  const batches: RowSummary[][] = [];
+  for await (const batch of run.rows()) batches.push(batch);
+  return batches;
+}
+
+const summariesOf = async (run: Run): Promise<RowSummary[]> => (await batchesOf(run)).flat();
+
+describe("a summary", () => {
+  const said = (text: string) => ({ type: "message", role: "assistant", content: [{ type: "output_text", text }] });
+  const call = (id: string, name: string) => ({ type: "function_call", call_id: id, name, arguments: "{}" });
+  const gave = (id: string) => ({ type: "function_call_output", call_id: id, output: "ok" });
+  const row: TaskRow = {
+    ...{ ...rollout(3, 2), reward: 0.5, session_id: "s", seconds: 1.5, stopped: "steps", _ng_attempt_index: 1 },
+    ...{ parent: "p", forked_at: 4, branch: "0.1" },
+    responses_create_params: {
+      input: [
+        { role: "system", content: "Be kind." },
+        { role: "user", content: "An example" },
+        { role: "assistant", content: "An answer" },
+        { role: "user", content: [{ type: "input_text", text: "Add 2." }] },
+      ],
+    },
+    response: {
+      output: [call("1", "add"), call("2", "read"), gave("1"), gave("2"), call("3", "add"), gave("3"), said("Done.")],
+      usage: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
+    },
+  };
+  const whole: RowSummary = {
+    ...{ row: 7, task: 3, repeat: 2, branch: "0.1", attempt: 1, reward: 0.5, outcome: "scored", kind: null },
+    ...{ stopped: "steps", steps: 3, calls: 3, tokens: 15, seconds: 1.5, tools: ["add", "read"], text: "Add 2." },
+    ...{ session: "s", parent: "p" },
+  };
+
+  test("has what a table shows", () => {
+    expect(summaryOf({ row, failed: false }, 7)).toEqual(whole);
+  });
+
+  test.each<[string, TaskRow, boolean, Partial<RowSummary>]>([
+    ["what failed has its kind and no reward", failure(3), true, { outcome: "failed", kind: "model", reward: null }],
+    ["what is masked has no reward", { ...row, mask_sample: true }, false, { outcome: "scored", reward: null }],
+    [
+      "without a total, tokens are added",
+      { response: { usage: { input_tokens: 2, output_tokens: 3 } } },
+      false,
+      { tokens: 5 },
+    ],
+    ["of a task's own parent nothing is made", { parent: "p" }, false, { parent: null, branch: null }],
+    [
+      "without a user, the last answer is shown",
+      { response: { output: [said("One."), said("Two.")] } },
+      false,
+      { text: "Two." },
+    ],
+    [
+      "an empty row has nothing",
+      {},
+      false,
+      { task: null, reward: null, steps: 0, tokens: null, text: "", session: null },
+    ],
+    [
+      "parts that are no objects are passed over",
+      { responses_create_params: { input: [{ role: "user", content: [null, 1] }] } },
+      false,
+      { text: "" },
+    ],
+  ])("%s", (_, row, failed, wanted) => {
+    expect(summaryOf({ row, failed }, 0)).toMatchObject(wanted);
+  });
+
+  test("long texts and many tools are cut, not within a character", () => {
+    const output = Array.from({ length: 300 }, (_, at) => call(String(at), `${at}${"x".repeat(1000)}`));
+    const long: TaskRow = { responses_create_params: { input: `${"x".repeat(119)}😀` }, response: { output } };
+    const { text, tools, calls } = summaryOf({ row: long, failed: false }, 0);
+    expect([text, tools.length, calls]).toEqual(["x".repeat(119), 100, 300]);
+    expect(Math.max(...tools.map(({ length }) => length))).toBe(100);
+  });
+
+  test("is made of whatever a row holds", () => {
+    const odd = fc.record(
+      {
+        ...{ responses_create_params: fc.jsonValue(), response: fc.jsonValue(), reward: fc.jsonValue() },
+        ...{ _ng_task_index: fc.jsonValue(), failure_kind: fc.jsonValue(), branch: fc.jsonValue() },
+      },
+      { requiredKeys: [] },
+    );
+    const output = fc.record({
+      output: fc.array(
+        fc.oneof(fc.jsonValue(), fc.record({ role: fc.constantFrom("user", "assistant"), content: fc.jsonValue() })),
+      ),
+    });
+    fc.assert(
+      fc.property(odd, output, fc.boolean(), (row, response, failed) => {
+        const summary = summaryOf({ row: { ...row, response } as TaskRow, failed }, 0);
+        expect(Object.keys(summary).sort()).toEqual(Object.keys(whole).sort());
+      }),
+    );
+  });
+});
+
+describe("rows", () => {
+  test("failures come after what was scored, without those that a later attempt has replaced", async () => {
+    const again = lines(
+      failure(1, { retried: true, n: 1 }),
+      failure(2, { n: 2 }),
+      failure(1, { n: 3 }),
+      failure(2, { n: 4 }),
+    );
+    const run = runOf(fileOf(lines(rollout(0), rollout(1)), again));
+    const summaries = await summariesOf(run);
+    expect(summaries.map(({ row, task, outcome }) => [row, task, outcome])).toEqual([
+      [0, 0, "scored"],
+      [1, 1, "scored"],
+      [2, 2, "failed"],
+    ]);
+    expect(await run.row(2)).toMatchObject({ n: 4 });
+    expect(await run.row(3)).toBeUndefined();
+  });
+
+  test("what is no row, and a last one that is cut short, are passed over", async () => {
+    const run = runOf(fileOf(`${lines(rollout(0))}oops\n\n[1]\n${lines(rollout(1))}{"_ng_task_in`));
+    expect((await summariesOf(run)).map(({ task }) => task)).toEqual([0, 1]);
+    expect(await run.row(1)).toMatchObject({ _ng_task_index: 1 });
+  });
+
+  test("each is found by its number, also before anybody has asked for all of them", async () => {
+    const text = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("\u2028", "\uFEFF", "é", "😀", "a\r\nb"));
+    const row = fc.record({ text, n: fc.integer() });
+    const between = fc.constantFrom("\n", "\n\n", "\r\n", "\nno row\n", "\n  \n");
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(row, between)), fc.boolean(), fc.boolean(), async (rows, hasMark, ends) => {
+        const body = rows.map(([row, end], at) => JSON.stringify(row) + (at === rows.length - 1 && !ends ? "" : end));
+        const file = fileOf((hasMark ? "\uFEFF" : "") + body.join(""));
+        const run = runOf(file);
+        for (let round = 0; round < 2; round++) {
+          for (const [at, [row]] of rows.entries()) expect(await run.row(at)).toEqual(JSON.parse(JSON.stringify(row)));
+          expect(await run.row(rows.length)).toBeUndefined();
+          expect(await summariesOf(run)).toHaveLength(rows.length);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("they come some at a time, and long ones fewer at a time", async () => {
+    const many = Array.from({ length: 1_200 }, (_, at) => rollout(at));
+    const sizes = async (file: string): Promise<number[]> => (await batchesOf(runOf(file))).map(({ length }) => length);
+    expect(await sizes(fileOf(lines(...many)))).toEqual([500, 500, 200]);
+    const long = { ...rollout(0), text: "x".repeat(3 * 1024 * 1024) };
+    expect(await sizes(fileOf(lines(long, long, long)))).toEqual([2, 1]);
+    expect(await sizes(fileOf(""))).toEqual([]);
+  });
+
+  test("a file that grows is read again", async () => {
+    const file = fileOf(lines(rollout(0)));
+    const run = runOf(file);
+    expect(await summariesOf(run)).toHaveLength(1);
+    appendFileSync(file, lines(rollout(1)));
+    expect(await run.row(1)).toMatchObject({ _ng_task_index: 1 });
+    expect(await summariesOf(run)).toHaveLength(2);
+  });
+
+  test("of a file that was written anew, or cut, no row is given from where it was before", async () => {
+    const file = fileOf(lines(rollout(0), rollout(1)));
+    const run = runOf(file);
+    await summariesOf(run);
+    writeFileSync(`${file}.new`, lines(rollout(5), rollout(6)));
+    renameSync(`${file}.new`, file);
+    expect(await run.row(1)).toMatchObject({ _ng_task_index: 6 });
+    await summariesOf(run);
+    writeFileSync(file, lines({ ...rollout(7), text: "longer" }));
+    expect(await run.row(0)).toMatchObject({ _ng_task_index: 7 });
+    expect(await run.row(1)).toBeUndefined();
+  });
+});
+
+describe("what is no file of rollouts is refused", () => {
+  test.each<[string, string, string | undefined]>([
+    ["one without rows yet", "", undefined],
+    ["one with a row after a line that is none", `oops\n${lines(rollout(0))}`, undefined],
+    ["text", "# Title\n\nwords\n", "a.jsonl has no rows of JSON lines: of line 1, it is not JSON"],
+    ["a list", "[1, 2]\n", "of line 1, it is not a JSON object"],
+  ])("%s", async (_, text, message) => {
+    const asserted = assertRollouts(fileOf(text));
+    if (message === undefined) await asserted;
+    else
+      await expect(asserted).rejects.toThrow(
+        expect.objectContaining({ code: "cannot_load", message: expect.stringContaining(message) as string }),
+      );
+  });
+
+  test("one that is not there, and a folder", async () => {
+    const folder = newFolder();
+    await expect(assertRollouts(join(folder, "no.jsonl"))).rejects.toThrow("there is no file");
+    await expect(assertRollouts(folder)).rejects.toThrow("is a folder");
+  });
+});

@@ -1,0 +1,28 @@
+// The address of the view that is shown: follows it, and changes it.
+import { useEffect, useState } from "preact/hooks";
+import { linkTo, readAddress, type Address } from "./link.ts";
+
+export { linkTo, readAddress, type Address };
+
+/** Changes parameters of the page that is shown. `replace`: without a step in the browser's history. */
+export function setParameters(changes: { [name: string]: string | number | undefined }, replace = false): void {
+  const { at, parameters } = readAddress(location.hash);
+  const next = linkTo(at, { ...Object.fromEntries(parameters), ...changes });
+  if (next === location.hash) return;
+  if (!replace) {
+    location.hash = next;
+    return;
+  }
+  history.replaceState(null, "", next);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+export function useAddress(): Address {
+  const [address, setAddress] = useState(() => readAddress(location.hash));
+  useEffect(() => {
+    const changed = (): void => setAddress(readAddress(location.hash));
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return address;
+}

@@ -1,0 +1,84 @@
+// Two numbers of many rows as a grid of cells, each with how many rows are in it.
+
+export interface Cell {
+  /** Of both ends; a cell holds its upper end only where it is the last. */
+  x: readonly [number, number];
+  y: readonly [number, number];
+  isLastX: boolean;
+  isLastY: boolean;
+  /** The mean of what is in it, where it is drawn. */
+  middle: readonly [number, number];
+  count: number;
+}
+
+export interface CellRange {
+  from: number;
+  to: number;
+  /** Without `to` itself. */
+  isOpen: boolean;
+}
+
+export interface Cells {
+  cells: Cell[];
+  x: readonly [number, number];
+  y: readonly [number, number];
+}
+
+/** Only cells that hold something. Pairs with a number that is not finite are left out. */
+export function cellsOf(pairs: Float64Array, columns: number, lines: number): Cells | undefined {
+  const [x, y] = [ends(pairs, 0), ends(pairs, 1)];
+  if (!x || !y) return undefined;
+  const counts = new Uint32Array(columns * lines);
+  const sums = new Float64Array(columns * lines * 2);
+  for (let at = 0; at + 1 < pairs.length; at += 2) {
+    const [a, b] = [pairs[at] as number, pairs[at + 1] as number];
+    if (!Number.isFinite(a) || !Number.isFinite(b)) continue;
+    const cell = placeOf(b, y, lines) * columns + placeOf(a, x, columns);
+    counts[cell] = (counts[cell] as number) + 1;
+    sums[cell * 2] = (sums[cell * 2] as number) + a;
+    sums[cell * 2 + 1] = (sums[cell * 2 + 1] as number) + b;
+  }
+  const cells: Cell[] = [];
+  counts.forEach((count, at) => {
+    if (count === 0) return;
+    const [column, line] = [at % columns, Math.floor(at / columns)];
+    cells.push({
+      x: [edge(column, x, columns), edge(column + 1, x, columns)],
+      y: [edge(line, y, lines), edge(line + 1, y, lines)],
+      isLastX: column === columns - 1,
+      isLastY: line === lines - 1,
+      middle: [(sums[at * 2] as number) / count, (sums[at * 2 + 1] as number) / count],
+      count,
+    });
+  });
+  return { cells, x, y };
+}
+
+/** What a filter must ask for to find the very rows of a cell. */
+export const cellRanges = ({ x, y, isLastX, isLastY }: Cell): [CellRange, CellRange] => [
+  { from: x[0], to: x[1], isOpen: !isLastX },
+  { from: y[0], to: y[1], isOpen: !isLastY },
+];
+
+/** Of the pairs of which both are numbers. */
+function ends(pairs: Float64Array, which: 0 | 1): readonly [number, number] | undefined {
+  let [low, high] = [Infinity, -Infinity];
+  for (let at = 0; at + 1 < pairs.length; at += 2) {
+    if (!Number.isFinite(pairs[at]) || !Number.isFinite(pairs[at + 1])) continue;
+    const value = pairs[at + which] as number;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? [low, high] : undefined;
+}
+
+const edge = (at: number, [low, high]: readonly [number, number], of: number): number =>
+  at === of ? high : low * (1 - at / of) + high * (at / of);
+
+/** By its edges and not by division alone, so that a filter from edge to edge finds the very rows that were counted. */
+function placeOf(value: number, [low, high]: readonly [number, number], of: number): number {
+  let at = high > low ? Math.min(of - 1, Math.floor(((value / 2 - low / 2) / (high / 2 - low / 2)) * of)) : of - 1;
+  while (at > 0 && value < edge(at, [low, high], of)) at--;
+  while (at < of - 1 && value >= edge(at + 1, [low, high], of)) at++;
+  return at;
+}

@@ -1,0 +1,65 @@
+// Lines over a whole number such as k. Nothing in it can be clicked: it is one picture with its figures in words.
+import { number } from "../parts/format.ts";
+import { Axis } from "./bars.tsx";
+import { Chart } from "./chart.tsx";
+import { scale, ticks } from "./scale.ts";
+
+export interface Curve {
+  name: string;
+  /** For x = 1, 2, 3 and so on; undefined where there is none. */
+  values: (number | undefined)[];
+}
+
+const [left, right, top, bottom, height] = [38, 8, 8, 18, 150];
+const mostSpoken = 5;
+
+export function Curves({ title, note, curves }: { title: string; note?: string; curves: Curve[] }) {
+  const known = curves.flatMap(({ values }) => values.filter((value) => value !== undefined));
+  const last = curves.reduce((most, { values }) => Math.max(most, values.length), 1);
+  const low = known.reduce((a, b) => Math.min(a, b), 0);
+  const high = known.reduce((a, b) => Math.max(a, b), 1);
+  const y = scale([low, high], [height - bottom, top]);
+
+  const draw = (width: number) => {
+    const x = scale([1, last], [left + 6, width - right]);
+    return (
+      <svg class="chart-svg" role="img" aria-label={spoken(title, curves)} width={width} height={height}>
+        <Axis values={ticks(low, high, 3)} place={y} width={width} />
+        {curves.map(({ name, values }, at) => {
+          const points = values.flatMap((value, k) => (value === undefined ? [] : [[x(k + 1), y(value)] as const]));
+          return (
+            <g key={name} class={`chart-curve chart-curve-${at}`}>
+              <polyline points={points.map((point) => point.join()).join(" ")} />
+              {points.length <= 20 && points.map(([cx, cy]) => <circle key={cx} {...{ cx, cy, r: 2.5 }} />)}
+            </g>
+          );
+        })}
+        {wholeTicks(last).map((k) => (
+          <text key={k} class="chart-text" x={x(k)} y={height - 4} text-anchor="middle">
+            {k}
+          </text>
+        ))}
+      </svg>
+    );
+  };
+  return (
+    <Chart title={title} note={note}>
+      {known.length > 0 ? draw : undefined}
+    </Chart>
+  );
+}
+
+function wholeTicks(last: number): number[] {
+  return [...new Set([1, ...ticks(1, last, 5).filter((k) => Number.isInteger(k) && k > 0)])];
+}
+
+function spoken(title: string, curves: Curve[]): string {
+  const parts = curves.map(({ name, values }) => {
+    const step = Math.max(1, Math.ceil(values.length / mostSpoken));
+    const shown = values.flatMap((value, at) =>
+      value !== undefined && (at % step === 0 || at === values.length - 1) ? [`${number(value)} at ${at + 1}`] : [],
+    );
+    return `${name}: ${shown.join(", ")}`;
+  });
+  return `${title}. ${parts.join(". ")}`;
+}

@@ -1,0 +1,61 @@
+// Runs and their rows out of the files of a bundle.
+import type { BundleAbout, BundlePart, BundleRow } from "../../../src/core/run-view.ts";
+import type { Source } from "./source.ts";
+
+/** Loads a file of a bundle, as in load("runs/0/part-3"). */
+export type LoadFile = (name: string) => Promise<unknown>;
+
+/** As many as are shown around one another; each is about a megabyte. */
+const mostKept = 8;
+
+export function bundleSource(load: LoadFile): Source {
+  const kept = new Map<string, Promise<unknown>>();
+
+  function read<T>(name: string): Promise<T> {
+    const known = kept.get(name) ?? load(name);
+    // The newest last.
+    kept.delete(name);
+    kept.set(name, known);
+    known.catch(() => kept.delete(name));
+    const [oldest] = kept.keys();
+    if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
+    return known as Promise<T>;
+  }
+
+  /** By run, then by row: the part that has it whole. */
+  const parts = new Map<string, number[]>();
+  const about = load("about") as Promise<BundleAbout>;
+
+  async function entry(run: string, row: number): Promise<BundlePart> {
+    const part = parts.get(run)?.[row] ?? (await partOf(run, row));
+    const found = (await read<BundlePart[]>(`runs/${run}/part-${part}`)).find((known) => known.row === row);
+    if (!found) throw new Error(`the bundle has no row ${row}`);
+    return found;
+  }
+
+  /** A link to an episode may be opened before its run was. */
+  async function partOf(run: string, row: number): Promise<number> {
+    await source.rows(run, () => undefined, new AbortController().signal);
+    const part = parts.get(run)?.[row];
+    if (part === undefined) throw new Error(`the bundle has no row ${row}`);
+    return part;
+  }
+
+  const source: Source = {
+    isLive: false,
+    about: () => about,
+    async rows(run, take, signal) {
+      const chunks = (await about).runs.find((known) => known.run === run)?.chunks ?? 0;
+      for (let chunk = 0; chunk < chunks && !signal.aborted; chunk++) {
+        const rows = (await load(`runs/${run}/rows-${chunk}`)) as BundleRow[];
+        const known = parts.get(run) ?? [];
+        for (const { row, part } of rows) known[row] = part;
+        parts.set(run, known);
+        if (!signal.aborted) take(rows);
+      }
+    },
+    row: async (run, row) => (await entry(run, row)).content,
+    eventsOf: async (run, { row }) => (await entry(run, row)).events ?? undefined,
+  };
+  return source;
+}

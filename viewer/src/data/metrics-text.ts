@@ -1,0 +1,32 @@
+// The text format of Prometheus, read: what a server answers at /metrics.
+
+export interface Sample {
+  name: string;
+  labels: { [name: string]: string };
+  value: number;
+}
+
+const wholeSample = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$/;
+const oneLabel = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"/g;
+
+/** Every sample of the text. Lines that are none are passed over: a newer server may say more. */
+export function readMetrics(text: string): Sample[] {
+  return text.split("\n").flatMap((line) => {
+    const [, name, labels = "", value = ""] = wholeSample.exec(line.trim()) ?? [];
+    if (name === undefined) return [];
+    return [{ name, labels: labelsIn(labels), value: numberIn(value) }];
+  });
+}
+
+function labelsIn(text: string): { [name: string]: string } {
+  const found = [...text.matchAll(oneLabel)];
+  return Object.fromEntries(found.map(([, name = "", value = ""]) => [name, unescaped(value)]));
+}
+
+const unescaped = (value: string): string =>
+  value.replace(/\\(.)/g, (_, letter: string) => (letter === "n" ? "\n" : letter));
+
+function numberIn(value: string): number {
+  if (/^[+-]?Inf$/.test(value)) return value.startsWith("-") ? -Infinity : Infinity;
+  return Number(value);
+}

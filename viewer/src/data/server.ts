@@ -1,0 +1,108 @@
+// Asks the server that the page came from. Every request carries the token, where the person gave one.
+import type { NumberedEvent } from "../../../src/core/event.ts";
+import type { TaskRow } from "../../../src/core/rollout.ts";
+import type { About, RowSummary } from "../../../src/core/run-view.ts";
+import { linesOf } from "./lines.ts";
+import { SourceError, type Source } from "./source.ts";
+
+/** For as long as the tab lives, and for this server alone. */
+const tokenKey = "holdfast token";
+
+let wantToken: ((wrong: boolean) => Promise<string>) | undefined;
+let asked: Promise<string> | undefined;
+
+/** Says how a person is asked for the server's token. */
+export function onTokenWanted(ask: (wrong: boolean) => Promise<string>): void {
+  wantToken = ask;
+}
+
+/** The server is above the folder that the page is in: "/view/" is asked for at "/v1". */
+const base = new URL("..", document.baseURI).pathname.replace(/\/$/, "");
+
+/** A request to the server, as in request("/counter/v1/sessions"). Asks the person for the token where one is wanted. */
+export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  for (;;) {
+    const token = sessionStorage.getItem(tokenKey);
+    const headers = new Headers(init.headers);
+    if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    const response = await fetch(base + path, { ...init, headers }).catch((thrown: unknown) => {
+      if (init.signal?.aborted) throw thrown;
+      throw new SourceError(0, "unreachable", "the server does not answer; is it still running?");
+    });
+    if (response.status !== 401 || !wantToken) return response;
+    asked ??= wantToken(token !== null).finally(() => (asked = undefined));
+    sessionStorage.setItem(tokenKey, await asked);
+  }
+}
+
+/** Asks for JSON. Throws a SourceError with the server's own words. */
+export async function ask<T>(path: string, init: RequestInit & { json?: unknown } = {}): Promise<T> {
+  const { json, ...rest } = init;
+  const body =
+    json === undefined ? {} : { body: JSON.stringify(json), headers: { "content-type": "application/json" } };
+  const response = await request(path, { ...rest, ...body });
+  if (response.ok) return (await response.json()) as T;
+  throw await refusal(response);
+}
+
+export const post = <T>(path: string, json: unknown = {}, signal?: AbortSignal): Promise<T> =>
+  ask<T>(path, { method: "POST", json, ...(signal && { signal }) });
+
+export async function refusal(response: Response): Promise<SourceError> {
+  const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
+  return new SourceError(
+    response.status,
+    error?.code ?? "",
+    error?.message ?? `the server answered ${response.status}`,
+  );
+}
+
+/** All events of a log, page by page. */
+export async function allEvents(at: string, session: string, signal?: AbortSignal): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for (let after: number | null = 0; after !== null;) {
+    const path = `${at}/v1/sessions/${encodeURIComponent(session)}/events?limit=1000&after=${after}`;
+    const page: { events: NumberedEvent[]; next: number | null } = await ask(path, signal ? { signal } : {});
+    events.push(...page.events);
+    after = page.next;
+  }
+  return events;
+}
+
+export function serverSource(): Source {
+  let about: Promise<About> | undefined;
+  const source: Source = {
+    isLive: true,
+    about() {
+      // Asked again after a failure.
+      about ??= ask<About>("/v1/about").catch((thrown: unknown) => {
+        about = undefined;
+        throw thrown;
+      });
+      return about;
+    },
+    async rows(run, take, signal) {
+      const response = await request(`/v1/runs/${encodeURIComponent(run)}/rows`, { signal });
+      if (!response.ok || !response.body) throw await refusal(response);
+      for await (const line of linesOf(response.body)) {
+        if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
+      }
+    },
+    async row(run, row) {
+      return (await ask<{ row: TaskRow }>(`/v1/runs/${encodeURIComponent(run)}/rows/${row}`)).row;
+    },
+    async eventsOf(run, { session }) {
+      const { runs, environments } = await source.about();
+      const name = runs.find((known) => known.run === run)?.environment;
+      const environment = environments.find((known) => known.name === name);
+      if (!environment || session === null) return undefined;
+      try {
+        return await allEvents(environment.at, session);
+      } catch (thrown) {
+        if (thrown instanceof SourceError && thrown.status === 404) return undefined;
+        throw thrown;
+      }
+    },
+  };
+  return source;
+}

@@ -1,0 +1,18 @@
+// What every page may ask for: where things are read from, and what there is.
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { About } from "../../src/core/run-view.ts";
+import type { Source } from "./data/source.ts";
+
+export interface Known {
+  source: Source;
+  about: About;
+}
+
+export const KnownContext = createContext<Known | undefined>(undefined);
+
+export function useKnown(): Known {
+  const known = useContext(KnownContext);
+  if (!known) throw new Error("a page is shown before the server was asked what there is");
+  return known;
+}

@@ -1,0 +1,149 @@
+// An agent: what it is, and the conversations with it.
+import { useState } from "preact/hooks";
+import type { Json } from "../../../../src/core/json.ts";
+import type { AgentAbout } from "../../../../src/core/run-view.ts";
+import { linkTo } from "../../address.ts";
+import { ask, post } from "../../data/server.ts";
+import { messageOf } from "../../data/source.ts";
+import { useLoaded } from "../../data/use-loaded.ts";
+import { useKnown } from "../../known.ts";
+import { count } from "../../parts/format.ts";
+import { Await, Failure, Nothing } from "../../parts/notice.tsx";
+import { useAct } from "../episode/use-act.ts";
+import { SessionTable } from "../sessions/session-table.tsx";
+import { useSessionList } from "../sessions/use-session-list.ts";
+import "./chat.css";
+
+/** The reply of GET {at}/v1/agent. */
+interface AgentDetails {
+  name: string;
+  description: string;
+  model: string | null;
+  tools: { name: string; description: string; input: Json }[];
+  agents: string[];
+}
+
+export function AgentPage({ agent: name }: { agent: string }) {
+  const agent = useKnown().about.agents.find((known) => known.name === name);
+  const details = useLoaded(
+    async (signal) => (agent ? ask<AgentDetails>(`${agent.at}/v1/agent`, { signal }) : undefined),
+    [agent?.at],
+  );
+  if (!agent) return <Failure message={`This server has no agent "${name}".`} />;
+  return (
+    <>
+      <h1>{name}</h1>
+      <div class="agent">
+        <section class="card" aria-label="About it">
+          <Await loaded={details}>{(known) => known && <Details agent={known} />}</Await>
+        </section>
+        <NewConversation agent={agent} />
+      </div>
+      <Conversations agent={agent} />
+    </>
+  );
+}
+
+function Details({ agent: { description, model, tools, agents } }: { agent: AgentDetails }) {
+  return (
+    <>
+      {description !== "" && <p class="agent-about">{description}</p>}
+      <dl class="agent-facts">
+        <dt>Model</dt>
+        <dd>{model === null ? <span class="dim">none of its own</span> : <code>{model}</code>}</dd>
+        {agents.length > 0 && (
+          <>
+            <dt>Hands over to</dt>
+            <dd>{agents.join(", ")}</dd>
+          </>
+        )}
+        <dt>Tools</dt>
+        <dd>
+          {tools.length === 0 && <span class="dim">none</span>}
+          {tools.map(({ name, description: about, input }) => (
+            <details key={name} class="chat-fold">
+              <summary>
+                <span class="chat-tool">{name}</span> <span class="dim">{about}</span>
+              </summary>
+              <pre>{JSON.stringify(input, null, 2)}</pre>
+            </details>
+          ))}
+        </dd>
+      </dl>
+    </>
+  );
+}
+
+function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
+  const [user, setUser] = useState("");
+  const [state, setState] = useState("");
+  const { isBusy, failure, start } = useAct();
+  const open = async (signal: AbortSignal): Promise<void> => {
+    const given = { ...(user !== "" && { user }), ...(state.trim() !== "" && { state: parsed(state) }) };
+    const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
+    location.hash = linkTo(["agents", name, session]);
+  };
+  return (
+    <form
+      class="card agent-new"
+      onSubmit={(event) => {
+        event.preventDefault();
+        start(open);
+      }}
+    >
+      <h2>Talk to it</h2>
+      <label>
+        User <span class="dim">whose conversation it is, if it matters</span>
+        <input value={user} placeholder="user" onInput={({ currentTarget }) => setUser(currentTarget.value)} />
+      </label>
+      <label>
+        State <span class="dim">to begin with, as JSON, if any</span>
+        <textarea
+          rows={2}
+          spellcheck={false}
+          placeholder="{}"
+          value={state}
+          onInput={({ currentTarget }) => setState(currentTarget.value)}
+        />
+      </label>
+      {failure !== undefined && <Failure message={failure} />}
+      <button class="primary" disabled={isBusy}>
+        New conversation
+      </button>
+    </form>
+  );
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (thrown) {
+    throw new Error(`The state is not JSON: ${messageOf(thrown)}`, { cause: thrown });
+  }
+}
+
+function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
+  const { sessions, isComplete, isHeld, failure, at: now, readMore } = useSessionList(at);
+  return (
+    <section class="card">
+      <p class="row sessions-count" role="status">
+        <span>
+          {count(sessions.length, "conversation")}
+          {isComplete && sessions.length > 1 ? ", the newest first" : ""}
+        </span>
+        {isHeld && <button onClick={readMore}>Read more</button>}
+        {failure && <span class="bad">{failure} Trying again…</span>}
+      </p>
+      {now > 0 && sessions.length === 0 && !failure && <Nothing>Nobody has talked to it yet.</Nothing>}
+      {sessions.length > 0 && (
+        <SessionTable
+          label={`Conversations with ${name}`}
+          rows={sessions}
+          now={now}
+          link={({ session }) => linkTo(["agents", name, session])}
+          last={{ heading: "User", cell: ({ user }) => user }}
+        />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,73 @@
+// The events of a conversation as they were committed, with what each of them stored.
+import { useMemo } from "preact/hooks";
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import { clock } from "../../parts/format.ts";
+import { VirtualList } from "../../parts/virtual-list.tsx";
+import { commitPoint } from "./commits.ts";
+import { inForceIn } from "./turns.ts";
+
+export interface CommitListProps {
+  events: NumberedEvent[];
+  version: number;
+  onVersion(version: number): void;
+}
+
+export function CommitList({ events, version, onVersion }: CommitListProps) {
+  const inForce = useMemo(() => inForceIn(events), [events]);
+  return (
+    <VirtualList
+      count={events.length}
+      height={58}
+      isMeasured
+      shown={version - 1}
+      attributes={{ role: "list", "aria-label": "Commits", class: "chat-commits" }}
+    >
+      {(index, { key, ...place }) => {
+        const event = events[index] as NumberedEvent;
+        const { title, of, at, writes, shared } = commitPoint(event);
+        const isUndone = !inForce(event.version);
+        return (
+          <div key={key} {...place} role="listitem" aria-setsize={events.length} aria-posinset={index + 1}>
+            <button
+              class={`chat-commit ${isUndone ? "chat-taken-back" : ""}`}
+              aria-current={event.version === version ? "true" : undefined}
+              onClick={() => onVersion(event.version)}
+            >
+              <span class="num chat-number">{event.version}</span>
+              <span class="chat-commit-text">
+                <span>
+                  <span class="chat-title">{title}</span> {isUndone && <span class="badge">undone</span>}
+                </span>
+                <Written of={of} writes={writes} shared={shared} />
+              </span>
+              <span class="dim chat-at">{clock(at)}</span>
+            </button>
+          </div>
+        );
+      }}
+    </VirtualList>
+  );
+}
+
+function Written({ of, writes, shared }: { of: string; writes: string[]; shared: string[] }) {
+  if (writes.length + shared.length === 0) return of === "" ? null : <span class="dim">{of}</span>;
+  return (
+    <span class="dim">
+      {of} wrote{" "}
+      {writes.map((key) => (
+        <code key={key} class="chat-key">
+          {key}
+        </code>
+      ))}
+      {shared.map((key) => (
+        <code
+          key={key}
+          class="chat-key chat-shared"
+          title="Shared with other conversations: a rewind leaves it as it is"
+        >
+          {key}
+        </code>
+      ))}
+    </span>
+  );
+}

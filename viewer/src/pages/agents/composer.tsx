@@ -1,0 +1,67 @@
+// Where a person writes to an agent, stops it, and has it go on.
+import type { Conversation } from "./use-conversation.ts";
+
+export interface ComposerProps {
+  conversation: Conversation;
+  text: string;
+  onText(text: string): void;
+  /** Whether the last turn was not brought to its end. */
+  isCutShort: boolean;
+}
+
+export function Composer({ conversation, text, onText, isCutShort }: ComposerProps) {
+  const { isRunning, failure, run, stop } = conversation;
+  const send = async (): Promise<void> => {
+    if (text.trim() === "" || isRunning) return;
+    onText("");
+    // What was not taken is not lost.
+    if (!(await run(text))) onText(text);
+  };
+  return (
+    <form
+      class="chat-composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      {failure !== undefined && (
+        <p class="bad chat-failed" role="alert">
+          {failure}
+        </p>
+      )}
+      {isCutShort && !isRunning && (
+        <p class="row chat-failed">
+          <span class="warn">This turn has not ended.</span>
+          <button type="button" onClick={() => void run()}>
+            Go on with it
+          </button>
+        </p>
+      )}
+      <label class="unseen" for="chat-message">
+        Message
+      </label>
+      <textarea
+        id="chat-message"
+        rows={2}
+        placeholder="Write to the agent. Enter sends, Shift+Enter begins a new line."
+        value={text}
+        onInput={({ currentTarget }) => onText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          void send();
+        }}
+      />
+      {isRunning ? (
+        <button type="button" onClick={stop}>
+          Stop
+        </button>
+      ) : (
+        <button class="primary" disabled={text.trim() === ""}>
+          Send
+        </button>
+      )}
+    </form>
+  );
+}

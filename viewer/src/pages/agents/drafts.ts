@@ -1,0 +1,46 @@
+// What an agent is writing now, before it is committed.
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import type { Piece } from "../../../../src/core/model.ts";
+
+/** A part of an answer, as a run sends it. */
+export interface PartialEvent {
+  type: "partial";
+  agent: string;
+  /** Which run of it. */
+  path: string;
+  piece: Piece;
+}
+
+export interface Draft {
+  agent: string;
+  path: string;
+  thought: string;
+  text: string;
+  calls: { call: string; tool: string; input: string }[];
+}
+
+/**
+ * After one more of what a run sends. What was committed takes the place of what was being written: only in the order of the
+ * run itself, as the same event may also come from elsewhere, later, when the next answer is being written.
+ */
+export function withSent(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
+  if (!("path" in sent)) return drafts;
+  const { agent, path } = sent;
+  const at = drafts.findIndex((draft) => draft.path === path);
+  const known = drafts[at];
+  if (sent.type !== "partial") return known ? drafts.toSpliced(at, 1) : drafts;
+  if (!known) return [...drafts, grown({ agent, path, thought: "", text: "", calls: [] }, sent.piece)];
+  return drafts.with(at, grown(known, sent.piece));
+}
+
+function grown(draft: Draft, piece: Piece): Draft {
+  if (piece.type !== "arguments") {
+    const field = piece.type === "text" ? "text" : "thought";
+    return { ...draft, [field]: draft[field] + piece.text };
+  }
+  const { call_id: call, name: tool, text } = piece;
+  const at = draft.calls.findIndex((made) => made.call === call);
+  const known = draft.calls[at];
+  if (!known) return { ...draft, calls: [...draft.calls, { call, tool, input: text }] };
+  return { ...draft, calls: draft.calls.with(at, { ...known, input: known.input + text }) };
+}

@@ -1,0 +1,146 @@
+// One turn of a conversation: the message, and all that was said and done because of it.
+import { clock, short } from "../../parts/format.ts";
+import { LongText } from "../../parts/long-text.tsx";
+import type { Draft } from "./drafts.ts";
+import type { Call, Entry, Turn } from "./turns.ts";
+
+export interface TurnViewProps {
+  turn: Turn;
+  /** The one that answers where nobody was handed over to: its name is not repeated. */
+  agent: string;
+  onVersion(version: number): void;
+  /** Absent where it cannot be rewound. */
+  onRewind?: (() => void) | undefined;
+}
+
+export function TurnView({ turn, agent, onVersion, onRewind }: TurnViewProps) {
+  const entries = turn.entries.map((entry, at) => (
+    <EntryView key={at} entry={entry} agent={agent} onVersion={onVersion} />
+  ));
+  if (turn.isUndone) {
+    const [first] = turn.entries;
+    return (
+      <details class="chat-turn chat-undone">
+        <summary>Undone: {short(first?.kind === "said" ? first.text : "a turn", 60)}</summary>
+        {entries}
+      </details>
+    );
+  }
+  return (
+    <section class="chat-turn" aria-label={`Turn at ${clock(turn.at)}`}>
+      <div class="row chat-turn-bar">
+        <span class="dim">{clock(turn.at)}</span>
+        {turn.outcome !== undefined && turn.outcome !== "answered" && <span class="badge">{turn.outcome}</span>}
+        {onRewind && (
+          <button class="quiet" onClick={onRewind}>
+            Rewind to before this
+          </button>
+        )}
+      </div>
+      {entries}
+    </section>
+  );
+}
+
+function EntryView({ entry, agent, onVersion }: { entry: Entry; agent: string; onVersion(version: number): void }) {
+  const by = entry.agent === undefined ? "You" : entry.agent;
+  return (
+    <div class={`chat-entry ${entry.agent === undefined ? "chat-user" : ""} ${entry.isInner ? "chat-inner" : ""}`}>
+      <p class="chat-by">
+        <span class={entry.agent === agent ? "unseen" : ""}>{by}</span>
+        <button class="quiet chat-version" onClick={() => onVersion(entry.version)} title="Show the state after this">
+          <span class="unseen">Show version </span>
+          {entry.version}
+        </button>
+      </p>
+      <Content entry={entry} />
+    </div>
+  );
+}
+
+function Content({ entry }: { entry: Entry }) {
+  switch (entry.kind) {
+    case "said":
+      return <LongText text={entry.text} lines={60} />;
+    case "thought":
+      return (
+        <details class="chat-fold">
+          <summary class="dim">Reasoning</summary>
+          <LongText text={entry.text} lines={60} />
+        </details>
+      );
+    case "call":
+      return <CallView call={entry} isDraft={false} />;
+    case "failed":
+      return (
+        <p class="bad chat-failed">
+          The step “{entry.step}” failed: {entry.message} <code>{entry.code}</code>
+        </p>
+      );
+    case "handed over":
+      return <p class="dim chat-failed">handed over to {entry.to}</p>;
+    case "other":
+      return (
+        <details class="chat-fold">
+          <summary class="dim">{entry.type}</summary>
+          <LongText text={JSON.stringify(entry.item, null, 2)} />
+        </details>
+      );
+    default:
+      return entry satisfies never;
+  }
+}
+
+function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omit<Call, "kind">; isDraft: boolean }) {
+  const status = error ? "failed" : output === undefined ? "no result yet" : "";
+  return (
+    <details class="chat-fold chat-call">
+      <summary>
+        <span class="chat-tool">{tool}</span> <code class="dim">{short(input, 60)}</code>{" "}
+        {!isDraft && status !== "" && <span class={`badge ${error ? "bad" : ""}`}>{status}</span>}
+      </summary>
+      <h4>Arguments</h4>
+      <LongText text={readable(input)} />
+      {error && (
+        <>
+          <h4>Error</h4>
+          <p class="bad chat-failed">
+            {error.message} <code>{error.code}</code>
+          </p>
+        </>
+      )}
+      {output !== undefined && (
+        <>
+          <h4>Result</h4>
+          <LongText text={readable(output)} />
+        </>
+      )}
+    </details>
+  );
+}
+
+/** Above this it is shown as it came: to lay it out anew would hold up the page. */
+const mostLaidOut = 200_000;
+
+function readable(text: string): string {
+  if (text.length > mostLaidOut) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** What is being written. It is not read out before it is whole. */
+export function DraftView({ draft: { agent, thought, text, calls } }: { draft: Draft }) {
+  return (
+    <div class="chat-entry chat-draft" aria-live="off">
+      <p class="chat-by dim">{agent} is writing…</p>
+      {thought !== "" && text === "" && <p class="dim chat-failed">{short(thought.slice(-200), 200)}</p>}
+      {text !== "" && <LongText text={text} lines={200} />}
+      {calls.map((call) => (
+        <CallView key={call.call} call={call} isDraft />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+// A conversation out of its log: the turns of the user, with all that was said and done in each.
+import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
+import { isFunctionCall, isMessage, textOf, type Content, type Item } from "../../../../src/core/model.ts";
+import { isInForce } from "../../../../src/core/session.ts";
+
+export interface Turn {
+  invocation: string;
+  /** Of the message that it began with. */
+  version: number;
+  at: number;
+  /** A rewind has taken it back. */
+  isUndone: boolean;
+  /** How it ended; undefined if it has not: it is under way, or was cut short. */
+  outcome: AgentOutcome | undefined;
+  entries: Entry[];
+}
+
+interface InTurn {
+  /** Of the event that it is from. */
+  version: number;
+  /** Who did it; undefined for the user. */
+  agent: string | undefined;
+  /** By an agent that is the tool of another one. */
+  isInner: boolean;
+}
+
+export type Entry = InTurn &
+  (
+    | { kind: "said" | "thought"; text: string }
+    | Call
+    | { kind: "failed"; step: string; code: string; message: string }
+    | { kind: "handed over"; to: string }
+    | { kind: "other"; type: string; item: Item }
+  );
+
+export interface Call {
+  kind: "call";
+  call: string;
+  tool: string;
+  input: string;
+  /** Absent while there is none. */
+  output?: string;
+  error?: { code: string; message: string };
+}
+
+export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
+  const turns: Turn[] = [];
+  const inForce = inForceIn(events);
+  for (const event of events) {
+    if (event.type === "invocation.began") {
+      const { invocation, version, at } = event;
+      turns.push({ invocation, version, at, isUndone: !inForce(version), outcome: undefined, entries: [] });
+    }
+    const turn = turns.at(-1);
+    if (turn && "invocation" in event && event.invocation === turn.invocation) add(turn, event);
+  }
+  return turns;
+}
+
+/** Which versions are part of what the conversation is now. */
+export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
+  const rewinds = events.flatMap((event) =>
+    event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
+  );
+  return (version) => isInForce({ version: events.length, rewinds }, version);
+}
+
+/** The turn that a run without a message would go on with. */
+export function unfinished(turns: readonly Turn[]): Turn | undefined {
+  const last = turns.findLast(({ isUndone }) => !isUndone);
+  return last?.outcome === undefined ? last : undefined;
+}
+
+function add(turn: Turn, event: AgentEvent & { version: number }): void {
+  const { version } = event;
+  const isByUser = event.type === "invocation.began";
+  const path = "path" in event ? event.path : "";
+  const about: InTurn = { version, agent: isByUser ? undefined : event.agent, isInner: path.includes("#") };
+  for (const item of event.items ?? []) addItem(turn, about, item);
+  switch (event.type) {
+    case "tools.answered":
+      for (const { call, code, message } of event.failed ?? []) {
+        const made = callIn(turn, call);
+        if (made) made.error = { code, message };
+      }
+      if (event.transfer !== undefined) turn.entries.push({ ...about, kind: "handed over", to: event.transfer });
+      break;
+    case "agent.failed":
+      turn.entries.push({ ...about, kind: "failed", step: event.step, ...event.error });
+      break;
+    case "agent.ended":
+      if (event.last) turn.outcome = event.outcome;
+      break;
+  }
+}
+
+function addItem(turn: Turn, about: InTurn, item: Item): void {
+  if (isMessage(item)) turn.entries.push({ ...about, kind: "said", text: textOf(item.content) });
+  else if (isFunctionCall(item)) {
+    const { call_id: call, name: tool, arguments: input } = item;
+    turn.entries.push({ ...about, kind: "call", call, tool, input });
+  } else if (item.type === "function_call_output") {
+    const { call_id, output } = item as { call_id: string; output: string | Content[] };
+    const made = callIn(turn, call_id);
+    if (made) made.output = textOf(output);
+    else turn.entries.push({ ...about, kind: "other", type: item.type, item });
+  } else if (item.type === "reasoning") {
+    const text = thoughtIn(item);
+    if (text !== "") turn.entries.push({ ...about, kind: "thought", text });
+  } else turn.entries.push({ ...about, kind: "other", type: item.type, item });
+}
+
+/** The newest: agents that are tools may give the ids that others gave. */
+function callIn(turn: Turn, call: string): Call | undefined {
+  return turn.entries.filter((entry) => entry.kind === "call").findLast((made) => made.call === call);
+}
+
+function thoughtIn(item: Item): string {
+  const { summary, content } = item as { summary?: Content[]; content?: Content[] };
+  return [...(summary ?? []), ...(content ?? [])].map(({ text }) => text ?? "").join("\n");
+}

@@ -1,0 +1,79 @@
+// useConversation(): the log of a conversation as it grows, and the turns that are run from here.
+import { useEffect, useState } from "preact/hooks";
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import { follow, type Connection } from "../../data/events.ts";
+import { messagesOf } from "../../data/sent-events.ts";
+import { refusal, request } from "../../data/server.ts";
+import { messageOf } from "../../data/source.ts";
+import { withSent, type Draft, type PartialEvent } from "./drafts.ts";
+import { emptyLog, withEvents } from "./event-log.ts";
+
+export interface Conversation {
+  events: NumberedEvent[];
+  /** What is being written now. */
+  drafts: readonly Draft[];
+  connection: Connection;
+  /** Whether a turn is run from here. */
+  isRunning: boolean;
+  /** Why the last turn that was run from here came to nothing. */
+  failure: string | undefined;
+  /** Runs a turn; without a message, the one that was cut short. Gives whether it was taken. */
+  run(message?: string): Promise<boolean>;
+  /** Ends the request, and with it the turn. */
+  stop(): void;
+}
+
+export function useConversation(at: string, session: string): Conversation {
+  const [log, setLog] = useState(emptyLog);
+  const [drafts, setDrafts] = useState<readonly Draft[]>([]);
+  const [connection, setConnection] = useState<Connection>("connecting");
+  const [running, setRunning] = useState<AbortController>();
+  const [failure, setFailure] = useState<string>();
+  const path = `${at}/v1/sessions/${encodeURIComponent(session)}/run`;
+
+  const take = (events: NumberedEvent[]): void => setLog((known) => withEvents(known, events));
+
+  useEffect(() => {
+    const stop = new AbortController();
+    setLog(emptyLog);
+    void follow(at, session, { after: 0, take, changed: setConnection, signal: stop.signal });
+    return () => stop.abort();
+  }, [at, session]);
+
+  async function run(message?: string): Promise<boolean> {
+    const stopping = new AbortController();
+    setRunning(stopping);
+    setFailure(undefined);
+    let isTaken = false;
+    try {
+      const response = await request(path, {
+        ...{ method: "POST", body: JSON.stringify({ message }), signal: stopping.signal },
+        headers: { accept: "text/event-stream", "content-type": "application/json" },
+      });
+      if (!response.ok || !response.body) throw await refusal(response);
+      isTaken = true;
+      let isOver = false;
+      for await (const messages of messagesOf(response.body)) {
+        for (const { event, data } of messages) {
+          isOver ||= event === "done" || event === "error";
+          if (event === "error") setFailure((JSON.parse(data) as { error: { message: string } }).error.message);
+          if (isOver) continue;
+          const sent = JSON.parse(data) as PartialEvent | NumberedEvent;
+          if (sent.type !== "partial") take([sent]);
+          setDrafts((known) => withSent(known, sent));
+        }
+      }
+      if (!isOver && !stopping.signal.aborted) setFailure("The connection was lost before the turn had ended.");
+    } catch (thrown) {
+      if (!stopping.signal.aborted) setFailure(messageOf(thrown));
+    }
+    setRunning(undefined);
+    setDrafts([]);
+    return isTaken;
+  }
+
+  return {
+    ...{ events: log.events, drafts, connection, isRunning: running !== undefined, failure },
+    ...{ run, stop: () => running?.abort() },
+  };
+}

@@ -1,0 +1,56 @@
+// By how much tasks changed: a bar for each, or where there are many, how many changed by how much.
+import { useMemo } from "preact/hooks";
+import { histogram } from "../../../../src/rollout/metrics/histogram.ts";
+import { linkTo } from "../../address.ts";
+import { Bars, type Bar } from "../../charts/bars.tsx";
+import { count, number } from "../../parts/format.ts";
+import { barRange, overlaps, rangeText, readRange } from "../runs/range.ts";
+import type { Pair } from "./pairs.ts";
+
+const mostTasks = 120;
+
+export interface DifferenceChartProps {
+  runs: [string, string];
+  pairs: Pair[];
+  parameters: URLSearchParams;
+}
+
+export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProps) {
+  const known = useMemo(() => pairs.filter(({ difference }) => difference !== null), [pairs]);
+  const bins = useMemo(() => histogram(known.map(({ difference }) => difference as number)), [known]);
+  /** A mark that is chosen leads back to all. */
+  const linkOf = (name: "task" | "difference", value: string | undefined): string =>
+    linkTo(["compare", ...runs], {
+      ...Object.fromEntries(parameters),
+      [name]: parameters.get(name) === value ? undefined : value,
+    });
+
+  const taskBars = (): Bar[] =>
+    known
+      .toSorted((a, b) => (b.difference as number) - (a.difference as number) || a.task - b.task)
+      .map(({ task, difference, first, second }) => ({
+        ...{ value: difference as number, label: String(task), href: linkOf("task", String(task)) },
+        name: `Task ${task}: from ${number(first as number)} to ${number(second as number)}`,
+        ...(parameters.has("task") && { isShown: parameters.get("task") === String(task) }),
+      }));
+  const binBars = (): Bar[] =>
+    bins.map(({ from, to, count: tasks }, at) => {
+      const part = barRange({ from, to }, at === bins.length - 1);
+      const range = readRange(parameters.get("difference"));
+      const words = from === to ? number(from) : `${number(from)} to ${number(to)}`;
+      return {
+        ...{ value: tasks, label: number(from, 2), href: linkOf("difference", rangeText(part)) },
+        name: `Changed by ${words}: ${count(tasks, "task")}`,
+        ...(range && { isShown: overlaps(range, part) }),
+      };
+    });
+  return (
+    <section class="card" aria-label="Chart">
+      {known.length <= mostTasks ? (
+        <Bars title="Difference by task" note="the best first" bars={taskBars()} height={170} />
+      ) : (
+        <Bars title="Difference by task" note="tasks by how much they changed" bars={binBars()} height={170} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,141 @@
+// What can be done from the shown version: fork, verify, rewind, close. The server decides; what it says is shown.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Json } from "../../../../src/core/json.ts";
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { Verification } from "../../../../src/core/sessions.ts";
+import { linkTo } from "../../address.ts";
+import { ask, post } from "../../data/server.ts";
+import { number } from "../../parts/format.ts";
+import { preview } from "../../parts/json-rows.ts";
+import { Playground } from "./playground.tsx";
+import { PlayOn } from "./play-on.tsx";
+import { RewardChart } from "./reward-chart.tsx";
+import { Said } from "./said.tsx";
+import { useAct } from "./use-act.ts";
+import "./acts.css";
+
+export interface ActsProps {
+  environment: EnvironmentAbout;
+  session: string;
+  models: string[];
+  version: number;
+  last: number;
+  isEnded: boolean;
+  onVersion(version: number): void;
+}
+
+export function Acts({ environment, session, models, version, last, isEnded, onVersion }: ActsProps) {
+  const path = `${environment.at}/v1/sessions/${encodeURIComponent(session)}`;
+  const fork = useAct();
+  const rewind = useAct();
+  const openFork = async (): Promise<void> => {
+    const { session: made } = await post<{ session: string }>(`${path}/fork`, { version });
+    location.hash = linkTo(["sessions", environment.name, made]);
+  };
+  const goBack = async (): Promise<void> => {
+    await post(`${path}/rewind`, { version });
+    onVersion(Infinity);
+  };
+  const isWhole = !environment.bare;
+  return (
+    <section class="card acts" aria-label="Act">
+      <div class="row">
+        <h2>Go on from here</h2>
+        <button class="primary" disabled={fork.isBusy} onClick={() => fork.start(openFork)}>
+          Fork from version {version}
+        </button>
+        {isWhole && !isEnded && (
+          <button disabled={rewind.isBusy || version >= last} onClick={() => rewind.start(goBack)}>
+            Rewind to version {version}
+          </button>
+        )}
+        {!isEnded && <CloseButton path={path} />}
+      </div>
+      <Said act={fork} />
+      <Said act={rewind} />
+      {isEnded && <p class="dim acts-note">This session has ended. A fork of it goes on from any of its versions.</p>}
+      {isWhole ? (
+        <>
+          <div class="row">
+            <Verify path={path} version={version} />
+            <RewardChart path={path} {...{ version, last, onVersion }} />
+          </div>
+          {!isEnded && (
+            <>
+              {version < last && (
+                <p class="dim acts-note">
+                  Calls go on from the newest version, {last}. To go on from version {version}, fork it.
+                </p>
+              )}
+              <Playground at={environment.at} path={path} onDone={() => onVersion(Infinity)} />
+              {models.length > 0 && <PlayOn path={path} models={models} onStart={() => onVersion(Infinity)} />}
+            </>
+          )}
+        </>
+      ) : (
+        <p class="dim acts-note">
+          The code of this environment is not on this server: its sessions can be forked and closed, and no tool called.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Verify({ path, version }: { path: string; version: number }) {
+  const act = useAct();
+  const [found, setFound] = useState<{ version: number; reward: number; details: { [name: string]: Json } }>();
+  const verify = async (): Promise<void> => {
+    const verdict = await post<Verification>(`${path}/verify`, { version });
+    const { reward, session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...details } = verdict;
+    setFound({ version, reward, details });
+  };
+  return (
+    <>
+      <button disabled={act.isBusy} onClick={() => act.start(verify)}>
+        {act.isBusy ? "Verifying…" : `Verify version ${version}`}
+      </button>
+      <output aria-live="polite">
+        {found && (
+          <>
+            version {found.version}: <b>reward {number(found.reward)}</b>{" "}
+            {Object.keys(found.details).length > 0 && <code>{preview(found.details, 300)}</code>}
+          </>
+        )}
+      </output>
+      <Said act={act} />
+    </>
+  );
+}
+
+/** Asks first: what was closed stays so. */
+function CloseButton({ path }: { path: string }) {
+  const act = useAct();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [isAsking, setIsAsking] = useState(false);
+  useEffect(() => {
+    if (isAsking) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isAsking]);
+  const close = async (): Promise<void> => {
+    await ask(path, { method: "DELETE" });
+    setIsAsking(false);
+  };
+  return (
+    <>
+      <button onClick={() => setIsAsking(true)}>Close the session</button>
+      <dialog ref={dialog} aria-labelledby="close-title" onClose={() => setIsAsking(false)}>
+        <div class="acts-dialog">
+          <h2 id="close-title">Close this session?</h2>
+          <p>Nothing can be called in it any more, by whoever is using it. It can still be read and forked.</p>
+          <div class="row">
+            <button class="primary" disabled={act.isBusy} onClick={() => act.start(close)}>
+              Close it
+            </button>
+            <button onClick={() => setIsAsking(false)}>Keep it open</button>
+          </div>
+          <Said act={act} />
+        </div>
+      </dialog>
+    </>
+  );
+}

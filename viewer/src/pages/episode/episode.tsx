@@ -1,0 +1,113 @@
+// An episode: the transcript on one side, the versions and the state on the other, and what can be done from there.
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import type { TaskRow } from "../../../../src/core/rollout.ts";
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import { useKnown } from "../../known.ts";
+import type { Connection } from "../../data/events.ts";
+import { Nothing } from "../../parts/notice.tsx";
+import { Acts } from "./acts.tsx";
+import { StateAt } from "./state-at.tsx";
+import { stepsOf } from "./steps.ts";
+import { Timeline } from "./timeline.tsx";
+import { Transcript } from "./transcript.tsx";
+import { useVersion } from "./use-version.ts";
+import "./episode.css";
+
+export interface EpisodeProps {
+  /** What is above it. */
+  children: ComponentChildren;
+  parameters: URLSearchParams;
+  /** The row of a run, where it is of one. */
+  row?: TaskRow;
+  session: string | null;
+  /** Where the session can be acted on. */
+  environment: EnvironmentAbout | undefined;
+  events: NumberedEvent[];
+  connection: Connection | undefined;
+}
+
+export function Episode({ children, parameters, row, session, environment, events, connection }: EpisodeProps) {
+  const { source, about } = useKnown();
+  const last = events.length;
+  const [version, setVersion] = useVersion(parameters, last);
+  const steps = useMemo(() => stepsOf(row, events), [row, events]);
+  useArrowKeys(version, setVersion);
+  const isEnded = events.at(-1)?.type === "session.closed";
+  return (
+    <div class="episode">
+      <div class="episode-top">
+        {children}
+        <ConnectionNote connection={connection} isEnded={isEnded} />
+      </div>
+      <section class="card episode-said" aria-label="What happened">
+        <h2 class="unseen">What happened</h2>
+        {steps.length === 0 ? (
+          <Nothing>Nothing has happened yet.</Nothing>
+        ) : (
+          <Transcript
+            steps={steps}
+            environment={environment?.name}
+            version={last > 0 ? version : undefined}
+            onVersion={setVersion}
+          />
+        )}
+      </section>
+      <div class="episode-state">
+        {last === 0 ? (
+          <section class="card">
+            <Nothing>
+              The log of this episode is not kept here, so its states are not known. Give the store that it was
+              collected with (--store) to see them.
+            </Nothing>
+          </section>
+        ) : (
+          <section class="card episode-versions" aria-label="Versions and state">
+            <h2 class="unseen">Versions and state</h2>
+            <Timeline events={events} version={version} onVersion={setVersion} />
+            <StateAt events={events} version={version} />
+          </section>
+        )}
+        {last > 0 && source.isLive && environment && session !== null && (
+          <Acts {...{ environment, session, version, last, isEnded, models: about.models }} onVersion={setVersion} />
+        )}
+        {!source.isLive && (
+          <p class="dim episode-note">
+            These are files. To fork, call tools or verify again, open the run on a server (holdfast view).
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function ConnectionNote({ connection, isEnded }: { connection: Connection | undefined; isEnded: boolean }) {
+  return (
+    <p class="episode-connection" role="status">
+      {connection === "lost" && (
+        <span class="warn">The connection is lost. It is tried again; nothing that happened will be missing.</span>
+      )}
+      {connection === "ended" && !isEnded && (
+        <span class="warn">The server does not have this session any more. What is shown is what it had.</span>
+      )}
+    </p>
+  );
+}
+
+/** Left and right, wherever one is on the page, but not in a field and not in what has a use of its own for them. */
+function useArrowKeys(version: number, setVersion: (version: number) => void): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      const isTaken =
+        event.target instanceof Element && event.target.closest("input, textarea, select, dialog") !== null;
+      if (isTaken) return;
+      event.preventDefault();
+      setVersion(version + (event.key === "ArrowLeft" ? -1 : 1));
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  });
+}

@@ -1,0 +1,117 @@
+// What kind of thing an event is: the lanes of the timeline, and an event in words.
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import { number } from "../../parts/format.ts";
+
+export type Lane =
+  | "seed"
+  | "message"
+  | "call"
+  | "failed call"
+  | "answer"
+  | "callback write"
+  | "agent step"
+  | "failure"
+  | "verdict"
+  | "rewind"
+  | "close";
+
+/** In the order in which they are shown. */
+export const lanes: Lane[] = [
+  ...(["seed", "message", "answer", "call", "failed call", "callback write", "agent step"] as const),
+  ...(["failure", "verdict", "rewind", "close"] as const),
+];
+
+/** An event of an agent is in two where its callbacks wrote: that write is stored with the event. */
+export function lanesOf(event: NumberedEvent): Lane[] {
+  switch (event.type) {
+    case "session.opened":
+    case "session.seeded":
+      return ["seed"];
+    case "tool.called":
+    case "tool.settled":
+      return [event.outcome.ok ? "call" : "failed call"];
+    case "tool.claimed":
+    case "tools.started":
+      return ["call"];
+    case "session.verified":
+      return ["verdict"];
+    case "session.rewound":
+      return ["rewind"];
+    case "session.closed":
+      return ["close"];
+    case "invocation.began":
+      return ["message"];
+    case "model.answered":
+      return isWritten(event) ? ["answer", "callback write"] : ["answer"];
+    case "tools.answered":
+      return [event.failed ? "failed call" : "call"];
+    case "agent.began":
+    case "agent.ended":
+      return isWritten(event) ? ["agent step", "callback write"] : ["agent step"];
+    case "agent.failed":
+      return ["failure"];
+    case "shared.changed":
+      return ["callback write"];
+  }
+}
+
+const isWritten = (event: NumberedEvent): boolean => event.delta !== undefined || "shared" in event;
+
+/** The event in a few words, as a title. */
+export function titleOf(event: NumberedEvent): string {
+  switch (event.type) {
+    case "session.opened":
+      return event.parent ? `forked at version ${event.parent.version}` : "opened";
+    case "session.seeded":
+      return `seeded: episode ${event.episode}`;
+    case "tool.called":
+    case "tool.settled":
+      return event.outcome.ok ? event.tool : `${event.tool} failed: ${event.outcome.error.code}`;
+    case "tool.claimed":
+      return `${event.tool} begins`;
+    case "session.verified":
+      return `verified version ${event.judged}: reward ${number(event.verdict.reward)}`;
+    case "session.rewound":
+      return `rewound to version ${event.to}`;
+    case "session.closed":
+      return event.reason === "closed" ? "closed" : `ended by ${event.reason}`;
+    case "shared.changed":
+      return "shared state changed";
+    case "invocation.began":
+      return "a message of the user";
+    case "agent.began":
+      return `${event.agent} begins`;
+    case "model.answered":
+      return event.model === undefined ? "a callback answered" : `${event.model} answered`;
+    case "tools.started":
+      return "tools begin";
+    case "tools.answered":
+      return event.transfer === undefined ? "results of tools" : `handed over to ${event.transfer}`;
+    case "agent.ended":
+      return `${event.agent} ended: ${event.outcome}`;
+    case "agent.failed":
+      return `${event.step} failed: ${event.error.code}`;
+  }
+}
+
+/** When what callbacks wrote is stored, in words; undefined where no callback can have written. */
+export function committedWith(event: NumberedEvent): string | undefined {
+  if (!isWritten(event)) return undefined;
+  switch (event.type) {
+    case "agent.began":
+      return "written by beforeAgent callbacks; stored with this event, before the first question to the model";
+    case "model.answered":
+      return "written by beforeModel and afterModel callbacks, or the answer's output key; stored with the answer";
+    case "tools.answered":
+      return "written by tools and the callbacks around them; stored with their results";
+    case "agent.ended":
+      return "written by afterAgent callbacks; stored with this event";
+    default:
+      return undefined;
+  }
+}
+
+/** The next version after this one that is in the lane; from the start again after the last. */
+export function nextIn(versions: readonly number[], version: number): number | undefined {
+  return versions.find((found) => found > version) ?? versions[0];
+}

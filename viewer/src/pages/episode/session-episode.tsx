@@ -1,0 +1,97 @@
+// The episode of a session of a server, as it happens.
+import type { NumberedEvent } from "../../../../src/core/event.ts";
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import { linkTo } from "../../address.ts";
+import { useKnown } from "../../known.ts";
+import { allEvents } from "../../data/server.ts";
+import { CopyButton } from "../../parts/copy-button.tsx";
+import { count, number } from "../../parts/format.ts";
+import { preview } from "../../parts/json-rows.ts";
+import { Failure, Nothing } from "../../parts/notice.tsx";
+import { Episode } from "./episode.tsx";
+import { EpisodeHeader, type Fact } from "./episode-header.tsx";
+import { useLog } from "./use-log.ts";
+
+export interface SessionEpisodeProps {
+  environment: string;
+  session: string;
+  parameters: URLSearchParams;
+}
+
+export function SessionEpisode({ environment: name, session, parameters }: SessionEpisodeProps) {
+  const { source, about } = useKnown();
+  const environment = about.environments.find((known) => known.name === name);
+  if (!source.isLive) return <Nothing>A session is read from a server. These are files.</Nothing>;
+  if (!environment) return <Failure message={`This server has no environment ${name}.`} />;
+  return <Followed {...{ environment, session, parameters }} />;
+}
+
+interface FollowedProps {
+  environment: EnvironmentAbout;
+  session: string;
+  parameters: URLSearchParams;
+}
+
+function Followed({ environment, session, parameters }: FollowedProps) {
+  const { at, name } = environment;
+  const log = useLog((signal) => allEvents(at, session, signal), { at, session }, [at, session]);
+  if (log.failure !== undefined) {
+    return (
+      <>
+        <Failure message={log.failure} />
+        <a href={linkTo(["sessions", name])}>All sessions of {name}</a>
+      </>
+    );
+  }
+  if (!log.events) return <Nothing>Loading…</Nothing>;
+  return (
+    <Episode {...{ parameters, session, environment, events: log.events, connection: log.connection }}>
+      <EpisodeHeader
+        title={
+          <>
+            Session of <a href={linkTo(["sessions", name])}>{name}</a>
+          </>
+        }
+        facts={factsOf(log.events, session, name)}
+      />
+    </Episode>
+  );
+}
+
+function factsOf(events: NumberedEvent[], session: string, name: string): Fact[] {
+  const [first] = events;
+  const parent = first?.type === "session.opened" ? first.parent : undefined;
+  const last = events.at(-1);
+  const seed = events.findLast((event) => event.type === "session.seeded");
+  const verdict = events.findLast((event) => event.type === "session.verified");
+  return [
+    {
+      name: "session",
+      value: (
+        <>
+          <code>{session}</code>
+          <CopyButton what="id" text={() => session} />
+        </>
+      ),
+    },
+    { name: "is", value: last?.type === "session.closed" ? `ended (${last.reason})` : <b class="good">open</b> },
+    { name: "log", value: count(events.length, "event") },
+    {
+      name: "last reward",
+      value: verdict && (
+        <>
+          <b>{number(verdict.verdict.reward)}</b> <span class="dim">for version {verdict.judged}</span>
+        </>
+      ),
+    },
+    { name: "task", value: seed && <code>{preview(seed.task, 160)}</code> },
+    {
+      name: "forked from",
+      value: parent && (
+        <a href={linkTo(["sessions", name, parent.session], { v: parent.version })}>
+          <code>{parent.session}</code> at version {parent.version}
+        </a>
+      ),
+    },
+  ];
+}

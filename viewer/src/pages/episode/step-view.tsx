@@ -1,0 +1,168 @@
+// One step of a transcript. Whatever a model wrote is shown as text and as nothing else.
+import { createContext, type ComponentChildren } from "preact";
+import { useContext, useMemo, useState } from "preact/hooks";
+import type { Json } from "../../../../src/core/json.ts";
+import { linkTo } from "../../address.ts";
+import { number, short } from "../../parts/format.ts";
+import { parsedText, preview, readable } from "../../parts/json-rows.ts";
+import { LongText } from "../../parts/long-text.tsx";
+import type { Step } from "./steps.ts";
+
+/** What a person unfolded, by its name: a step that is out of sight is not in the page. */
+export const KeptOpen = createContext(new Map<string, boolean>());
+
+function useKept(name: string, isOpenAtFirst: boolean): [boolean, (isOpen: boolean) => void] {
+  const kept = useContext(KeptOpen);
+  const [isOpen, setIsOpen] = useState(kept.get(name) ?? isOpenAtFirst);
+  const change = (next: boolean): void => {
+    kept.set(name, next);
+    setIsOpen(next);
+  };
+  return [isOpen, change];
+}
+
+interface StepProps {
+  id: string;
+  step: Step;
+  environment: string | undefined;
+  isHere: boolean;
+  onVersion(version: number): void;
+}
+
+export function StepView({ id, step, environment, isHere, onVersion }: StepProps) {
+  const { version } = step;
+  const isFailed = (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.isBad);
+  const name = `step ${step.type} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
+  // The button is for the keyboard; a click anywhere is for the hand, unless it marks text or folds something.
+  const pick = (event: MouseEvent): void => {
+    const isOther = (event.target as Element).closest("button, a, summary, .long-text-all") !== null;
+    if (version !== undefined && !isOther && (getSelection()?.isCollapsed ?? true)) onVersion(version);
+  };
+  return (
+    <article class={name} onClick={pick}>
+      <header>
+        <Title step={step} />
+        {step.isUndone && <span class="badge">undone by a rewind</span>}
+        {version !== undefined && (
+          <button
+            class="quiet step-version"
+            aria-label={`v${version}: show this version`}
+            onClick={() => onVersion(version)}
+          >
+            v{version}
+          </button>
+        )}
+      </header>
+      <Content {...{ id, step, environment }} />
+    </article>
+  );
+}
+
+function Title({ step }: { step: Step }) {
+  switch (step.type) {
+    case "said":
+      return <b class={step.who === "user" ? "who user" : "who"}>{short(step.who)}</b>;
+    case "thought":
+      return <b class="who dim">thought</b>;
+    case "called":
+      return (
+        <b class="who tool">
+          <span aria-hidden="true">⚙ </span>
+          <span class="unseen">call of </span>
+          {short(step.tool)}
+          {step.error && <span class="bad"> failed</span>}
+        </b>
+      );
+    case "verdict":
+      return (
+        <b class="who">
+          reward {number(step.reward)} <span class="dim">for version {step.judged}</span>
+        </b>
+      );
+    case "note":
+      return <span class={`who ${step.isBad ? "bad" : "dim"}`}>{short(step.text, 1000)}</span>;
+    case "other":
+      return <b class="who dim">{short(String(Object(step.item).type ?? "entry"))}</b>;
+  }
+}
+
+function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "environment">) {
+  switch (step.type) {
+    case "said":
+      return step.text === "" ? <p class="dim">(nothing)</p> : <Text id={id} text={step.text} lines={30} />;
+    case "thought":
+      return (
+        <Folded id={id} title={preview(step.text, 100)} isOpenAtFirst={false}>
+          <Text id={`${id} text`} text={step.text} lines={30} />
+        </Folded>
+      );
+    case "called":
+      return (
+        <div class="step-call">
+          <Value id={`${id} in`} name="given" value={step.input} />
+          {step.output !== undefined && <Value id={`${id} out`} name="answer" value={step.output} />}
+          {step.error && (
+            <div class="step-value bad">
+              <span class="step-name">{step.error.code}</span>
+              <Text id={`${id} error`} text={step.error.message} lines={8} />
+            </div>
+          )}
+          {step.output === undefined && !step.error && <p class="dim">no answer is recorded</p>}
+        </div>
+      );
+    case "verdict":
+      return Object.keys(step.details).length === 0 ? null : <Value id={id} name="details" value={step.details} />;
+    case "note":
+      return (
+        <>
+          {step.details !== undefined && <Value id={id} name="task" value={step.details} />}
+          {step.parent && environment !== undefined && (
+            <a href={linkTo(["sessions", environment, step.parent.session], { v: step.parent.version })}>
+              the session that it was forked from
+            </a>
+          )}
+        </>
+      );
+    case "other":
+      return <Value id={id} name="item" value={step.item} />;
+  }
+}
+
+/** In one line where it is short; otherwise its first lines. */
+function Value({ id, name, value }: { id: string; name: string; value: Json }) {
+  const text = useMemo(() => textOfValue(typeof value === "string" ? parsedText(value) : value), [value]);
+  return (
+    <div class="step-value">
+      <span class="step-name">{name}</span>
+      <Text id={id} text={text} lines={8} />
+    </div>
+  );
+}
+
+function textOfValue(value: Json): string {
+  if (typeof value === "string") return value;
+  const line = preview(value, 100);
+  return line.length <= 100 && !line.includes("…") ? line : readable(value);
+}
+
+function Text({ id, text, lines }: { id: string; text: string; lines: number }) {
+  const [isOpen, setIsOpen] = useKept(`${id} all`, false);
+  return <LongText text={text} lines={lines} isOpen={isOpen} onOpen={setIsOpen} />;
+}
+
+interface FoldedProps {
+  id: string;
+  title: string;
+  isOpenAtFirst: boolean;
+  children: ComponentChildren;
+}
+
+function Folded({ id, title, isOpenAtFirst, children }: FoldedProps) {
+  const [isOpen, setIsOpen] = useKept(id, isOpenAtFirst);
+  return (
+    <details open={isOpen} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {isOpen && children}
+    </details>
+  );
+}

@@ -1,0 +1,187 @@
+// A transcript as a list of steps: what was said, called and answered, and what happened to the session meanwhile.
+import { callKey, type EventOf, type NumberedEvent, type Outcome } from "../../../../src/core/event.ts";
+import type { Json } from "../../../../src/core/json.ts";
+import {
+  isFunctionCall,
+  isMessage,
+  textOf,
+  type Content,
+  type FunctionCallOutput,
+  type Item,
+} from "../../../../src/core/model.ts";
+import type { TaskRow } from "../../../../src/core/rollout.ts";
+import { conversationOf } from "../../../../src/rollout/items-of.ts";
+import { createCallFinder } from "../../../../src/rollout/log-of.ts";
+import { titleOf } from "./event-kinds.ts";
+
+interface AnyStep {
+  /** The version that it is at, where the log says so. */
+  version?: number;
+  /** A later rewind took it back. */
+  isUndone?: true;
+}
+
+export type Step = AnyStep &
+  (
+    | { type: "said"; who: string; text: string }
+    | { type: "thought"; text: string }
+    /** Without an answer it is under way, or was cut short. `input` and `output` are texts where a model wrote them. */
+    | { type: "called"; tool: string; input: Json; output?: Json; error?: { code: string; message: string } }
+    | { type: "verdict"; reward: number; judged: number; details: { [name: string]: Json } }
+    /** Whatever else happened, in words. */
+    | { type: "note"; text: string; details?: Json; isBad?: true; parent?: { session: string; version: number } }
+    | { type: "other"; item: Json }
+  );
+
+/** `row`: undefined for a session that is not of a run. Its conversation may still be in the log, where it was verified. */
+export function stepsOf(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
+  const { steps, linked } = saidIn(row ?? rowIn(events), events);
+  const undone = undoneIn(events);
+  const claims = claimsIn(events);
+  const rest = events.filter(({ version }) => !linked.has(version)).flatMap((event) => stepOf(event, claims));
+  return merged(steps, rest, events).map((step) =>
+    step.version !== undefined && undone(step.version) ? { ...step, isUndone: true } : step,
+  );
+}
+
+/** What the agent answered is part of what a verdict was about. */
+function rowIn(events: readonly NumberedEvent[]): TaskRow {
+  const found = events.findLast(
+    (event): event is EventOf<"session.verified"> & NumberedEvent =>
+      event.type === "session.verified" && event.response !== undefined,
+  );
+  return found ? { response: found.response as Json } : {};
+}
+
+function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
+  const { instructions, input, output } = conversationOf(row);
+  const find = createCallFinder([...events]);
+  const linked = new Set<number>();
+  const open = new Map<string, Extract<Step, { type: "called" }>>();
+  const steps: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
+  for (const item of [...input, ...output]) {
+    if (isFunctionCall(item)) {
+      const step: Step = { type: "called", tool: item.name, input: item.arguments };
+      const event = find(item.call_id, item.name);
+      if (event) {
+        linked.add(event.version);
+        step.version = event.version;
+        Object.assign(step, answerOf(event.outcome));
+      }
+      open.set(item.call_id, step);
+      steps.push(step);
+    } else if (item.type === "function_call_output") {
+      const { call_id: id, output: given } = item as FunctionCallOutput;
+      const step = open.get(id);
+      // What the model read stands, also where the log has another answer.
+      if (step && step.error === undefined) step.output = textIn(given);
+      else if (!step) steps.push({ type: "other", item: item as unknown as Json });
+    } else steps.push(stepOfItem(item));
+  }
+  return { steps, linked };
+}
+
+function stepOfItem(item: Item): Step {
+  if (isMessage(item)) return { type: "said", who: item.role, text: textIn(item.content) };
+  if (item.type !== "reasoning") return { type: "other", item: item as unknown as Json };
+  const parts = [item["summary"], item["content"]];
+  const text = parts.flatMap((part) => (Array.isArray(part) ? textOf(part as Content[]) : [])).join("\n");
+  return { type: "thought", text: text.trim() };
+}
+
+/** What is no text is told as what it is. */
+function textIn(content: string | Content[]): string {
+  if (typeof content === "string") return content;
+  const texts = content.map((part) => {
+    const text: unknown = part?.text ?? part?.["refusal"];
+    return typeof text === "string" ? text : `[${String(part?.type)}]`;
+  });
+  return texts.join("");
+}
+
+const answerOf = (outcome: Outcome): { output: Json } | { error: { code: string; message: string } } =>
+  outcome.ok ? { output: outcome.output } : { error: outcome.error };
+
+/** An event that no item of the conversation stands for. */
+function stepOf(event: NumberedEvent, claims: Claims): Step[] {
+  const { version } = event;
+  switch (event.type) {
+    case "tool.called":
+      return [{ type: "called", version, tool: event.tool, input: event.input, ...answerOf(event.outcome) }];
+    case "tool.settled": {
+      const input = claims.get(callKey(event.episode, event.call))?.input ?? {};
+      return [{ type: "called", version, tool: event.tool, input, ...answerOf(event.outcome) }];
+    }
+    case "tool.claimed": {
+      // Told with its result, once that is there.
+      const { isSettled } = claims.get(callKey(event.episode, event.call)) ?? {};
+      return isSettled ? [] : [{ type: "called", version, tool: event.tool, input: event.input }];
+    }
+    case "session.verified": {
+      const { reward, ...details } = event.verdict;
+      return [{ type: "verdict", version, reward, judged: event.judged, details }];
+    }
+    case "session.seeded":
+      return [{ type: "note", version, text: titleOf(event), details: event.task }];
+    case "session.opened":
+      return [{ type: "note", version, text: titleOf(event), ...(event.parent && { parent: event.parent }) }];
+    case "agent.failed":
+      return [{ type: "note", version, text: `${titleOf(event)}: ${event.error.message}`, isBad: true }];
+    case "invocation.began":
+    case "model.answered":
+      return event.items.map((item) => ({ ...stepOfItem(item), version }));
+    default:
+      return [{ type: "note", version, text: titleOf(event) }];
+  }
+}
+
+/** External calls: what they were given is in one event, and what came of them in another. */
+type Claims = Map<string, { input: Json; isSettled: boolean }>;
+
+function claimsIn(events: readonly NumberedEvent[]): Claims {
+  const claims: Claims = new Map();
+  for (const event of events) {
+    if (event.type === "tool.claimed") {
+      claims.set(callKey(event.episode, event.call), { input: event.input, isSettled: false });
+    } else if (event.type === "tool.settled") {
+      const claim = claims.get(callKey(event.episode, event.call));
+      if (claim) claim.isSettled = true;
+    }
+  }
+  return claims;
+}
+
+/**
+ * All of it in the order of versions. What was said has none: it comes after what is before it in the conversation, and
+ * what the episode began with after its seed.
+ */
+function merged(said: Step[], rest: Step[], events: readonly NumberedEvent[]): Step[] {
+  const first = said.find(({ version }) => version !== undefined)?.version ?? Infinity;
+  const seed = events.findLast(({ type, version }) => isBeginning(type) && version < first);
+  let newest = seed?.version ?? 0;
+  const placed = said.map((step) => {
+    newest = Math.max(newest, step.version ?? 0);
+    return { step, place: step.version ?? newest + 0.5 };
+  });
+  const others = rest.map((step) => ({ step, place: step.version ?? 0 }));
+  return [...placed, ...others].sort((a, b) => a.place - b.place).map(({ step }) => step);
+}
+
+const isBeginning = (type: NumberedEvent["type"]): boolean => type === "session.opened" || type === "session.seeded";
+
+/** Says of a version whether a later rewind took it back. */
+function undoneIn(events: readonly NumberedEvent[]): (version: number) => boolean {
+  const rewinds = events.flatMap((event) =>
+    event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
+  );
+  if (rewinds.length === 0) return () => false;
+  const kept = new Set<number>();
+  let position = events.length;
+  for (const { at, to } of rewinds.toReversed()) {
+    if (at > position) continue;
+    for (let version = at; version <= position; version++) kept.add(version);
+    position = to;
+  }
+  for (let version = 1; version <= position; version++) kept.add(version);
+  return (version) => !kept.has(version);
+}

@@ -1,0 +1,30 @@
+// useVersion(): the version that is shown, and its place in the address.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { setParameters } from "../../address.ts";
+
+/** Browsers refuse to be told of more than a few addresses a second. */
+const settled = 250;
+
+/** Without `v` in the address it is the newest one, also when there are more; choosing the newest means just that. */
+export function useVersion(parameters: URLSearchParams, last: number): [number, (version: number) => void] {
+  const told = parameters.get("v");
+  const [chosen, setChosen] = useState(told);
+  const written = useRef(told);
+  useEffect(() => {
+    // Somebody followed a link, or went back.
+    if (told !== written.current) setChosen(told);
+    written.current = told;
+  }, [told]);
+  useEffect(() => {
+    if (chosen === written.current) return undefined;
+    const timer = setTimeout(() => {
+      written.current = chosen;
+      setParameters({ v: chosen ?? undefined }, true);
+    }, settled);
+    return () => clearTimeout(timer);
+  }, [chosen]);
+  const version = Number(chosen ?? last);
+  const fitting = Number.isInteger(version) && version >= 1 ? Math.min(version, last) : last;
+  const choose = (next: number): void => setChosen(next >= last ? null : String(Math.max(1, next)));
+  return [fitting, choose];
+}

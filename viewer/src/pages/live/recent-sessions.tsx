@@ -1,0 +1,35 @@
+// The sessions of an environment that something happened in last.
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import { linkTo } from "../../address.ts";
+import { Nothing } from "../../parts/notice.tsx";
+import { Parent } from "../sessions/parent.tsx";
+import { SessionTable } from "../sessions/session-table.tsx";
+import { useSessionList } from "../sessions/use-session-list.ts";
+
+/** Of the sessions that were opened last: to read all again and again would be too much. */
+const [mostPages, mostShown] = [2, 50];
+
+export function RecentSessions({ environment: { name, at } }: { environment: EnvironmentAbout }) {
+  const { sessions, failure, at: now, isComplete } = useSessionList(at, { mostPages });
+  const recent = sessions.toSorted((a, b) => b.touched - a.touched).slice(0, mostShown);
+  return (
+    <section class="card live-recent">
+      <div class="row">
+        <h2>Last events in {name}</h2>
+        <a href={linkTo(["sessions", name])}>All sessions</a>
+        {now > 0 && !isComplete && !failure && <span class="dim">being read…</span>}
+        {failure && <span class="bad">{failure}</span>}
+      </div>
+      {now > 0 && recent.length === 0 && !failure && <Nothing>There are no sessions yet.</Nothing>}
+      {recent.length > 0 && (
+        <SessionTable
+          label={`The last sessions of ${name} that something happened in`}
+          rows={recent}
+          now={now}
+          link={({ session }) => linkTo(["sessions", name, session])}
+          last={{ heading: "Forked from", cell: (row) => <Parent row={row} environment={name} /> }}
+        />
+      )}
+    </section>
+  );
+}

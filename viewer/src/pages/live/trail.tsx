@@ -1,0 +1,51 @@
+// A figure with what it was over the last minutes, as a small line.
+
+export interface TrailProps {
+  title: string;
+  /** The newest last; null where it was not known. */
+  values: (number | null)[];
+  shown(value: number): string;
+  /** Whether anything above nothing is bad. */
+  isBad?: boolean;
+  note?: string;
+}
+
+const [width, height] = [150, 36];
+/** So many fill the width at least: the first few would be a line that says nothing. */
+const least = 30;
+
+export function Trail({ title, values, shown, isBad = false, note }: TrailProps) {
+  const known = values.filter((value) => value !== null);
+  const now = values.at(-1) ?? null;
+  const high = known.reduce((a, b) => Math.max(a, b), 0);
+  const said =
+    known.length === 0 ? "not known yet" : `now ${now === null ? "not known" : shown(now)}, at most ${shown(high)}`;
+  return (
+    <div class="card live-trail">
+      <h2>{title}</h2>
+      <p class={`live-now ${isBad && (now ?? 0) > 0 ? "bad" : ""}`}>{now === null ? "–" : shown(now)}</p>
+      <svg role="img" aria-label={`${title}: ${said}`} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none">
+        {stretches(values, high).map((points) => (
+          <polyline key={points} points={points} class={isBad ? "bad" : ""} vector-effect="non-scaling-stroke" />
+        ))}
+      </svg>
+      <p class="dim live-note">{note ?? (high > 0 ? `at most ${shown(high)}` : "\u00a0")}</p>
+    </div>
+  );
+}
+
+/** The lines, with a gap where nothing was known. The newest is at the right edge. */
+function stretches(values: (number | null)[], high: number): string[] {
+  const found: string[][] = [[]];
+  const step = width / (Math.max(least, values.length) - 1);
+  for (const [at, value] of values.entries()) {
+    if (value === null) {
+      found.push([]);
+      continue;
+    }
+    const x = width - (values.length - 1 - at) * step;
+    const y = height - 2 - (high > 0 ? (value / high) * (height - 4) : 0);
+    found.at(-1)?.push(`${x.toFixed(1)},${y.toFixed(1)}`);
+  }
+  return found.filter((points) => points.length > 1).map((points) => points.join(" "));
+}

@@ -1,0 +1,33 @@
+// useMetrics(): what the server has counted, asked for again and again.
+import { useState } from "preact/hooks";
+import { readMetrics } from "../../data/metrics-text.ts";
+import { refusal, request } from "../../data/server.ts";
+import { usePolling } from "../../data/use-polling.ts";
+import type { Reading } from "./figures.ts";
+
+const [wait, patience] = [2_000, 5_000];
+
+/** Hands over each reading; gives whether the last attempt came to nothing. */
+export function useMetrics(take: (reading: Reading) => void, isWanted = true): boolean {
+  const [isLost, setLost] = useState(false);
+  usePolling(
+    async (signal) => {
+      if (!isWanted) return;
+      try {
+        const response = await request("/metrics", {
+          signal: AbortSignal.any([signal, AbortSignal.timeout(patience)]),
+        });
+        if (!response.ok) throw await refusal(response);
+        const samples = readMetrics(await response.text());
+        if (signal.aborted) return;
+        take({ at: performance.now(), samples });
+        setLost(false);
+      } catch {
+        if (!signal.aborted) setLost(true);
+      }
+    },
+    wait,
+    [isWanted],
+  );
+  return isLost;
+}

@@ -1,0 +1,102 @@
+// The figures of a whole run: what stands at its top, and what its charts draw. The formulas are those of `metrics`.
+import type { RowSummary } from "../../../../src/core/run-view.ts";
+import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
+import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
+import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";
+import { passMetrics, type Score } from "../../../../src/rollout/metrics/pass.ts";
+import { groupRows, type TaskGroup } from "./groups.ts";
+
+export interface RunFigures {
+  rows: number;
+  scored: number;
+  failed: number;
+  /** The mean over all scored rows. */
+  reward: number | null;
+  /** Of all rows together; null where none says it. */
+  tokens: number | null;
+  seconds: number | null;
+  tasks: TaskGroup[];
+  /** The mean reward of each task that has one. */
+  means: Map<number, number>;
+  rewards: Bin[];
+  /** For k = 1, 2, 3 and so on, from 0 to 1: one of k succeeds, all k do. */
+  passAny: Score[];
+  passAll: Score[];
+  kinds: FailureCount[];
+  stops: FailureCount[];
+  tools: string[];
+  hasBranches: boolean;
+}
+
+/** A model may have made up a name for every call. */
+const mostTools = 200;
+
+export function figuresOf(rows: readonly RowSummary[]): RunFigures {
+  const tasks = groupRows(rows, rows.keys());
+  const [kinds, stops, tools] = [createFailures(), createFailures(), new Set<string>()];
+  const [tokens, seconds] = [total(rows, (row) => row.tokens), total(rows, (row) => row.seconds)];
+  const rewards: number[] = [];
+  let [failed, hasBranches] = [0, false];
+  for (const row of rows) {
+    if (row.outcome === "failed") {
+      failed++;
+      kinds.add(row.kind ?? "");
+    }
+    if (row.stopped !== null) stops.add(row.stopped);
+    if (row.reward !== null) rewards.push(row.reward);
+    if (row.branch !== null) hasBranches = true;
+    if (tools.size < mostTools) for (const tool of row.tools) tools.add(tool);
+  }
+  const pass = passMetrics(tasks.map((task) => scoresOf(rows, task)));
+  const most = tasks.reduce((count, task) => Math.max(count, task.rows.length), 0);
+  const curve = (name: string): Score[] => {
+    const values = Array.from({ length: most }, (_, at) => pass[`${name}${at + 1}/accuracy`]);
+    const end = values.findLastIndex((value) => value !== undefined) + 1;
+    return values.slice(0, end).map((value) => value && value / 100);
+  };
+  return {
+    ...{ rows: rows.length, scored: rewards.length, failed, tokens, seconds, tasks, hasBranches },
+    reward: rewards.length === 0 ? null : (total(rows, (row) => row.reward) ?? 0) / rewards.length,
+    means: new Map(tasks.flatMap(({ task, reward }) => (reward === null ? [] : [[task, reward] as const]))),
+    rewards: histogram(rewards),
+    ...{ passAny: curve("pass@"), passAll: curve("pass^") },
+    ...{ kinds: kinds.counts(), stops: stops.counts(), tools: [...tools].sort() },
+  };
+}
+
+/** In the order of their repeats; one without a number stands where it came. */
+function scoresOf(rows: readonly RowSummary[], { rows: places }: TaskGroup): Score[] {
+  const numbered = places.map((at, position) => {
+    const { repeat, reward } = rows[at] as RowSummary;
+    return { place: repeat ?? position, score: reward ?? undefined };
+  });
+  return numbered.sort((a, b) => a.place - b.place).map(({ score }) => score);
+}
+
+function total(rows: readonly RowSummary[], value: (row: RowSummary) => number | null): number | null {
+  let sum: number | null = null;
+  for (const row of rows) {
+    const given = value(row);
+    if (given !== null) sum = (sum ?? 0) + given;
+  }
+  return sum;
+}
+
+/** Of the mean reward, by drawing tasks again. Takes up to half a second, so that it waits until all rows are there. */
+export function rewardInterval(tasks: readonly TaskGroup[]): Interval | undefined {
+  const scored = tasks.filter(({ scored }) => scored > 0);
+  // Of a single task it would be a point, which says nothing.
+  if (scored.length < 2) return undefined;
+  const shares = scored.map(({ reward, scored }) => ({ over: [(reward ?? 0) * scored], under: [scored] }));
+  return bootstrap(shares, 0)[0] ?? undefined;
+}
+
+/** Tokens and reward of each row, one after the other; NaN where it has none. */
+export function tokensAndRewards(rows: readonly RowSummary[]): Float64Array {
+  const pairs = new Float64Array(rows.length * 2);
+  rows.forEach(({ tokens, reward }, at) => {
+    pairs[at * 2] = tokens ?? NaN;
+    pairs[at * 2 + 1] = reward ?? NaN;
+  });
+  return pairs;
+}

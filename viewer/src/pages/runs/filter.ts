@@ -1,0 +1,97 @@
+// Which rows are shown. All of it is in the address.
+import type { RowSummary } from "../../../../src/core/run-view.ts";
+import { holds, readRange, type Range } from "./range.ts";
+
+/** The parameters of the address that narrow down the rows. */
+export const filterNames = ["q", "reward", "mean", "tokens", "task", "kind", "tool"] as const;
+
+export interface Filter {
+  /** Somewhere in the text, the tools, the session or the kind, in small letters. */
+  q: string;
+  reward: Range | undefined;
+  /** Of the mean reward of the row's task. */
+  mean: Range | undefined;
+  tokens: Range | undefined;
+  task: Range | undefined;
+  /** "scored", "failed", "stopped", "failed/KIND" or "stopped/LIMIT". */
+  kind: string;
+  tool: string;
+}
+
+export function readFilter(parameters: URLSearchParams): Filter {
+  return {
+    q: (parameters.get("q") ?? "").trim().toLowerCase(),
+    reward: readRange(parameters.get("reward")),
+    mean: readRange(parameters.get("mean")),
+    tokens: readRange(parameters.get("tokens")),
+    task: readRange(parameters.get("task")),
+    kind: parameters.get("kind") ?? "",
+    tool: parameters.get("tool") ?? "",
+  };
+}
+
+/** What the filter asks of more than a row alone. */
+export interface FilterSources {
+  /** The mean reward of a task; undefined where it has none. */
+  meanOf(task: number): number | undefined;
+  /** What is searched for text, by the place of the row. */
+  textOf(at: number): string;
+}
+
+/** The places of the rows that fit, in the order that is given. */
+export function filterRows(
+  rows: readonly RowSummary[],
+  order: Uint32Array,
+  filter: Filter,
+  sources: FilterSources,
+): Uint32Array {
+  const tests = testsOf(filter, sources);
+  if (tests.length === 0) return order;
+  const found = new Uint32Array(order.length);
+  let count = 0;
+  for (const at of order) {
+    const row = rows[at] as RowSummary;
+    if (tests.every((test) => test(row, at))) found[count++] = at;
+  }
+  return found.subarray(0, count);
+}
+
+type Test = (row: RowSummary, at: number) => boolean;
+
+/** Text last: it takes longest, and is asked only of what is left. */
+function testsOf({ q, reward, mean, tokens, task, kind, tool }: Filter, { meanOf, textOf }: FilterSources): Test[] {
+  const tests: Test[] = [];
+  if (reward) tests.push((row) => holds(reward, row.reward));
+  if (tokens) tests.push((row) => holds(tokens, row.tokens));
+  if (task) tests.push((row) => holds(task, taskOf(row)));
+  if (mean) tests.push((row) => holds(mean, meanOf(taskOf(row))));
+  if (kind !== "") tests.push(kindTest(kind));
+  if (tool !== "") tests.push((row) => row.tools.includes(tool));
+  if (q !== "") tests.push((_, at) => textOf(at).includes(q));
+  return tests;
+}
+
+function kindTest(kind: string): Test {
+  if (kind === "stopped") return (row) => row.stopped !== null;
+  if (kind.startsWith("stopped/")) return (row) => row.stopped === kind.slice("stopped/".length);
+  if (kind.startsWith("failed/")) {
+    const wanted = kind.slice("failed/".length);
+    return (row) => row.outcome === "failed" && (row.kind ?? "") === wanted;
+  }
+  return (row) => row.outcome === kind;
+}
+
+/** A row without a number belongs to the first task, as for `holdfast metrics`. */
+export const taskOf = ({ task }: RowSummary): number => task ?? 0;
+
+/** The text of each row that is searched, made when it is first asked for. */
+export function searchedTexts(rows: readonly RowSummary[]): (at: number) => string {
+  const texts: string[] = [];
+  return (at) => {
+    for (let next = texts.length; next <= at; next++) {
+      const { text, tools, session, kind } = rows[next] as RowSummary;
+      texts.push([text, ...tools, session ?? "", kind ?? ""].join("\n").toLowerCase());
+    }
+    return texts[at] as string;
+  };
+}

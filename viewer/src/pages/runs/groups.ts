@@ -1,0 +1,78 @@
+// Rows by their task, with the figures of each task, and the lines of a table in which tasks fold open.
+import type { RowSummary } from "../../../../src/core/run-view.ts";
+import { taskOf } from "./filter.ts";
+
+export interface TaskGroup {
+  task: number;
+  /** Places of its rows, in the order in which they were given. */
+  rows: number[];
+  scored: number;
+  /** How many of the scored have a reward of 1 or more. */
+  passed: number;
+  failures: number;
+  /** Means; null where no row says it. Of the reward, over those that are scored. */
+  reward: number | null;
+  steps: number;
+  calls: number;
+  tokens: number | null;
+  seconds: number | null;
+}
+
+/** The tasks in the order of their numbers. */
+export function groupRows(rows: readonly RowSummary[], order: Iterable<number>): TaskGroup[] {
+  const byTask = new Map<number, number[]>();
+  for (const at of order) {
+    const task = taskOf(rows[at] as RowSummary);
+    const known = byTask.get(task);
+    if (known) known.push(at);
+    else byTask.set(task, [at]);
+  }
+  return [...byTask].sort(([a], [b]) => a - b).map(([task, places]) => groupOf(task, places, rows));
+}
+
+/** In one go over the rows: it is done for all tasks whenever a filter changes. */
+function groupOf(task: number, places: number[], rows: readonly RowSummary[]): TaskGroup {
+  let [scored, passed, failures, earned, steps, calls] = [0, 0, 0, 0, 0, 0];
+  let [tokens, counted, seconds, timed] = [0, 0, 0, 0];
+  for (const at of places) {
+    const row = rows[at] as RowSummary;
+    steps += row.steps;
+    calls += row.calls;
+    if (row.outcome === "failed") failures++;
+    if (row.reward !== null) {
+      scored++;
+      earned += row.reward;
+      if (row.reward >= 1) passed++;
+    }
+    if (row.tokens !== null) {
+      tokens += row.tokens;
+      counted++;
+    }
+    if (row.seconds !== null) {
+      seconds += row.seconds;
+      timed++;
+    }
+  }
+  return {
+    ...{ task, rows: places, scored, passed, failures },
+    reward: scored === 0 ? null : earned / scored,
+    steps: steps / places.length,
+    calls: calls / places.length,
+    tokens: counted === 0 ? null : tokens / counted,
+    seconds: timed === 0 ? null : seconds / timed,
+  };
+}
+
+/** A line for each task, and beneath those that are open one for each row: the place of a row, or ~ that of a task. */
+export function foldedLines(groups: readonly TaskGroup[], open: ReadonlySet<number>): Int32Array {
+  const length = groups.reduce((count, { task, rows }) => count + 1 + (open.has(task) ? rows.length : 0), 0);
+  const lines = new Int32Array(length);
+  let next = 0;
+  groups.forEach(({ task, rows }, at) => {
+    lines[next++] = ~at;
+    if (!open.has(task)) return;
+    lines.set(rows, next);
+    next += rows.length;
+  });
+  return lines;
+}

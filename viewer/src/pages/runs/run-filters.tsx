@@ -1,0 +1,153 @@
+// What narrows down the rows of a run: every field is a parameter of the address.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { setParameters } from "../../address.ts";
+import { number } from "../../parts/format.ts";
+import type { RunFigures } from "./figures.ts";
+import { filterNames } from "./filter.ts";
+import { rangeText, readRange } from "./range.ts";
+
+export interface RunFiltersProps {
+  parameters: URLSearchParams;
+  figures: RunFigures;
+  /** Of how many rows so far how many are shown. */
+  count: number;
+  shown: number;
+  isDone: boolean;
+}
+
+/** Shown as a badge with a way out: they come from a chart or a link, and have no field. */
+const badges = { task: "task", mean: "task mean", tokens: "tokens" } as const;
+
+export function RunFilters({ parameters, figures, count, shown, isDone }: RunFiltersProps) {
+  const set = (name: string, value: string | undefined): void => setParameters({ [name]: value }, true);
+  const isFiltered = filterNames.some((name) => parameters.has(name));
+  const { kinds, stops, tools } = figures;
+  return (
+    <form
+      class="row run-filters"
+      role="search"
+      aria-label="Filter the rows"
+      onSubmit={(event) => event.preventDefault()}
+    >
+      <SearchField value={parameters.get("q") ?? ""} onChange={(q) => set("q", q)} />
+      <RewardFields value={parameters.get("reward")} onChange={(reward) => set("reward", reward)} />
+      <label>
+        <span class="unseen">Outcome</span>
+        <select value={parameters.get("kind") ?? ""} onChange={(event) => set("kind", event.currentTarget.value)}>
+          <option value="">any outcome</option>
+          <option value="scored">scored</option>
+          <option value="failed">failed</option>
+          {kinds.map(({ kind, count: rows }) => (
+            <option key={kind} value={`failed/${kind}`}>
+              failed: {kind === "" ? "no kind" : kind} ({number(rows)})
+            </option>
+          ))}
+          {stops.length > 0 && <option value="stopped">stopped by a limit</option>}
+          {stops.map(({ kind, count: rows }) => (
+            <option key={kind} value={`stopped/${kind}`}>
+              stopped: {kind} ({number(rows)})
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span class="unseen">Tool</span>
+        <select value={parameters.get("tool") ?? ""} onChange={(event) => set("tool", event.currentTarget.value)}>
+          <option value="">any tool</option>
+          {tools.map((tool) => (
+            <option key={tool} value={tool}>
+              {tool}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="run-check">
+        <input
+          type="checkbox"
+          checked={parameters.get("group") === "task"}
+          onChange={(event) => set("group", event.currentTarget.checked ? "task" : undefined)}
+        />{" "}
+        by task
+      </label>
+      {Object.entries(badges).map(
+        ([name, label]) =>
+          parameters.has(name) && (
+            <button key={name} class="badge run-badge" onClick={() => set(name, undefined)}>
+              {label} {spoken(parameters.get(name))} <span aria-hidden="true">×</span>
+              <span class="unseen">: remove</span>
+            </button>
+          ),
+      )}
+      <output class="run-count num" aria-live="polite">
+        {number(shown)} of {number(count)}
+        {isDone ? "" : " so far…"}
+      </output>
+      <button
+        disabled={!isFiltered}
+        onClick={() => setParameters(Object.fromEntries(filterNames.map((name) => [name, undefined])), true)}
+      >
+        Clear
+      </button>
+    </form>
+  );
+}
+
+function spoken(text: string | null): string {
+  const range = readRange(text);
+  if (!range) return text ?? "";
+  const { from, to } = range;
+  if (from === to) return String(from);
+  if (!Number.isFinite(from)) return `to ${number(to)}`;
+  return Number.isFinite(to) ? `${number(from)} to ${number(to)}` : `from ${number(from)}`;
+}
+
+/** The address follows when the typing rests: a browser takes only so many changes a second. */
+const rest = 120;
+
+function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
+  const [typed, setTyped] = useState(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => setTyped(value), [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return (
+    <label>
+      <span class="unseen">Search the text, tools, session and kind</span>
+      <input
+        type="search"
+        placeholder="Search"
+        value={typed}
+        onInput={({ currentTarget: { value } }) => {
+          setTyped(value);
+          clearTimeout(timer.current);
+          timer.current = setTimeout(() => onChange(value), rest);
+        }}
+      />
+    </label>
+  );
+}
+
+function RewardFields({ value, onChange }: { value: string | null; onChange(value: string | undefined): void }) {
+  const range = readRange(value) ?? { from: -Infinity, to: Infinity, isOpen: false };
+  const field = (end: "from" | "to", label: string) => (
+    <label>
+      <span class="unseen">{label}</span>
+      <input
+        class="run-reward num"
+        type="number"
+        step="any"
+        placeholder={end === "from" ? "min" : "max"}
+        value={Number.isFinite(range[end]) ? Number(range[end].toPrecision(4)) : ""}
+        onChange={({ currentTarget: { valueAsNumber } }) => {
+          const given = Number.isNaN(valueAsNumber) ? (end === "from" ? -Infinity : Infinity) : valueAsNumber;
+          onChange(rangeText({ ...range, [end]: given, isOpen: end === "to" ? false : range.isOpen }));
+        }}
+      />
+    </label>
+  );
+  return (
+    <span class="run-rewards">
+      <span aria-hidden="true">reward</span> {field("from", "Reward from")} <span aria-hidden="true">to</span>{" "}
+      {field("to", "Reward to")}
+    </span>
+  );
+}

@@ -1,0 +1,54 @@
+// The rows of a run that fit, one by one or by their task.
+import { useMemo, useState } from "preact/hooks";
+import type { RowSummary } from "../../../../src/core/run-view.ts";
+import { linkTo, setParameters } from "../../address.ts";
+import { Grid, type Line } from "./grid.tsx";
+import { foldedLines, groupRows, type TaskGroup } from "./groups.ts";
+import { runColumns } from "./row-columns.tsx";
+import { nextSort, sortGroups, type Sort } from "./sort.ts";
+
+export interface RunGridProps {
+  run: string;
+  rows: RowSummary[];
+  /** Places of the rows to show, in their order. */
+  places: Uint32Array;
+  sort: Sort | undefined;
+  isGrouped: boolean;
+  hasBranches: boolean;
+  place: { top: number; active: number };
+  subject: string;
+}
+
+export function RunGrid({ run, rows, places, sort, isGrouped, hasBranches, place, subject }: RunGridProps) {
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const groups = useMemo(
+    () => (isGrouped ? sortGroups(groupRows(rows, places), sort) : []),
+    [rows, places, sort?.column, sort?.isDown, isGrouped],
+  );
+  const folded = useMemo(() => (isGrouped ? foldedLines(groups, open) : undefined), [groups, open, isGrouped]);
+  const lines = folded ?? places;
+
+  const at = (index: number): RowSummary | TaskGroup => {
+    const place = lines[index] as number;
+    return (place < 0 ? groups[~place] : rows[place]) as RowSummary | TaskGroup;
+  };
+  const fold = (task: number): void => {
+    const next = new Set(open);
+    if (!next.delete(task)) next.add(task);
+    setOpen(next);
+  };
+  const line = (index: number): Line => {
+    const shown = at(index);
+    if ("rows" in shown) return { toggle: () => fold(shown.task), isOpen: open.has(shown.task), level: 1 };
+    return { href: linkTo(["runs", run, shown.row]), ...(isGrouped && { level: 2 }) };
+  };
+  return (
+    <Grid
+      label="Rows of the run"
+      columns={runColumns(at, hasBranches)}
+      count={lines.length}
+      {...{ line, sort, place, subject, isTree: isGrouped }}
+      onSort={(column) => setParameters({ sort: nextSort(sort, column) }, true)}
+    />
+  );
+}

@@ -1,0 +1,114 @@
+// A run: its figures, its charts and its rows.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { RunAbout } from "../../../../src/core/run-view.ts";
+import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
+import { linkTo } from "../../address.ts";
+import { useKnown } from "../../known.ts";
+import { Failure, Nothing } from "../../parts/notice.tsx";
+import { figuresOf, rewardInterval, type RunFigures as Figures } from "./figures.ts";
+import { filterNames, filterRows, readFilter, searchedTexts } from "./filter.ts";
+import { RunCharts } from "./run-charts.tsx";
+import { RunFigures } from "./run-figures.tsx";
+import { RunFilters } from "./run-filters.tsx";
+import { RunGrid } from "./run-grid.tsx";
+import { readSort, sortRows } from "./sort.ts";
+import { useRows, type RunRows } from "./use-rows.ts";
+import "./runs.css";
+
+export function RunPage({ run, parameters }: { run: string; parameters: URLSearchParams }) {
+  const found = useKnown().about.runs.find((known) => known.run === run);
+  if (!found) return <Failure message={`There is no run ${run} here.`} />;
+  return <KnownRun about={found} parameters={parameters} />;
+}
+
+function KnownRun({ about: { run, name, file }, parameters }: { about: RunAbout; parameters: URLSearchParams }) {
+  const known = useRows(run);
+  return (
+    <div class="run-page">
+      <div class="row">
+        <h1>{name}</h1>
+        <span class="dim run-file">{file}</span>
+        <CompareMenu run={run} />
+      </div>
+      {known.failure !== undefined && <Failure message={`Not all rows could be read: ${known.failure}`} />}
+      {known.count === 0 ? (
+        <Nothing>{known.isDone ? "This run has no rows." : "Loading…"}</Nothing>
+      ) : (
+        <Rows run={run} known={known} parameters={parameters} />
+      )}
+    </div>
+  );
+}
+
+function Rows({ run, known, parameters }: { run: string; known: RunRows; parameters: URLSearchParams }) {
+  const { rows, count, isDone, place } = known;
+  const figures = useFigures(known);
+  const textOf = useMemo(() => searchedTexts(rows), [rows]);
+  const sortText = parameters.get("sort");
+  const order = useMemo(() => sortRows(rows, readSort(sortText)), [known, sortText]);
+  const asked = filterNames.map((name) => parameters.get(name) ?? "").join("\n");
+  const places = useMemo(
+    () => filterRows(rows, order, readFilter(parameters), { textOf, meanOf: (task) => figures.means.get(task) }),
+    [order, asked],
+  );
+  const charts = useMemo(() => <RunCharts {...{ run, rows, figures, parameters }} />, [figures, parameters]);
+  const interval = useAfterwards(known, figures, textOf);
+  const [at] = useState(() => {
+    // Back from an episode; a reader who asks for something else begins at its top.
+    if (place.parameters !== parameters.toString()) Object.assign(place, { top: 0, active: 0 });
+    return place;
+  });
+  at.parameters = parameters.toString();
+  return (
+    <>
+      <RunFigures figures={figures} interval={interval} />
+      {charts}
+      <RunFilters {...{ parameters, figures, isDone, count, shown: places.length }} />
+      <RunGrid
+        {...{ run, rows, places, place: at, hasBranches: figures.hasBranches }}
+        sort={readSort(sortText)}
+        isGrouped={parameters.get("group") === "task"}
+        subject={`${asked}\n${sortText}\n${parameters.get("group")}`}
+      />
+    </>
+  );
+}
+
+/** While rows come, again when there are a quarter more: so all of it takes no longer than a few times the last. */
+function useFigures({ rows, count, isDone }: RunRows): Figures {
+  const last = useRef<{ figures: Figures; isDone: boolean }>(undefined);
+  const isStale = !last.current || last.current.isDone !== isDone || count >= last.current.figures.rows * 1.25;
+  if (isStale) last.current = { figures: figuresOf(rows), isDone };
+  return (last.current as { figures: Figures }).figures;
+}
+
+/** What takes longer waits until all rows are there and painted: the interval, and the texts of the first search. */
+function useAfterwards({ isDone, rows }: RunRows, { tasks }: Figures, textOf: (at: number) => string) {
+  const [interval, setInterval] = useState<Interval>();
+  useEffect(() => {
+    if (!isDone) return;
+    const timers = [
+      setTimeout(() => setInterval(rewardInterval(tasks)), 100),
+      setTimeout(() => textOf(rows.length - 1), 200),
+    ];
+    return () => timers.forEach(clearTimeout);
+  }, [isDone, tasks]);
+  return interval;
+}
+
+function CompareMenu({ run }: { run: string }) {
+  const others = useKnown().about.runs.filter((known) => known.run !== run);
+  if (others.length === 0) return null;
+  return (
+    <details class="run-menu">
+      <summary>Compare with …</summary>
+      <ul>
+        {others.map((other) => (
+          <li key={other.run}>
+            <a href={linkTo(["compare", run, other.run])}>{other.name}</a> <span class="dim">{other.file}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

@@ -1,0 +1,77 @@
+// Opens a session with a task that a person has written.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Json } from "../../../../src/core/json.ts";
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import { linkTo } from "../../address.ts";
+import { ask, post } from "../../data/server.ts";
+import { messageOf } from "../../data/source.ts";
+import { useLoaded } from "../../data/use-loaded.ts";
+import { Await, Failure } from "../../parts/notice.tsx";
+import { useAct } from "../episode/use-act.ts";
+import { sampleOf } from "./task-sample.ts";
+
+interface OpenSessionProps {
+  environment: EnvironmentAbout;
+  close(): void;
+}
+
+export function OpenSession({ environment: { at, name }, close }: OpenSessionProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const schema = useLoaded((signal) => ask<{ task: Json }>(`${at}/v1/environment`, { signal }), [at]);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class="sessions-new" aria-labelledby="sessions-new" onClose={close}>
+      <h2 id="sessions-new">Open a session of {name}</h2>
+      <Await loaded={schema}>{({ task }) => <Form at={at} environment={name} task={task} close={close} />}</Await>
+    </dialog>
+  );
+}
+
+function Form({ at, environment, task, close }: { at: string; environment: string; task: Json; close(): void }) {
+  const [text, setText] = useState(() => JSON.stringify(sampleOf(task), null, 2));
+  const { isBusy, failure, start } = useAct();
+  const open = async (signal: AbortSignal): Promise<void> => {
+    const given = text.trim() === "" ? {} : { task: parsed(text) };
+    const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
+    location.hash = linkTo(["sessions", environment, session]);
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        start(open);
+      }}
+    >
+      <label>
+        Its task, as JSON. Without one it is opened and not seeded.
+        <textarea
+          rows={Math.min(16, Math.max(5, text.split("\n").length + 1))}
+          spellcheck={false}
+          value={text}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+      </label>
+      <details>
+        <summary>What a task must be</summary>
+        <pre>{JSON.stringify(task, null, 2)}</pre>
+      </details>
+      {failure !== undefined && <Failure message={failure} />}
+      <div class="row">
+        <button class="primary" disabled={isBusy}>
+          Open
+        </button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (thrown) {
+    throw new Error(`The task is not JSON: ${messageOf(thrown)}`, { cause: thrown });
+  }
+}

@@ -1,0 +1,97 @@
+// The sessions of an environment: those that are open and those that have ended, with who was forked from whom.
+import { useState } from "preact/hooks";
+import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import { linkTo, setParameters } from "../../address.ts";
+import { useKnown } from "../../known.ts";
+import { number } from "../../parts/format.ts";
+import { Failure, Nothing } from "../../parts/notice.tsx";
+import { OpenSession } from "./open-session.tsx";
+import { Parent } from "./parent.tsx";
+import { withText } from "./session-list.ts";
+import { SessionTable } from "./session-table.tsx";
+import { useSessionList } from "./use-session-list.ts";
+
+export function SessionsPage({ environment: name, parameters }: { environment: string; parameters: URLSearchParams }) {
+  const environment = useKnown().about.environments.find((known) => known.name === name);
+  const [isOpening, setOpening] = useState(false);
+  if (!environment) return <Failure message={`This server has no environment "${name}".`} />;
+  const show = parameters.get("show") ?? "";
+  const text = parameters.get("text") ?? "";
+  return (
+    <>
+      <div class="row sessions-bar">
+        <div>
+          <h1>Sessions of {name}</h1>
+          {environment.description && <p class="dim home-about">{environment.description}</p>}
+        </div>
+        {!environment.bare && (
+          <button class="primary" onClick={() => setOpening(true)}>
+            Open a session
+          </button>
+        )}
+      </div>
+      <div class="row">
+        <label>
+          Show{" "}
+          <select value={show} onChange={({ currentTarget }) => setParameters({ show: currentTarget.value }, true)}>
+            <option value="">all</option>
+            <option value="open">open</option>
+            <option value="ended">ended</option>
+          </select>
+        </label>
+        <label>
+          Id{" "}
+          <input
+            type="search"
+            placeholder="a part of it"
+            value={text}
+            onInput={({ currentTarget }) => setParameters({ text: currentTarget.value }, true)}
+          />
+        </label>
+      </div>
+      <List key={show} environment={environment} open={show === "" ? undefined : show === "open"} text={text} />
+      {isOpening && <OpenSession environment={environment} close={() => setOpening(false)} />}
+    </>
+  );
+}
+
+interface ListProps {
+  environment: EnvironmentAbout;
+  open: boolean | undefined;
+  text: string;
+}
+
+function List({ environment: { at, name }, open, text }: ListProps) {
+  const { sessions, isComplete, isHeld, failure, at: now, readMore } = useSessionList(at, { open });
+  const rows = withText(sessions, text);
+  if (now === 0) return <Nothing>Loading…</Nothing>;
+  return (
+    <section class="card">
+      <p class="row sessions-count" role="status">
+        <span>
+          {rows.length === sessions.length ? "" : `${number(rows.length)} of `}
+          {number(sessions.length)} sessions{isComplete ? ", the newest first" : ""}
+        </span>
+        {!isComplete && !isHeld && !failure && <span class="dim">more are being read…</span>}
+        {isHeld && (
+          <>
+            <span class="warn">these are the oldest: newer ones were not read yet</span>
+            <button onClick={readMore}>Read more</button>
+          </>
+        )}
+        {failure && <span class="bad">{failure} Trying again…</span>}
+      </p>
+      {rows.length === 0 ? (
+        <Nothing>{sessions.length > 0 ? "No session has that in its id." : "There are no sessions here."}</Nothing>
+      ) : (
+        <SessionTable
+          label={`Sessions of ${name}`}
+          rows={rows}
+          now={now}
+          link={({ session }) => linkTo(["sessions", name, session])}
+          last={{ heading: "Forked from", cell: (row) => <Parent row={row} environment={name} /> }}
+        />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,25 @@
+// Copies something, and says that it has.
+import { useEffect, useState } from "preact/hooks";
+
+/** `text` is asked for when it is wanted: it may be large. */
+export function CopyButton({ what, text }: { what: string; text: () => string }) {
+  const [said, setSaid] = useState<string>();
+  useEffect(() => {
+    if (said === undefined) return undefined;
+    const timer = setTimeout(() => setSaid(undefined), 1500);
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = (): void => {
+    // A page that is not served safely has no clipboard.
+    const done = navigator.clipboard?.writeText(text()) ?? Promise.reject(new Error("no clipboard"));
+    done.then(
+      () => setSaid("copied"),
+      () => setSaid("not allowed"),
+    );
+  };
+  return (
+    <button class="quiet copy" onClick={copy} aria-live="polite">
+      {said ?? `copy ${what}`}
+    </button>
+  );
+}

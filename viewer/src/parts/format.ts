@@ -1,0 +1,29 @@
+// Numbers and times in few letters.
+
+export function number(value: number, digits = 3): string {
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return String(Number(value.toPrecision(digits)));
+}
+
+export const orDash = (value: number | null | undefined, shown: (value: number) => string = number): string =>
+  value === null || value === undefined ? "–" : shown(value);
+
+export function seconds(value: number): string {
+  if (value < 0.001) return "<1 ms";
+  if (value < 1) return `${Math.round(value * 1000)} ms`;
+  if (value < 100) return `${number(value)} s`;
+  return value < 6000 ? `${Math.round(value / 60)} min` : `${number(value / 3600)} h`;
+}
+
+export function bytes(value: number): string {
+  if (value < 1000) return `${value} B`;
+  return value < 1e6 ? `${number(value / 1e3)} KB` : `${number(value / 1e6)} MB`;
+}
+
+export const count = (value: number, one: string, many = `${one}s`): string =>
+  `${number(value)} ${value === 1 ? one : many}`;
+
+export const clock = (at: number): string => new Date(at).toLocaleTimeString("en-GB");
+
+export const short = (text: string, length = 120): string =>
+  text.length > length ? `${text.slice(0, length)}…` : text;

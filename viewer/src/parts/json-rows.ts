@@ -1,0 +1,201 @@
+// A JSON value as rows of a tree. Only what is unfolded is walked, and of that only what is asked for becomes a row.
+import { escapeKey, unescapeKey, type Json } from "../../../src/core/json.ts";
+
+export interface JsonRow {
+  /** A JSON Pointer from the root. */
+  path: string;
+  /** Undefined at the root. */
+  key: string | undefined;
+  value: Json;
+  depth: number;
+  /** How many are in it; undefined if nothing can be. */
+  size: number | undefined;
+  isOpen: boolean;
+}
+
+export interface JsonRows {
+  readonly length: number;
+  at(index: number): JsonRow;
+  /** Which row a path is; undefined where it is folded away or is not there. */
+  indexOf(path: string): number | undefined;
+}
+
+export interface Folding {
+  isOpen(path: string, depth: number, size: number): boolean;
+  /** Paths that are unfolded for a reason of their own: in what is wide nothing else is, and nobody has to look. */
+  named: Iterable<string>;
+}
+
+/** Of more than these only those that are named are unfolded. */
+const wide = 200;
+
+type Container = Json[] | { [key: string]: Json };
+
+/** Something unfolded. Each of its children is a row, and those that are unfolded are several. */
+interface Open {
+  path: string;
+  key: string | undefined;
+  value: Container;
+  depth: number;
+  /** Of a list undefined. */
+  keys: string[] | undefined;
+  size: number;
+  /** Its unfolded children, in order, each with its place among the children. */
+  inside: { place: number; open: Open }[];
+  /** How many rows it is. */
+  total: number;
+}
+
+export function rowsOf(root: Json, { isOpen, named }: Folding): JsonRows {
+  const namedIn = new Map<string, string[]>();
+  for (const path of named) {
+    if (path === "") continue;
+    const above = path.slice(0, path.lastIndexOf("/"));
+    const known = namedIn.get(above);
+    if (known) known.push(path);
+    else namedIn.set(above, [path]);
+  }
+
+  function open(value: Json, key: string | undefined, path: string, depth: number): Open | undefined {
+    if (!isContainer(value)) return undefined;
+    const keys = keysOf(value);
+    const size = keys ? keys.length : (value as Json[]).length;
+    if (size === 0 || !isOpen(path, depth, size)) return undefined;
+    const inside: Open["inside"] = [];
+    for (const place of size <= wide ? Array.from({ length: size }).keys() : placesOf(path, keys, size)) {
+      const name = keys ? (keys[place] as string) : String(place);
+      const found = open(childOf(value, name), name, `${path}/${escapeKey(name)}`, depth + 1);
+      if (found) inside.push({ place, open: found });
+    }
+    const total = inside.reduce((sum, child) => sum + child.open.total - 1, size + 1);
+    return { path, key, value, depth, keys, size, inside, total };
+  }
+
+  function placesOf(path: string, keys: string[] | undefined, size: number): number[] {
+    const names = (namedIn.get(path) ?? []).map((one) => unescapeKey(one.slice(path.length + 1)));
+    // A few are looked for one by one.
+    const places = keys && names.length > 8 ? new Map(keys.map((key, place) => [key, place])) : undefined;
+    const found = names.map((name) => (keys ? (places ? (places.get(name) ?? -1) : keys.indexOf(name)) : Number(name)));
+    return [...new Set(found)].filter((place) => place >= 0 && place < size).sort((a, b) => a - b);
+  }
+
+  const top = open(root, undefined, "", 0);
+  return {
+    length: top?.total ?? 1,
+    at: (index) => (top ? rowIn(top, index) : rowOf(root, undefined, "", 0)),
+    indexOf: (path) => (path === "" ? 0 : top && indexIn(top, path)),
+  };
+}
+
+function rowIn(open: Open, index: number): JsonRow {
+  const { path, key, value, depth, size, keys, inside } = open;
+  if (index === 0) return { path, key, value, depth, size, isOpen: true };
+  let place = index - 1;
+  for (const child of inside) {
+    if (place < child.place) break;
+    if (place < child.place + child.open.total) return rowIn(child.open, place - child.place);
+    place -= child.open.total - 1;
+  }
+  const name = keys ? (keys[place] as string) : String(place);
+  return rowOf(childOf(value, name), name, `${path}/${escapeKey(name)}`, depth + 1);
+}
+
+function rowOf(value: Json, key: string | undefined, path: string, depth: number): JsonRow {
+  const size = isContainer(value) ? (keysOf(value) ?? (value as Json[])).length : undefined;
+  return { path, key, value, depth, size, isOpen: false };
+}
+
+function indexIn(open: Open, path: string): number | undefined {
+  const [step = ""] = path.slice(open.path.length + 1).split("/");
+  const name = unescapeKey(step);
+  const place = open.keys ? open.keys.indexOf(name) : Number(name);
+  if (!(place >= 0 && place < open.size)) return undefined;
+  const before = open.inside.filter((child) => child.place < place);
+  const index = before.reduce((sum, child) => sum + child.open.total - 1, place + 1);
+  if (path.length === open.path.length + 1 + step.length) return index;
+  const child = open.inside.find((one) => one.place === place);
+  const below = child && indexIn(child.open, path);
+  return below === undefined ? undefined : index + below;
+}
+
+const isContainer = (value: Json): value is Container => typeof value === "object" && value !== null;
+const childOf = (value: Container, name: string): Json => (value as { [key: string]: Json })[name] as Json;
+
+/** What is shown is never changed, so that the keys of a wide object are listed once. */
+const listed = new WeakMap<object, string[]>();
+
+function keysOf(value: Container): string[] | undefined {
+  if (Array.isArray(value)) return undefined;
+  const known = listed.get(value);
+  if (known) return known;
+  const keys = Object.keys(value);
+  listed.set(value, keys);
+  return keys;
+}
+
+/** A value in one line of about that many characters. Costs no more than what it shows. */
+export function preview(value: Json, room = 80): string {
+  const parts: string[] = [];
+  write(value, room, parts);
+  return parts.join("");
+}
+
+/** Gives the room that is left; below zero nothing more fits. */
+function write(value: Json, room: number, parts: string[]): number {
+  if (room < 0) return room;
+  if (typeof value === "string") return push(quoted(value, room), room, parts);
+  if (typeof value !== "object" || value === null) return push(String(value), room, parts);
+  const isList = Array.isArray(value);
+  let left = push(isList ? "[" : "{", room, parts);
+  let isFirst = true;
+  // Not entries(), which would walk all of a large one.
+  for (const key in value) {
+    if (left < 2) {
+      left = push(isFirst ? "…" : ", …", left, parts);
+      break;
+    }
+    if (!isFirst) left = push(", ", left, parts);
+    if (!isList) left = push(`${JSON.stringify(key.slice(0, 60))}: `, left, parts);
+    left = write((value as { [key: string]: Json })[key] as Json, Math.max(left, 0), parts);
+    isFirst = false;
+  }
+  return push(isList ? "]" : "}", left, parts);
+}
+
+const quoted = (text: string, room: number): string =>
+  text.length > room + 8 ? `${JSON.stringify(text.slice(0, room)).slice(0, -1)}…"` : JSON.stringify(text);
+
+function push(text: string, room: number, parts: string[]): number {
+  parts.push(text);
+  return room - text.length;
+}
+
+/** A value in lines, for reading: texts of several lines in it are so, too. */
+export const readable = (value: Json): string =>
+  JSON.stringify(value, null, 2).replaceAll(/\\(.)/g, (escape, letter) => (letter === "n" ? "\n" : escape));
+
+/** No longer text is looked at for being JSON. */
+const longestParsed = 200_000;
+
+/** A text as what it says if it is JSON. Left as it is where something would be lost: digits of a number, a key given twice. */
+export function parsedText(text: string): Json {
+  if (!/^\s*[[{]/.test(text) || text.length > longestParsed) return text;
+  try {
+    const value = JSON.parse(text) as Json;
+    const bare = (of: string): string => of.replaceAll(/\s/g, "");
+    return bare(JSON.stringify(value)) === bare(text) ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+/** A path as a person writes it: cart.items[3]. */
+export function readablePath(path: string): string {
+  const keys = path.split("/").slice(1);
+  const shown = keys.map((key) => {
+    const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (/^\d+$/.test(name)) return `[${name}]`;
+    return /^[A-Za-z_$][\w$:-]*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
+  });
+  return shown.join("").replace(/^\./, "") || "the whole state";
+}

@@ -1,0 +1,57 @@
+// A text of any length: its beginning, and the rest when it is asked for, without holding up the page.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { bytes } from "./format.ts";
+import { beginningOf, chunksOf } from "./text-chunks.ts";
+
+export interface LongTextProps {
+  text: string;
+  /** How many lines are shown at first. */
+  lines?: number;
+  /** Whether all of it is shown, and what a click on the button asks for: where the caller has to remember it. */
+  isOpen?: boolean;
+  onOpen?(isOpen: boolean): void;
+}
+
+/** As much as is put into the page at a time. */
+const atOnce = 8;
+
+export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
+  const [isOpenHere, setIsOpenHere] = useState(false);
+  const beginning = useMemo(() => beginningOf(text, lines), [text, lines]);
+  if (beginning.length === text.length) return <pre class="long-text">{text}</pre>;
+  const open = isOpen ?? isOpenHere;
+  const change = (): void => (onOpen ? onOpen(!open) : setIsOpenHere(!open));
+  return (
+    <div class="long-text">
+      {open ? <Whole text={text} /> : <pre>{beginning}…</pre>}
+      <button class="quiet long-text-more" aria-expanded={open} onClick={change}>
+        {open ? "Show less" : `Show all ${sizeOf(text, lines)}`}
+      </button>
+    </div>
+  );
+}
+
+function sizeOf(text: string, shown: number): string {
+  // Not counted in what is large.
+  const lines = text.length < 100_000 ? text.split("\n").length : 0;
+  if (lines > shown) return `${lines} lines`;
+  return text.length < 1000 ? `${text.length} characters` : bytes(text.length);
+}
+
+/** Pieces outside of what is in sight cost no layout (`content-visibility`). */
+function Whole({ text }: { text: string }) {
+  const chunks = useMemo(() => chunksOf(text), [text]);
+  const [count, setCount] = useState(atOnce);
+  useEffect(() => {
+    if (count >= chunks.length) return undefined;
+    const frame = requestAnimationFrame(() => setCount(count + atOnce));
+    return () => cancelAnimationFrame(frame);
+  }, [count, chunks]);
+  return (
+    <div class={`long-text-all ${chunks.length > 1 ? "boxed" : ""}`} tabIndex={chunks.length > 1 ? 0 : undefined}>
+      {chunks.slice(0, count).map((chunk, at) => (
+        <pre key={at}>{chunk}</pre>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,124 @@
+// A JSON Schema as a form: which field stands for it, and the value that fields make together.
+import type { Json } from "../../../src/core/json.ts";
+import {
+  alternativesOf,
+  follow,
+  isSchema,
+  propertiesOf,
+  typeOf,
+  type JsonSchema,
+} from "../../../src/core/json-schema.ts";
+
+/** What is left out is undefined: the server says whether it was wanted. */
+export type Draft = Json | undefined;
+
+interface AnyField {
+  description: string;
+  isRequired: boolean;
+  isNullable: boolean;
+  initial: Draft;
+}
+
+export type Field = AnyField &
+  (
+    | { kind: "text" | "boolean" | "json" }
+    | { kind: "number"; isWhole: boolean }
+    | { kind: "choice"; choices: Json[] }
+    | { kind: "list"; item: Field }
+    | { kind: "object"; fields: { name: string; field: Field }[] }
+  );
+
+/** A schema may contain itself. */
+const deepest = 6;
+
+export function fieldOf(schema: JsonSchema, isRequired = true, root = schema, depth = 0): Field {
+  const followed = follow(schema, root);
+  const alternatives = alternativesOf(followed);
+  const others = alternatives.filter((one) => typeOf(one) !== "null");
+  const [only] = others;
+  // Something or null.
+  if (alternatives.length > others.length && others.length === 1 && only) {
+    const inner = fieldOf(only, isRequired, root, depth);
+    const { description, default: given } = followed;
+    return {
+      ...{ ...inner, isNullable: true, initial: given ?? inner.initial },
+      ...(typeof description === "string" && { description }),
+    };
+  }
+  const types = followed["type"];
+  const any: AnyField = {
+    description: typeof followed["description"] === "string" ? followed["description"] : "",
+    ...{ isRequired, isNullable: Array.isArray(types) && types.includes("null"), initial: followed["default"] },
+  };
+  const bare = Array.isArray(types) ? types.filter((type) => type !== "null") : [typeOf(followed)];
+  const type = bare.length === 1 ? bare[0] : undefined;
+  const choices = choicesOf(followed);
+  if (choices) return { ...any, kind: "choice", choices };
+  if (alternatives.length > 0 || depth > deepest) return { ...any, kind: "json" };
+  return { ...any, ...kindOf(type, followed, root, depth), initial: any.initial ?? initialOf(type, isRequired) };
+}
+
+function choicesOf({ enum: listed, const: only }: JsonSchema): Json[] | undefined {
+  return Array.isArray(listed) ? listed : only === undefined ? undefined : [only];
+}
+
+/** What a person would have to say otherwise only to say nothing. */
+function initialOf(type: Json | undefined, isRequired: boolean): Draft {
+  if (!isRequired) return undefined;
+  const empty: { [type: string]: Json } = { boolean: false, string: "", object: {}, array: [] };
+  return typeof type === "string" ? empty[type] : undefined;
+}
+
+type Kind = Field extends infer F ? (F extends Field ? Omit<F, keyof AnyField> : never) : never;
+
+function kindOf(type: Json | undefined, schema: JsonSchema, root: JsonSchema, depth: number): Kind {
+  const { items, additionalProperties: others } = schema;
+  if (type === "string") return { kind: "text" };
+  if (type === "boolean") return { kind: "boolean" };
+  if (type === "integer" || type === "number") return { kind: "number", isWhole: type === "integer" };
+  if (type === "array" && isSchema(items)) return { kind: "list", item: fieldOf(items, true, root, depth + 1) };
+  const named = Object.entries(propertiesOf(schema));
+  // Keys of any name cannot be asked for by name.
+  if (type !== "object" || (isSchema(others) && named.length === 0)) return { kind: "json" };
+  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
+  const fields = named.map(([name, property]) => ({
+    name,
+    field: fieldOf(property, required.includes(name), root, depth + 1),
+  }));
+  return { kind: "object", fields };
+}
+
+/** What a form begins with. */
+export function initialValue(field: Field): Draft {
+  if (field.kind !== "object" || field.initial === undefined) return field.initial;
+  let value = field.initial;
+  for (const { name, field: inner } of field.fields) {
+    if (isSchema(value) && value[name] === undefined) value = withKey(value, name, initialValue(inner)) ?? {};
+  }
+  return value;
+}
+
+/** An object with one key changed or left out; keys stay where they are. */
+export function withKey(object: Draft, name: string, value: Draft): { [key: string]: Json } {
+  const entries = Object.entries(isSchema(object as Json) ? (object as JsonSchema) : {});
+  const isThere = entries.some(([key]) => key === name);
+  const all: [string, Draft][] = isThere
+    ? entries.map(([key, known]) => [key, key === name ? value : known])
+    : [...entries, [name, value]];
+  return Object.fromEntries(all.filter((entry): entry is [string, Json] => entry[1] !== undefined));
+}
+
+/** What is empty: left out if it may be, null if that is allowed. */
+export function orAbsent(field: Field, value: Draft): Draft {
+  const isEmpty =
+    value === undefined ||
+    value === "" ||
+    (typeof value === "object" && value !== null && Object.keys(value).length === 0);
+  if (!isEmpty) return value;
+  if (!field.isRequired) return undefined;
+  return field.isNullable ? null : value;
+}
+
+/** A value for one more entry of a list. */
+export const newEntry = (field: Field): Json =>
+  initialValue(field) ?? (field.kind === "number" ? 0 : field.kind === "choice" ? (field.choices[0] ?? null) : null);

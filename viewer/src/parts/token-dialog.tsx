@@ -1,0 +1,35 @@
+// Asks for the server's token, where it wants one.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { onTokenWanted } from "../data/server.ts";
+
+export function TokenDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [pending, setPending] = useState<{ wrong: boolean; give(token: string): void }>();
+  useEffect(() => onTokenWanted((wrong) => new Promise((give) => setPending({ wrong, give }))), []);
+  useEffect(() => {
+    if (pending) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [pending]);
+  return (
+    <dialog ref={dialog} aria-labelledby="token-title" onCancel={(event) => event.preventDefault()}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const token = String(new FormData(event.currentTarget).get("token")).trim();
+          if (token === "") return;
+          pending?.give(token);
+          setPending(undefined);
+        }}
+      >
+        <h2 id="token-title">This server wants its token</h2>
+        <p>
+          {pending?.wrong ? "That was not it. " : ""}The command that started the server printed it, or was given it.
+        </p>
+        <label>
+          Token <input name="token" type="password" autocomplete="off" required />
+        </label>
+        <button class="primary">Go on</button>
+      </form>
+    </dialog>
+  );
+}
