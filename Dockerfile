@@ -3,10 +3,12 @@
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY viewer/package.json ./viewer/
 # No scripts: with this Node, SQLite needs no native build, and nothing else does.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
+COPY viewer ./viewer
 RUN npm run build
 # What stays is what the package needs, and those of its optional packages that the image has, as the lock file has them.
 COPY deploy/dependencies.mjs ./deploy/

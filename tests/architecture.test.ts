@@ -3,6 +3,7 @@ import { posix } from "node:path";
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
 import manifest from "../package.json" with { type: "json" };
+import viewerManifest from "../viewer/package.json" with { type: "json" };
 import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
 
 const spokes = "session stores environment models agent rollout queue protocols server telemetry testing".split(" ");
@@ -108,6 +109,31 @@ const onlyDeclaredPackages: Rule = (files) =>
       }),
   );
 
+/** What the page of the viewer is made of runs in a browser: its own files, and what they reach of the source. */
+const viewerRunsInBrowsers: Rule = (files) => {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const packages = new Set(Object.keys(viewerManifest.devDependencies));
+  const complaints: string[] = [];
+  const seen = new Set<string>();
+  const visit = (file: SourceFile): void => {
+    if (seen.has(file.path)) return;
+    seen.add(file.path);
+    const isOurs = file.path.startsWith("viewer/");
+    for (const { from, kind } of importsOf(file)) {
+      const target = resolved(file, from);
+      if (kind === "type" || target.endsWith(".css")) continue;
+      const found = byPath.get(target);
+      const mayReach = isRelative(from)
+        ? found && /^(viewer\/src|src\/core|src\/rollout)\//.test(target)
+        : isOurs && packages.has(packageOf(from));
+      if (!mayReach) complaints.push(`${file.path} imports ${from}`);
+      else if (found) visit(found);
+    }
+  };
+  for (const file of files) if (file.path.startsWith("viewer/src/")) visit(file);
+  return complaints;
+};
+
 const noCycles: Rule = (files) => {
   const graph = new Map(
     files.map((file) => [
@@ -134,7 +160,8 @@ const startsWithPurpose: Rule = (files) =>
     .map(({ path }) => `${path} does not say in its first line what it is for`);
 
 const staysShort: Rule = (files) =>
-  inSource(files)
+  files
+    .filter(({ path }) => /^(src|viewer)\//.test(path))
     .map(({ path, text }) => ({ path, lines: text.trimEnd().split("\n").length }))
     .filter(({ lines }) => lines > longest)
     .map(({ path, lines }) => `${path} has ${lines} lines`);
@@ -143,7 +170,7 @@ const namesSayWhat: Rule = (files) =>
   files.flatMap(({ path }) => {
     const words = path.split(/[/.-]/);
     const complaints = words.filter((word) => banned.has(word)).map((word) => `${path} is called "${word}"`);
-    return /^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.config)?\.(ts|mjs)$/.test(posix.basename(path))
+    return /^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.config|\.d)?\.(ts|tsx|mjs)$/.test(posix.basename(path))
       ? complaints
       : [...complaints, `${path} is not in kebab-case`];
   });
@@ -194,7 +221,9 @@ const examplesImportAsUsersDo: Rule = (files) =>
 const mayExampleImport = (path: string, target: string): boolean =>
   partOf(target) === partOf(path) || /^examples\/[^/]+\/environment\.ts$/.test(target);
 
-const code = ["src", "tests", "bench", "examples", "tools"].flatMap((folder) => filesIn(folder, ".ts", ".mjs"));
+const code = ["src", "viewer", "tests", "bench", "examples", "tools"].flatMap((folder) =>
+  filesIn(folder, ".ts", ".tsx", ".mjs"),
+);
 const repository = [...code, fileAt("docs/stores.md")];
 
 const file = (path: string, text = ""): SourceFile => ({ path, text });
@@ -309,6 +338,34 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
         [file("src/core/a.ts", "x;\n".repeat(401)), file("src/core/b.ts", "x;\n".repeat(400))],
         ["src/core/a.ts has 401 lines"],
       ],
+    ],
+  },
+  {
+    title: "the viewer imports what runs in a browser",
+    rule: viewerRunsInBrowsers,
+    files: repository,
+    examples: [
+      [
+        [
+          file(
+            "viewer/src/a.tsx",
+            `import { b } from "../../src/core/b.ts"; import { h } from "preact"; import "./a.css";`,
+          ),
+          file("src/core/b.ts", `import { hash } from "node:crypto";`),
+        ],
+        ["src/core/b.ts imports node:crypto"],
+      ],
+      [
+        [
+          file(
+            "viewer/src/a.tsx",
+            `import type { S } from "../../src/session/s.ts"; import { s } from "../../src/session/s.ts";`,
+          ),
+          file("src/session/s.ts"),
+        ],
+        ["viewer/src/a.tsx imports ../../src/session/s.ts"],
+      ],
+      [[file("viewer/src/a.ts", `import undici from "undici";`)], ["viewer/src/a.ts imports undici"]],
     ],
   },
   {

@@ -19,7 +19,7 @@ export async function built(): Promise<string> {
   );
   if (first) {
     await writeFile(join(folder, "package.json"), '{"type":"module"}');
-    const problems = await compile(source);
+    const [problems] = await Promise.all([compile(source), buildViewer(join(folder, "dist/viewer"))]);
     await writeFile(done, problems);
   }
   const deadline = Date.now() + 50_000;
@@ -28,6 +28,13 @@ export async function built(): Promise<string> {
     await delay(50);
   }
   return source;
+}
+
+/** The page of the viewer, where the compiled server looks for it. */
+async function buildViewer(outDir: string): Promise<void> {
+  const { build } = await import("vite");
+  const configFile = fileURLToPath(new URL("../viewer/vite.config.ts", import.meta.url));
+  await build({ configFile, logLevel: "error", build: { outDir, emptyOutDir: true } });
 }
 
 /** What the compiler had to say. Type errors are for `npm run check` to report; the code is written all the same. */

@@ -44,8 +44,10 @@ export function VirtualList(props: VirtualListProps) {
       }),
   );
   list.setOptions({ ...list.options, count, estimateSize: () => height });
-  useLayoutEffect(() => list._didMount(), [list]);
-  useLayoutEffect(() => list._willUpdate());
+  // What its adapters for the other frameworks call, under these names.
+  const { _didMount: mounted, _willUpdate: updated } = list;
+  useLayoutEffect(() => mounted(), [list]);
+  useLayoutEffect(() => updated());
   useEffect(() => {
     if (shown !== undefined && shown < count) list.scrollToIndex(shown, { align: "auto" });
   }, [list, shown, count]);

@@ -1,0 +1,69 @@
+// Runs and rows out of the files of a bundle, in the place of a server.
+import { describe, expect, test } from "vitest";
+import { bundleSource } from "../../viewer/src/data/bundle.ts";
+
+const rows = 25;
+const [perChunk, perPart] = [10, 2];
+
+/** The files of a bundle with one run, and the names of those that were loaded. */
+function filesOf() {
+  const loaded: string[] = [];
+  const load = async (name: string): Promise<unknown> => {
+    loaded.push(name);
+    if (name === "about") return { bundle: true, runs: [{ run: "0", name: "r", rows, chunks: 3, parts: 13 }] };
+    const [, kind, at] = /^runs\/0\/(rows|part)-(\d+)$/.exec(name) ?? [];
+    const [size, from] = kind === "rows" ? [perChunk, Number(at) * perChunk] : [perPart, Number(at) * perPart];
+    const indexes = Array.from({ length: Math.min(size, rows - from) }, (_, index) => from + index);
+    if (kind === undefined || indexes.length === 0) throw new Error(`the bundle lacks ${name}`);
+    return indexes.map((row) =>
+      kind === "rows"
+        ? { row, part: Math.floor(row / perPart), text: `row ${row}` }
+        : { row, content: { reward: row }, events: row % 2 === 0 ? [{ version: 1 }] : null },
+    );
+  };
+  return { load, loaded };
+}
+
+const never = new AbortController().signal;
+
+describe("a bundle", () => {
+  test("hands over all rows of a run, in order", async () => {
+    const seen: number[] = [];
+    await bundleSource(filesOf().load).rows("0", (some) => seen.push(...some.map(({ row }) => row)), never);
+    expect(seen).toEqual(Array.from({ length: rows }, (_, row) => row));
+  });
+
+  test("hands over nothing more to who has gone", async () => {
+    const stop = new AbortController();
+    const chunks: number[] = [];
+    const take = (some: unknown[]): void => {
+      chunks.push(some.length);
+      stop.abort();
+    };
+    await bundleSource(filesOf().load).rows("0", take, stop.signal);
+    expect(chunks).toEqual([perChunk]);
+  });
+
+  test("finds a row by a link alone, and its log where it has one", async () => {
+    const source = bundleSource(filesOf().load);
+    expect(await source.row("0", 17)).toEqual({ reward: 17 });
+    expect(await source.eventsOf("0", { row: 4 } as never)).toEqual([{ version: 1 }]);
+    expect(await source.eventsOf("0", { row: 5 } as never)).toBeUndefined();
+  });
+
+  test("says which row it does not have", async () => {
+    await expect(bundleSource(filesOf().load).row("0", 99)).rejects.toThrow("the bundle has no row 99");
+  });
+
+  test("keeps the parts that were looked at last, and not all of them", async () => {
+    const { load, loaded } = filesOf();
+    const source = bundleSource(load);
+    const look = (part: number) => source.row("0", part * perPart);
+    for (let part = 0; part < 9; part++) await look(part);
+    const before = loaded.length;
+    await look(8);
+    expect(loaded.length).toBe(before);
+    await look(0);
+    expect(loaded.slice(before)).toEqual(["runs/0/part-0"]);
+  });
+});

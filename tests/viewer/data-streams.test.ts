@@ -1,0 +1,122 @@
+// What a server streams to the page: lines, server-sent events, and a log that is followed over broken connections.
+import fc from "fast-check";
+import { expect, test, vi } from "vitest";
+import type { NumberedEvent } from "../../src/core/event.ts";
+import { linesOf } from "../../viewer/src/data/lines.ts";
+import { followBy, messagesOf, type Connection } from "../../viewer/src/data/sent-events.ts";
+import { SourceError } from "../../viewer/src/data/source.ts";
+
+/** A body that comes in pieces of so many bytes. */
+function bodyOf(text: string, size = 1000): ReadableStream<Uint8Array> {
+  const bytes = new TextEncoder().encode(text);
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(at, at + size));
+      at += size;
+    },
+  });
+}
+
+async function all<T>(given: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of given) found.push(one);
+  return found;
+}
+
+test("lines are the same however the bytes were cut", async () => {
+  const line = fc.string({ unit: "grapheme" }).map((text) => text.replace(/[\r\n]/g, ""));
+  const given = fc.array(line.filter((text) => text !== ""));
+  await fc.assert(
+    fc.asyncProperty(given, fc.integer({ min: 1, max: 7 }), fc.boolean(), async (lines, size, isEnded) => {
+      const text = lines.join("\r\n") + (isEnded && lines.length > 0 ? "\n" : "");
+      expect(await all(linesOf(bodyOf(text, size)))).toEqual(lines);
+    }),
+  );
+});
+
+test("a reader that stops wants no more of the body", async () => {
+  const cancelled = vi.fn();
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.enqueue(new TextEncoder().encode("more\n")),
+    cancel: cancelled,
+  });
+  for await (const line of linesOf(body)) {
+    expect(line).toBe("more");
+    break;
+  }
+  expect(cancelled).toHaveBeenCalled();
+});
+
+test("messages have their kind and all lines of their data; comments and what was cut off are left out", async () => {
+  const text = ': hello\n\nevent: partial\ndata: {"a":\ndata: 1}\n\nid: 7\ndata:x\n\nevent: done\ndata: {"cut';
+  for (const size of [1, 5, 1000]) {
+    expect((await all(messagesOf(bodyOf(text, size)))).flat()).toEqual([
+      { event: "partial", data: '{"a":\n1}' },
+      { event: "message", data: "x" },
+    ]);
+  }
+});
+
+const event = (version: number): NumberedEvent => ({ version, type: "session.closed", at: 0, reason: "closed" });
+const sent = (...versions: number[]): string =>
+  versions.map((version) => `id: ${version}\ndata: ${JSON.stringify(event(version))}\n\n`).join("");
+
+/** What comes of following, where the server answers one after the other. */
+async function followed(answers: (string | Error | undefined)[], after = 0) {
+  vi.useFakeTimers();
+  try {
+    const asked: number[] = [];
+    const taken: number[][] = [];
+    const states: Connection[] = [];
+    const stop = new AbortController();
+    const following = followBy(
+      async (last) => {
+        asked.push(last);
+        const answer = answers.shift();
+        if (answer instanceof Error) throw answer;
+        return answer === undefined ? undefined : bodyOf(answer);
+      },
+      {
+        ...{ after, signal: stop.signal, changed: (state) => states.push(state) },
+        take: (events) => taken.push(events.map(({ version }) => version)),
+      },
+    );
+    await vi.runAllTimersAsync();
+    await following;
+    return { asked, taken, states };
+  } finally {
+    vi.useRealTimers();
+  }
+}
+
+test("a lost connection is taken up after the last event, and no event is taken twice", async () => {
+  const lost = new SourceError(0, "unreachable", "gone");
+  const { asked, taken, states } = await followed([sent(1, 2), lost, lost, sent(2, 3, 4), undefined]);
+  expect(asked).toEqual([0, 2, 2, 2, 4]);
+  expect(taken).toEqual([
+    [1, 2],
+    [3, 4],
+  ]);
+  expect(states).toEqual(["connecting", "open", "lost", "lost", "open", "ended"]);
+});
+
+test("a session that has ended is not said to be lost", async () => {
+  expect((await followed([sent(5, 6), undefined], 4)).states).toEqual(["connecting", "open", "ended"]);
+});
+
+test("a session that the store forgot has ended", async () => {
+  const { states } = await followed([sent(1), new SourceError(404, "session_not_found", "no such session")]);
+  expect(states).toEqual(["connecting", "open", "ended"]);
+});
+
+test("who stops following is told nothing more", async () => {
+  const stop = new AbortController();
+  const states: Connection[] = [];
+  const take = vi.fn(() => stop.abort());
+  const connect = (): Promise<ReadableStream<Uint8Array>> => Promise.resolve(bodyOf(sent(1) + sent(2), 70));
+  await followBy(connect, { after: 0, take, changed: (state) => states.push(state), signal: stop.signal });
+  expect(take).toHaveBeenCalledTimes(1);
+  expect(states).toEqual(["connecting", "open"]);
+});

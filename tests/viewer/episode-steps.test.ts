@@ -1,0 +1,113 @@
+// The transcript of an episode: from a row and its log, from the row alone, and from the log alone.
+import { expect, test } from "vitest";
+import type { NumberedEvent } from "../../src/core/event.ts";
+import type { Json } from "../../src/core/json.ts";
+import type { TaskRow } from "../../src/core/rollout.ts";
+import { nextIn } from "../../viewer/src/pages/episode/event-kinds.ts";
+import { stepsOf } from "../../viewer/src/pages/episode/steps.ts";
+
+const numbered = (...events: object[]): NumberedEvent[] =>
+  events.map((event, at) => ({ at, episode: 1, ...event, version: at + 1 }) as unknown as NumberedEvent);
+
+const opened = { type: "session.opened", environment: "counter", randomness: { seed: 1, turn: 0 } };
+const seeded = { type: "session.seeded", task: { from: 3 }, randomness: { seed: 1, turn: 0 } };
+const called = (call: string, output: unknown) => ({
+  ...{ type: "tool.called", tool: "add", input: { count: 1 }, call },
+  outcome: { ok: true, output },
+});
+const verified = { type: "session.verified", judged: 4, digest: "d", verdict: { reward: 1, why: "right" } };
+
+const row: TaskRow = {
+  responses_create_params: { instructions: "Be good.", input: [{ role: "user", content: "Add." }] },
+  response: {
+    output: [
+      { type: "reasoning", summary: [{ type: "summary_text", text: "Hm." }] },
+      { type: "function_call", call_id: "c1", name: "add", arguments: '{"count":1}' },
+      { type: "function_call_output", call_id: "c1", output: '{"count":4}' },
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "One more." }] },
+      { type: "function_call", call_id: "c2", name: "add", arguments: "{bad" },
+      { type: "function_call_output", call_id: "c2", output: "no JSON" },
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Done." }] },
+    ],
+  },
+};
+
+const shown = (output: Json | undefined): string =>
+  typeof output === "string" ? output : (JSON.stringify(output) ?? "");
+
+const told = (steps: ReturnType<typeof stepsOf>): string[] =>
+  steps.map((step) => {
+    const what = "text" in step ? step.text : step.type === "called" ? shown(step.output) : "";
+    return `${step.version ?? "-"} ${step.type} ${what}`.trim();
+  });
+
+test("calls are linked to their versions, and what else happened stands between them", () => {
+  const refused = {
+    ...{ type: "tool.called", tool: "add", input: "{bad", call: "9.c2" },
+    outcome: { ok: false, error: { code: "invalid_input", message: "count is missing" } },
+  };
+  const steps = stepsOf(row, numbered(opened, seeded, called("3.c1", { count: 4 }), refused, verified));
+  expect(told(steps)).toEqual([
+    "1 note opened",
+    "2 note seeded: episode 1",
+    "- said Be good.",
+    "- said Add.",
+    "- thought Hm.",
+    '3 called {"count":4}',
+    "- said One more.",
+    "4 called",
+    "- said Done.",
+    "5 verdict",
+  ]);
+  expect(steps[7]).toMatchObject({ input: "{bad", error: { message: "count is missing" } });
+});
+
+test("without a log it is what the row says", () => {
+  expect(told(stepsOf(row, []))).toEqual([
+    "- said Be good.",
+    "- said Add.",
+    "- thought Hm.",
+    '- called {"count":4}',
+    "- said One more.",
+    "- called no JSON",
+    "- said Done.",
+  ]);
+});
+
+test("of a session without a row it is what the log says, with what was said if a verdict had it", () => {
+  const events = numbered(opened, seeded, called("c1", 1), called("c9", 2));
+  expect(told(stepsOf(undefined, events)).slice(2)).toEqual(["3 called 1", "4 called 2"]);
+  const judged = numbered(opened, seeded, called("c1", 1), { ...verified, response: row["response"] }, called("c9", 2));
+  expect(told(stepsOf(undefined, judged)).slice(2)).toEqual([
+    "- thought Hm.",
+    '3 called {"count":4}',
+    "- said One more.",
+    "- called no JSON",
+    "- said Done.",
+    "4 verdict",
+    "5 called 2",
+  ]);
+});
+
+test("an external call is one step with its result, and without one it stands open", () => {
+  const claimed = { type: "tool.claimed", tool: "send", input: { to: "Ada" }, call: "x", until: 9 };
+  const settled = { type: "tool.settled", tool: "send", call: "x", outcome: { ok: true, output: "sent" } };
+  expect(stepsOf(undefined, numbered(opened, claimed))[1]).toEqual({
+    ...{ type: "called", version: 2, tool: "send", input: { to: "Ada" } },
+  });
+  expect(stepsOf(undefined, numbered(opened, claimed, settled)).slice(1)).toEqual([
+    { type: "called", version: 3, tool: "send", input: { to: "Ada" }, output: "sent" },
+  ]);
+});
+
+test("what a rewind took back is marked, also where a later rewind went back over it", () => {
+  const rewound = (to: number) => ({ type: "session.rewound", to, task: null, randomness: { seed: 1, turn: 0 } });
+  const events = numbered(opened, seeded, called("a", 1), called("b", 2), rewound(3), called("c", 3), rewound(2));
+  const undone = stepsOf(undefined, events).map(({ version, isUndone }) => [version, isUndone === true]);
+  expect(undone.filter(([, is]) => is).map(([version]) => version)).toEqual([3, 4, 5, 6]);
+  expect(stepsOf(undefined, events.slice(0, 6)).filter(({ isUndone }) => isUndone)).toHaveLength(1);
+});
+
+test("the next of a kind comes after the version that is shown, and after the last the first", () => {
+  expect([nextIn([2, 5, 9], 2), nextIn([2, 5, 9], 9), nextIn([], 1)]).toEqual([5, 2, undefined]);
+});

@@ -1,0 +1,115 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { RowSummary } from "../../src/core/run-view.ts";
+import { figuresOf } from "../../viewer/src/pages/runs/figures.ts";
+import { filterRows, readFilter, searchedTexts } from "../../viewer/src/pages/runs/filter.ts";
+import { barRange, holds, overlaps, rangeText, readRange } from "../../viewer/src/pages/runs/range.ts";
+import { nextSort, readSort, sortRows } from "../../viewer/src/pages/runs/sort.ts";
+import { rowOf, someRows } from "./runs-rows.ts";
+
+function shown(rows: RowSummary[], parameters: string): RowSummary[] {
+  const asked = new URLSearchParams(parameters);
+  const { means } = figuresOf(rows);
+  const sources = { textOf: searchedTexts(rows), meanOf: (task: number) => means.get(task) };
+  const places = filterRows(rows, sortRows(rows, readSort(asked.get("sort"))), readFilter(asked), sources);
+  return Array.from(places, (at) => rows[at] as RowSummary);
+}
+
+const filters = fc.constantFrom<[string, (row: RowSummary) => boolean]>(
+  ["", () => true],
+  ["q=ADD", ({ text }) => text.toLowerCase().includes("add")],
+  ["q=session-1", ({ session }) => session?.startsWith("session-1") === true],
+  ["q=incr&reward=0.5..", ({ tools, reward }) => tools.includes("increment") && reward !== null && reward >= 0.5],
+  ["reward=0..<1", ({ reward }) => reward !== null && reward >= 0 && reward < 1],
+  ["reward=1", ({ reward }) => reward === 1],
+  ["task=2..4", ({ task }) => (task ?? 0) >= 2 && (task ?? 0) <= 4],
+  ["task=0", ({ task }) => task === 0 || task === null],
+  ["tokens=..1000", ({ tokens }) => tokens !== null && tokens <= 1_000],
+  ["kind=failed", ({ outcome }) => outcome === "failed"],
+  ["kind=failed/model&tool=reset", ({ kind, tools }) => kind === "model" && tools.includes("reset")],
+  ["kind=scored", ({ outcome }) => outcome === "scored"],
+  ["kind=stopped/max_steps", ({ stopped }) => stopped === "max_steps"],
+  ["kind=nothing", () => false],
+);
+const keys = fc.constantFrom<[string, (row: RowSummary) => number | string | null]>(
+  ["reward", ({ reward }) => reward],
+  ["tokens", ({ tokens }) => tokens],
+  ["task", ({ task }) => task ?? 0],
+  ["text", ({ text }) => text || null],
+  ["time", ({ seconds }) => seconds],
+);
+
+test("what is shown is what a plain filter and a plain sort give", () => {
+  fc.assert(
+    fc.property(someRows, filters, keys, fc.boolean(), (rows, [filter, fits], [column, key], isDown) => {
+      const fitting = rows.filter(fits);
+      const known = fitting.filter((row) => key(row) !== null);
+      const sorted = known.toSorted((a, b) => {
+        const [x, y] = [key(a) as number, key(b) as number];
+        return (x < y ? -1 : x > y ? 1 : 0) * (isDown ? -1 : 1);
+      });
+      const expected = [...sorted, ...fitting.filter((row) => key(row) === null)];
+      expect(shown(rows, `${filter}&sort=${isDown ? "-" : ""}${column}`)).toEqual(expected);
+      expect(shown(rows, filter)).toEqual(fitting);
+    }),
+  );
+});
+
+test("a bar of a histogram leads to as many rows as it counts, also where rewards lie between two bars", () => {
+  check(Array.from({ length: 41 }, (_, row) => rowOf({ row, reward: row / 20 })));
+  fc.assert(fc.property(someRows, check));
+
+  function check(rows: RowSummary[]): void {
+    const { rewards, scored } = figuresOf(rows);
+    rewards.forEach((bin, at) => {
+      const range = rangeText(barRange(bin, at === rewards.length - 1)) as string;
+      expect(shown(rows, `reward=${encodeURIComponent(range)}`)).toHaveLength(bin.count);
+    });
+    expect(rewards.reduce((total, { count }) => total + count, 0)).toBe(scored);
+  }
+});
+
+test("a filter by the mean of the task leads to all rows of these tasks", () => {
+  fc.assert(
+    fc.property(someRows, (rows) => {
+      const good = figuresOf(rows).tasks.filter(({ reward }) => reward !== null && reward >= 0.5);
+      const found = shown(rows, "mean=0.5..").map(({ row }) => row);
+      expect(found).toEqual(good.flatMap((task) => task.rows).sort((a, b) => a - b));
+    }),
+  );
+});
+
+test("a range is read as it was written", () => {
+  const end = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value || 0);
+  fc.assert(
+    fc.property(end, end, fc.boolean(), (a, b, isOpen) => {
+      const [from, to] = a < b ? [a, b] : [b, a];
+      for (const range of [
+        { from, to, isOpen },
+        { from: -Infinity, to, isOpen },
+        { from, to: Infinity, isOpen },
+      ]) {
+        expect(readRange(rangeText(range))).toEqual(range);
+      }
+    }),
+  );
+  expect(rangeText({ from: -Infinity, to: Infinity, isOpen: false })).toBeUndefined();
+  for (const text of [null, "", "..", "x", "a..b", "<"]) expect(readRange(text)).toBeUndefined();
+});
+
+test("a range without its upper end does not touch what begins there", () => {
+  const [low, high] = [readRange("0..<0.5"), readRange("0.5..1")];
+  if (!low || !high) throw new Error("not read");
+  expect(holds(low, 0.5)).toBe(false);
+  expect(holds(high, 0.5)).toBe(true);
+  expect(holds(high, null)).toBe(false);
+  expect(overlaps(low, high)).toBe(false);
+  expect(overlaps(high, { from: 1, to: 1, isOpen: false })).toBe(true);
+});
+
+test("a column's head leads up, down, and back to the order of the run", () => {
+  expect(nextSort(undefined, "reward")).toBe("reward");
+  expect(nextSort(readSort("reward"), "reward")).toBe("-reward");
+  expect(nextSort(readSort("-reward"), "reward")).toBeUndefined();
+  expect(nextSort(readSort("-reward"), "task")).toBe("task");
+});

@@ -1,0 +1,134 @@
+// The list of sessions: read page by page, kept up to date by its last page alone, and a task to open one with.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { SourceError } from "../../viewer/src/data/source.ts";
+import { createSessionList, withText, type SessionRow } from "../../viewer/src/pages/sessions/session-list.ts";
+import { sampleOf } from "../../viewer/src/pages/sessions/task-sample.ts";
+import { when } from "../../viewer/src/pages/sessions/when.ts";
+
+const row = (session: string, version = 1): SessionRow => ({ session, version, opened: 0, touched: 0 });
+
+/** A server with sessions in the order of opening, and what it was asked for. */
+function server(size: number) {
+  const sessions: SessionRow[] = [];
+  const asked: (string | undefined)[] = [];
+  const ask = async (after: string | undefined) => {
+    asked.push(after);
+    const at = after === undefined ? 0 : sessions.findIndex(({ session }) => session === after) + 1;
+    if (after !== undefined && at === 0) throw new SourceError(404, "session_not_found", `there is no ${after}`);
+    const page = sessions.slice(at, at + size);
+    const isMore = sessions.length > at + size;
+    return { sessions: page.map((known) => ({ ...known })), next: isMore ? (page.at(-1)?.session ?? null) : null };
+  };
+  return { sessions, asked, ask };
+}
+
+const idsOf = (rows: SessionRow[]): string[] => rows.map(({ session }) => session);
+
+describe("a list of sessions", () => {
+  test("has the newest first, and knows whether it has all", async () => {
+    const { sessions, ask } = server(2);
+    sessions.push(row("a"), row("b"), row("c"));
+    const list = createSessionList(ask);
+    expect(list.isComplete()).toBe(false);
+    await list.read();
+    expect([idsOf(list.newest()), list.isComplete()]).toEqual([["b", "a"], false]);
+    await list.read();
+    expect([idsOf(list.newest()), list.isComplete()]).toEqual([["c", "b", "a"], true]);
+  });
+
+  test("asks only for its last page again, and finds there what is new", async () => {
+    const { sessions, asked, ask } = server(2);
+    sessions.push(row("a"), row("b"), row("c"));
+    const list = createSessionList(ask);
+    await list.read();
+    await list.read();
+    sessions[2] = row("c", 9);
+    sessions.push(row("d"), row("e"));
+    await list.read();
+    expect(list.newest()[1]).toEqual(row("c", 9));
+    await list.read();
+    expect(idsOf(list.newest())).toEqual(["e", "d", "c", "b", "a"]);
+    expect(asked).toEqual([undefined, "b", "b", "d"]);
+  });
+
+  test("keeps only the newest pages where it is told to, and goes on from there", async () => {
+    const { sessions, asked, ask } = server(2);
+    sessions.push(row("a"), row("b"), row("c"), row("d"), row("e"));
+    const list = createSessionList(ask, 2);
+    for (let page = 0; page < 3; page++) await list.read();
+    sessions.push(row("f"));
+    await list.read();
+    expect([idsOf(list.newest()), asked]).toEqual([
+      ["f", "e", "d", "c"],
+      [undefined, "b", "d", "d"],
+    ]);
+  });
+
+  test("begins again where the store has forgotten the session that it was to go on after", async () => {
+    const { sessions, ask } = server(2);
+    sessions.push(row("a"), row("b"), row("c"));
+    const list = createSessionList(ask);
+    await list.read();
+    sessions.splice(0, 2);
+    await list.read();
+    expect([idsOf(list.newest()), list.isComplete()]).toEqual([["c"], true]);
+  });
+
+  test("has every session once, however they come while it is read", async () => {
+    const opened = fc.array(fc.nat({ max: 5 }), { maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(opened, fc.integer({ min: 1, max: 4 }), async (steps, size) => {
+        const { sessions, ask } = server(size);
+        const list = createSessionList(ask);
+        for (const more of steps) {
+          for (let one = 0; one < more; one++) sessions.push(row(String(sessions.length)));
+          await list.read();
+        }
+        do await list.read();
+        while (!list.isComplete());
+        expect(idsOf(list.newest())).toEqual(idsOf(sessions).reverse());
+      }),
+    );
+  });
+});
+
+test("sessions are found by a part of their id, of their parent's, or by whose they are", () => {
+  const rows = [row("Abc"), { ...row("x"), parent: { session: "zABq", version: 2 } }, { ...row("y"), user: "Gabe" }];
+  expect(idsOf(withText(rows, " ab "))).toEqual(["Abc", "x", "y"]);
+  expect(idsOf(withText(rows, "bc"))).toEqual(["Abc"]);
+  expect(withText(rows, "")).toBe(rows);
+});
+
+test("a task to begin with has what is required, and defaults where there are some", () => {
+  const schema = {
+    type: "object",
+    properties: {
+      ...{ name: { type: "string" }, size: { type: "integer", minimum: 3 }, kind: { enum: ["a", "b"] } },
+      ...{ open: { type: "boolean", default: true }, item: { $ref: "#/$defs/item" }, note: { type: "string" } },
+      either: { anyOf: [{ type: "null" }, { type: "string" }] },
+    },
+    required: ["name", "size", "kind", "open", "item", "either", "unknown"],
+    $defs: { item: { type: "object", properties: { inner: { $ref: "#/$defs/item" } }, required: ["inner"] } },
+  };
+  const sample = sampleOf(schema) as { item: object };
+  expect({ ...sample, item: undefined }).toEqual({
+    ...{ name: "", size: 3, kind: "a", open: true, item: undefined, either: null, unknown: {} },
+  });
+  // It contains itself, and comes to an end.
+  expect(JSON.stringify(sample.item)).toContain('{"inner":{"inner":');
+  expect(sampleOf(undefined)).toEqual({});
+});
+
+test("where nothing is required of a task it has every field, with numbers that people can read", () => {
+  const whole = { type: "integer", minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
+  const schema = { type: "object", properties: { initial: { ...whole, default: 3 }, expected: whole } };
+  expect(sampleOf(schema)).toEqual({ initial: 3, expected: 0 });
+});
+
+test("times are said as people say them", () => {
+  const now = Date.UTC(2026, 4, 10, 12);
+  const said = [0, 2, 50, 600, 5 * 3600, 10 * 86400].map((seconds) => when(now - seconds * 1000, now));
+  expect(said).toEqual(["just now", "just now", "50 s ago", "10 min ago", "5 h ago", "2026-04-30"]);
+  expect(when(now + 5000, now)).toBe("just now");
+});
