@@ -42,6 +42,11 @@ const benches = {
     question: "What does collecting cost: a thousand episodes at once beside their latencies, and CPU per step?",
     load: () => import("./rollout.mjs"),
   },
+  viewer: {
+    question:
+      "How soon does the viewer show the first row of 1,000 to 100,000 rollouts, and how smoothly does it scroll?",
+    load: () => import("./viewer.mjs"),
+  },
   drafts: {
     question: "What do two changes to a state cost, on our drafts, mutative's and a clone?",
     load: () => import("./drafts.mjs"),

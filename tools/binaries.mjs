@@ -1,4 +1,4 @@
-// Gets the servers that the tests and benches start: Redis, Postgres and PgBouncer, from Debian's packages where it may.
+// Gets what the tests and benches start: Redis, Postgres, PgBouncer and a browser, from Debian's packages where it may.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -8,10 +8,11 @@ const needed = [
   { name: "redis-cli", packages: ["redis-tools"] },
   { name: "postgres", packages: ["postgresql"] },
   { name: "pgbouncer", packages: ["pgbouncer"] },
+  { name: "chromium", packages: ["chromium"] },
 ];
 
 /** Where a program is; undefined if it is not there. @param {string} name @returns {string | undefined} */
-function findBinary(name) {
+export function findBinary(name) {
   const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", ...postgresFolders()];
   return folders.map((folder) => join(folder, name)).find(isProgram);
 }

@@ -1,0 +1,111 @@
+// The viewer in a real browser, on collections made by the command: what a person does with it, from a run to a fork that wins.
+import { beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { built } from "../../built.ts";
+import { open, picture } from "./browser.ts";
+import { collect, newFolder } from "./collected.ts";
+import { startViewing } from "./viewing.ts";
+
+let [many, strange, before] = ["", "", ""];
+
+beforeAll(async () => {
+  await built();
+  const folder = await newFolder();
+  many = await collect(folder, "many", { repeats: 20 });
+  strange = await collect(folder, "strange", { tasks: ["hostile", "large"], repeats: 1 });
+  before = await collect(folder, "before", { repeats: 2, model: "random" });
+}, 240_000);
+
+const rowsShown = (page: Page) => page.locator("output.run-count");
+
+test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, verify with reward 1, see the fork", async () => {
+  const { url } = await startViewing(many);
+  const page = await open(`${url}/view/#at=runs/0`);
+  await expect.poll(() => rowsShown(page).textContent()).toBe("2,000 of 2,000");
+  await picture(page, "run");
+  await page.getByLabel("Outcome").selectOption("failed");
+  await expect.poll(() => rowsShown(page).textContent()).toBe("200 of 2,000");
+  await picture(page, "run-failures");
+
+  await page.getByRole("grid").focus();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.getByText("the model went away").first().isVisible()).toBe(true);
+  const [, index] = /at=runs\/0\/(\d+)/.exec(page.url()) ?? [];
+  const { row } = (await (await fetch(`${url}/v1/runs/0/rows/${index}`)).json()) as {
+    row: { start: number; goal: number };
+  };
+
+  // The log: opened and seeded, then one call. Back and forth by keyboard, and by the address.
+  const slider = page.getByRole("slider", { name: "Version" });
+  const last = Number(await slider.getAttribute("max"));
+  await slider.focus();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("End");
+  await expect.poll(() => page.getByRole("tree").textContent()).toContain(`count${row.start + 1}`);
+  await page.getByRole("button", { name: "The version before" }).click();
+  await expect.poll(() => page.url()).toContain(`v=${last - 1}`);
+  await expect.poll(() => page.getByRole("tree").textContent()).toContain(`count${row.start}`);
+  await picture(page, "episode");
+  await page.reload();
+  await expect.poll(() => page.getByRole("slider", { name: "Version" }).inputValue()).toBe(String(last - 1));
+
+  await page.getByRole("button", { name: `Fork from version ${last - 1}` }).click();
+  await expect.poll(() => page.url()).toContain("at=sessions/tally/");
+  const [, fork = ""] = /at=sessions\/tally\/([^&]+)/.exec(page.url()) ?? [];
+  await page.getByLabel("Tool").selectOption("add");
+  await page.getByRole("spinbutton", { name: /by/ }).fill(String(row.goal - row.start));
+  await page.getByRole("button", { name: "Call add" }).click();
+  await expect.poll(() => page.locator(".playground-answer").textContent()).toContain(`"count": ${row.goal}`);
+  await page.getByRole("button", { name: "Verify version 2" }).click();
+  await expect.poll(() => page.getByText("reward 1").first().isVisible()).toBe(true);
+  await picture(page, "fork");
+
+  await page.getByRole("link", { name: "Sessions of tally" }).click();
+  const forked = page.getByRole("row").filter({ has: page.getByRole("link", { name: fork, exact: true }) });
+  await expect.poll(() => forked.count()).toBe(1);
+  await expect.poll(() => forked.textContent()).toMatch(/open/);
+  await expect.poll(() => forked.getByRole("link").count()).toBe(2);
+  await picture(page, "sessions");
+});
+
+test("what a tool answers is text, however hostile and however long", async () => {
+  const { url } = await startViewing(strange);
+  const page = await open(`${url}/view/#at=runs/0`);
+  await expect.poll(() => rowsShown(page).textContent()).toBe("2 of 2");
+  await page.getByRole("link", { name: "0", exact: true }).click();
+  await expect.poll(() => page.getByText("<img src=x onerror=").count()).toBeGreaterThan(0);
+  await picture(page, "hostile");
+  await page.goBack();
+  await page.getByRole("link", { name: "1", exact: true }).click();
+  await expect.poll(() => page.getByText("0123456789".repeat(10)).count()).toBeGreaterThan(0);
+  await page
+    .getByRole("button", { name: /all.*2 MB/i })
+    .first()
+    .click();
+  await expect.poll(() => page.evaluate<number>("document.body.textContent.length")).toBeGreaterThan(2_000_000);
+  expect(await page.title()).not.toContain("taken over");
+  expect(await page.locator("img").count()).toBe(0);
+});
+
+test("two runs side by side", async () => {
+  const { url } = await startViewing(before, many);
+  const page = await open(`${url}/view/`);
+  for (const name of ["before", "many"]) await page.getByRole("checkbox", { name: new RegExp(name) }).check();
+  await page.getByRole("link", { name: "Compare the two" }).click();
+  await expect
+    .poll(() =>
+      page
+        .getByText(/better/i)
+        .first()
+        .isVisible(),
+    )
+    .toBe(true);
+  await expect.poll(() => page.getByRole("grid").getAttribute("aria-rowcount")).toBe("101");
+  await picture(page, "compare");
+});
+
+test("a file whose store is gone is shown without states, and says so", async () => {
+  const { url } = await startViewing(many, "--store", "memory:");
+  const page = await open(`${url}/view/#at=runs/0/0`);
+  await expect.poll(() => page.getByText(/is not kept here/).isVisible()).toBe(true);
+});
