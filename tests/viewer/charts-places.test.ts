@@ -1,3 +1,4 @@
+// Where marks of charts are put: every value is in one cell, and in that alone.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { cellRanges, cellsOf } from "../../viewer/src/charts/cells.ts";

@@ -15,7 +15,8 @@ import { describe, expect, test } from "vitest";
 import { commitPoint } from "../../viewer/src/pages/agents/commits.ts";
 import { withSent, type Draft, type PartialEvent } from "../../viewer/src/pages/agents/drafts.ts";
 import { emptyLog, withEvents } from "../../viewer/src/pages/agents/event-log.ts";
-import { inForceIn, turnsOf, unfinished } from "../../viewer/src/pages/agents/turns.ts";
+import { inForceIn } from "../../viewer/src/data/in-force.ts";
+import { turnsOf, unfinished } from "../../viewer/src/pages/agents/turns.ts";
 import { finish, logOf } from "../agent/engine.ts";
 
 const calls = (...names: string[]) => ({ calls: names.map((name) => ({ name })) });

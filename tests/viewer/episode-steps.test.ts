@@ -41,6 +41,18 @@ const told = (steps: ReturnType<typeof stepsOf>): string[] =>
     return `${step.version ?? "-"} ${step.type} ${what}`.trim();
   });
 
+test("why an episode failed is the last of it, and where it was stopped stands before the verdict", () => {
+  const log = numbered(opened, seeded, called("3.c1", { count: 4 }), called("9.c3", { count: 5 }), verified);
+  const failed = stepsOf({ failure_kind: "model", failure_reason: "it hung up" }, log);
+  expect(told(failed).slice(-2)).toEqual(["5 verdict", "- note failed (model): it hung up"]);
+  const stopped = stepsOf({ ...row, stopped: "steps" }, log);
+  expect(told(stopped).slice(-3)).toEqual([
+    "- note stopped here: the limit of steps was reached",
+    ...['4 called {"count":5}', "5 verdict"],
+  ]);
+  expect(told(stepsOf({ stopped: "empty" }, []))).toEqual(["- note stopped here: the model answered nothing"]);
+});
+
 test("calls are linked to their versions, and what else happened stands between them", () => {
   const refused = {
     ...{ type: "tool.called", tool: "add", input: "{bad", call: "9.c2" },

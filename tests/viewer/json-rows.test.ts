@@ -77,10 +77,21 @@ test("a path is shown as a person writes it", () => {
   expect(readablePath("")).toBe("the whole state");
 });
 
-test("texts of several lines are read as such, and a backslash stays what it is", () => {
-  expect(readable({ text: 'one\ntwo "three"', path: "C:\\new" })).toBe(
-    '{\n  "text": "one\ntwo \\"three\\"",\n  "path": "C:\\\\new"\n}',
+test("what is longer than a line is read in several, texts in it, too, and a backslash stays what it is", () => {
+  const long = "x".repeat(100);
+  expect(readable({ text: 'one\ntwo "three"', path: "C:\\new", long })).toBe(
+    `{\n  "text": "one\ntwo \\"three\\"",\n  "path": "C:\\\\new",\n  "long": "${long}"\n}`,
   );
+  expect([readable('{"a":[1,2]}'), readable("not\nJSON"), readable([])]).toEqual(['{"a": [1, 2]}', "not\nJSON", "[]"]);
+});
+
+test("what is nested without end is read as it came, and no deeper than can be", () => {
+  const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+  for (const levels of [1_000, 6_000, 90_000]) {
+    expect(readable(nested(levels))).toBe(nested(levels));
+    expect(readable([JSON.parse(nested(levels)) as Json]).length).toBeLessThan(5_000);
+  }
+  expect(readable(nested(400)).split("\n")).toHaveLength(799);
 });
 
 test("a text is read as JSON only where nothing of it is lost", () => {

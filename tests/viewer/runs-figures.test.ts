@@ -1,3 +1,4 @@
+// The figures of a run on the page are those of `holdfast metrics`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";

@@ -1,3 +1,4 @@
+// Filtering, sorting and grouping rows: what the page does quickly is what a plain program does.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowSummary } from "../../src/core/run-view.ts";

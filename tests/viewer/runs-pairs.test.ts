@@ -1,3 +1,4 @@
+// Two runs paired by task: the differences are those of `holdfast metrics A B`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowSummary } from "../../src/core/run-view.ts";

@@ -1,10 +1,10 @@
 // The frame around every page: where one can go, what is asked of a person, and the page that the address names.
-import { useEffect, useErrorBoundary } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
 import type { About } from "../../src/core/run-view.ts";
 import { linkTo, useAddress, type Address } from "./address.ts";
 import { messageOf, type Source } from "./data/source.ts";
 import { useLoaded } from "./data/use-loaded.ts";
-import { KnownContext } from "./known.ts";
+import { KnownContext, useKnown } from "./known.ts";
 import { AgentPage } from "./pages/agents/agent-page.tsx";
 import { ChatPage } from "./pages/agents/chat-page.tsx";
 import { ComparePage } from "./pages/compare/compare-page.tsx";
@@ -21,6 +21,7 @@ import { TokenDialog } from "./parts/token-dialog.tsx";
 export function App({ source }: { source: Source }) {
   const loaded = useLoaded(() => source.about(), [source]);
   const address = useAddress();
+  useBeginning(address.at.join("/"));
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
@@ -41,40 +42,59 @@ export function App({ source }: { source: Source }) {
   );
 }
 
+/** Another page is begun at its top, and by the keyboard and a screen reader, too. */
+function useBeginning(page: string): void {
+  const last = useRef(page);
+  useEffect(() => {
+    if (last.current === page) return;
+    last.current = page;
+    document.getElementById("main")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [page]);
+}
+
 /** Not by the hash, which is the address. */
 function skip(event: MouseEvent): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
 }
 
+/** More would be a header of several lines: the home page has them all. */
+const mostPlaces = 4;
+
 function Header({ address, about, isLive }: { address: Address; about: About | undefined; isLive: boolean }) {
-  const [place = ""] = address.at;
+  const [place = "", second] = address.at;
+  const nav = useRef<HTMLElement>(null);
+  const { environments = [], agents = [], runs } = isLive ? (about ?? {}) : {};
+  const places = [
+    ...environments.map(({ name }) => ({ name: `Sessions of ${name}`, to: ["sessions", name] })),
+    ...agents.map(({ name }) => ({ name: `Chat with ${name}`, to: ["agents", name] })),
+  ].map((link) => ({ ...link, isHere: link.to[0] === place && link.to[1] === second }));
+  const isMany = places.length > mostPlaces;
   const links = [
-    { name: "Runs", to: [], isHere: ["", "runs", "compare"].includes(place), isShown: true },
-    ...(about?.environments ?? []).map(({ name }) => ({
-      ...{ name: `Sessions of ${name}`, to: ["sessions", name], isShown: isLive },
-      isHere: place === "sessions" && address.at[1] === name,
-    })),
-    ...(about?.agents ?? []).map(({ name }) => ({
-      ...{ name: `Chat with ${name}`, to: ["agents", name], isShown: isLive },
-      isHere: place === "agents" && address.at[1] === name,
-    })),
-    { name: "Live", to: ["live"], isHere: place === "live", isShown: isLive },
+    {
+      ...{ name: isMany || runs?.length === 0 ? "Home" : "Runs", to: [] },
+      isHere: ["", "runs", "compare"].includes(place),
+    },
+    ...places.filter(({ isHere }) => !isMany || isHere),
+    ...(isLive ? [{ name: "Live", to: ["live"], isHere: place === "live" }] : []),
   ];
+  useEffect(() => {
+    const here = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    // On a narrow page it may be out of sight.
+    if (nav.current && here) nav.current.scrollLeft = here.offsetLeft - nav.current.offsetLeft;
+  }, [about, place, second]);
   return (
     <header class="top">
       <a class="brand" href={linkTo([])}>
         <span aria-hidden="true">H</span> Holdfast
       </a>
-      <nav aria-label="Pages">
-        {links.map(
-          ({ name, to, isHere, isShown }) =>
-            isShown && (
-              <a key={name} href={linkTo(to)} aria-current={isHere ? "page" : undefined}>
-                {name}
-              </a>
-            ),
-        )}
+      <nav aria-label="Pages" ref={nav}>
+        {links.map(({ name, to, isHere }) => (
+          <a key={name} href={linkTo(to)} aria-current={isHere ? "page" : undefined}>
+            {name}
+          </a>
+        ))}
       </nav>
       <ThemeSwitch />
     </header>
@@ -89,9 +109,14 @@ function Guarded({ address }: { address: Address }) {
 }
 
 function Page({ address: { at, parameters } }: { address: Address }) {
+  const { runs } = useKnown().about;
   const [place, first, second] = at;
   useEffect(() => {
-    document.title = ["Holdfast", ...at].join(" · ");
+    const nameOf = (part: string): string => runs.find(({ run }) => run === part)?.name ?? part;
+    const isRun = (index: number): boolean => index > 0 && (place === "compare" || (place === "runs" && index === 1));
+    const named = at.map((part, index) => (isRun(index) ? nameOf(part) : part));
+    // What tells one tab from another comes first.
+    document.title = ["Holdfast", ...named].toReversed().join(" · ");
   }, [at.join("/")]);
   if (place === undefined) return <HomePage />;
   if (place === "live") return <LivePage />;

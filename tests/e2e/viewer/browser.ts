@@ -44,9 +44,9 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
   return page;
 }
 
-/** Where pictures are kept, for who looks at the run afterwards. */
+/** Keeps a picture for who looks at the run afterwards. Those in docs/pictures are copies of some of them. */
 export async function picture(page: Page, name: string): Promise<void> {
-  const folder = process.env["HOLDFAST_PICTURES"] ?? join(root, "test-output/pictures");
+  const folder = join(root, "test-output/pictures");
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: join(folder, `${name}.png`) });
 }

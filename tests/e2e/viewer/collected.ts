@@ -10,7 +10,8 @@ import { built } from "../../built.ts";
 /** Ten tasks in a row: most are won. */
 const plans = ["win", "lose", "win", "break", "win", "win", "win", "win", "lose", "win"];
 
-const tally = fileURLToPath(new URL("tally", import.meta.url));
+/** The environment that the collections are of. */
+export const tally = fileURLToPath(new URL("tally", import.meta.url));
 
 /** A folder for collections, for as long as the tests of the file run. */
 export async function newFolder(): Promise<string> {

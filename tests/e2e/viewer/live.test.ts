@@ -2,16 +2,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { built } from "../../built.ts";
 import { startServing } from "../serve-process.ts";
 import { open, picture } from "./browser.ts";
+import { tally } from "./collected.ts";
 
 beforeAll(() => built());
-
-const tally = fileURLToPath(new URL("tally", import.meta.url));
 
 async function storeFile(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-viewer-"));

@@ -19,7 +19,7 @@ beforeAll(async () => {
 const rowsShown = (page: Page) => page.locator("output.run-count");
 
 test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, verify with reward 1, see the fork", async () => {
-  const { url } = await startViewing(many);
+  const { url } = await startViewing([many]);
   const page = await open(`${url}/view/#at=runs/0`);
   await expect.poll(() => rowsShown(page).textContent()).toBe("2,000 of 2,000");
   await picture(page, "run");
@@ -69,7 +69,7 @@ test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, ve
 });
 
 test("what a tool answers is text, however hostile and however long", async () => {
-  const { url } = await startViewing(strange);
+  const { url } = await startViewing([strange]);
   const page = await open(`${url}/view/#at=runs/0`);
   await expect.poll(() => rowsShown(page).textContent()).toBe("2 of 2");
   await page.getByRole("link", { name: "0", exact: true }).click();
@@ -88,7 +88,7 @@ test("what a tool answers is text, however hostile and however long", async () =
 });
 
 test("two runs side by side", async () => {
-  const { url } = await startViewing(before, many);
+  const { url } = await startViewing([before, many]);
   const page = await open(`${url}/view/`);
   for (const name of ["before", "many"]) await page.getByRole("checkbox", { name: new RegExp(name) }).check();
   await page.getByRole("link", { name: "Compare the two" }).click();
@@ -105,7 +105,7 @@ test("two runs side by side", async () => {
 });
 
 test("a file whose store is gone is shown without states, and says so", async () => {
-  const { url } = await startViewing(many, "--store", "memory:");
+  const { url } = await startViewing([many], "--store", "memory:");
   const page = await open(`${url}/view/#at=runs/0/0`);
   await expect.poll(() => page.getByText(/is not kept here/).isVisible()).toBe(true);
 });

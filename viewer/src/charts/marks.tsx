@@ -48,7 +48,8 @@ export function MarkLink({ mark, isFirst, children }: { mark: Mark; isFirst: boo
       href={href}
       aria-label={name}
       aria-current={isShown === true ? "true" : undefined}
-      tabIndex={isFirst ? 0 : -1}
+      // In small letters: in a drawing the other spelling is another attribute, which says nothing.
+      tabindex={isFirst ? 0 : -1}
     >
       <title>{name}</title>
       {children}

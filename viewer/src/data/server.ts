@@ -84,8 +84,14 @@ export function serverSource(): Source {
     async rows(run, take, signal) {
       const response = await request(`/v1/runs/${encodeURIComponent(run)}/rows`, { signal });
       if (!response.ok || !response.body) throw await refusal(response);
-      for await (const line of linesOf(response.body)) {
-        if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
+      try {
+        for await (const line of linesOf(response.body)) {
+          if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
+        }
+      } catch (thrown) {
+        // A browser says no more than "network error" or "terminated".
+        if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
+        throw new SourceError(0, "unreachable", "the server broke off; what it printed may say why");
       }
     },
     async row(run, row) {

@@ -26,4 +26,14 @@ export const count = (value: number, one: string, many = `${one}s`): string =>
 export const clock = (at: number): string => new Date(at).toLocaleTimeString("en-GB");
 
 export const short = (text: string, length = 120): string =>
-  text.length > length ? `${text.slice(0, length)}…` : text;
+  plain(text.length > length ? `${text.slice(0, length)}…` : text);
+
+/**
+ * With what cannot be seen made visible: controls, and what turns the order of letters around. A text that a model wrote
+ * must not look like another one. Tabs and ends of lines are left.
+ */
+export const plain = (text: string): string =>
+  text.replaceAll(unseen, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
+// oxlint-disable-next-line no-control-regex -- these are what it is about
+const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;

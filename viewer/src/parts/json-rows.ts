@@ -1,5 +1,6 @@
 // A JSON value as rows of a tree. Only what is unfolded is walked, and of that only what is asked for becomes a row.
 import { escapeKey, unescapeKey, type Json } from "../../../src/core/json.ts";
+import { plain } from "./format.ts";
 
 export interface JsonRow {
   /** A JSON Pointer from the root. */
@@ -137,7 +138,7 @@ function keysOf(value: Container): string[] | undefined {
 export function preview(value: Json, room = 80): string {
   const parts: string[] = [];
   write(value, room, parts);
-  return parts.join("");
+  return plain(parts.join(""));
 }
 
 /** Gives the room that is left; below zero nothing more fits. */
@@ -170,18 +171,36 @@ function push(text: string, room: number, parts: string[]): number {
   return room - text.length;
 }
 
-/** A value in lines, for reading: texts of several lines in it are so, too. */
-export const readable = (value: Json): string =>
-  JSON.stringify(value, null, 2).replaceAll(/\\(.)/g, (escape, letter) => (letter === "n" ? "\n" : escape));
+/**
+ * A value for reading: in one line where it is short, and otherwise in several; texts of several lines in it are so, too.
+ * A text that is JSON is read as that.
+ */
+export function readable(value: Json): string {
+  const meant = typeof value === "string" ? parsedText(value) : value;
+  if (typeof meant === "string") return meant;
+  const line = preview(meant, 100);
+  if (line.length <= 100 && !line.includes("…")) return line;
+  if (!isWithin(meant, deepest)) return preview(meant, 2000);
+  return JSON.stringify(meant, null, 2).replaceAll(/\\(.)/g, (escape, letter) => (letter === "n" ? "\n" : escape));
+}
+
+/** As deep as a log can have it. Far below, the indents alone are megabytes, and then JSON.stringify() gives up. */
+const deepest = 500;
+
+function isWithin(value: Json, levels: number): boolean {
+  if (!isContainer(value)) return true;
+  return levels > 0 && Object.values(value).every((inside) => isWithin(inside, levels - 1));
+}
 
 /** No longer text is looked at for being JSON. */
 const longestParsed = 200_000;
 
-/** A text as what it says if it is JSON. Left as it is where something would be lost: digits of a number, a key given twice. */
+/** A text as what it says if it is JSON. Left as it is where something would be lost: digits of a number, a key given twice, all below a depth. */
 export function parsedText(text: string): Json {
   if (!/^\s*[[{]/.test(text) || text.length > longestParsed) return text;
   try {
     const value = JSON.parse(text) as Json;
+    if (!isWithin(value, deepest)) return text;
     const bare = (of: string): string => of.replaceAll(/\s/g, "");
     return bare(JSON.stringify(value)) === bare(text) ? value : text;
   } catch {

@@ -1,6 +1,6 @@
 // A text of any length: its beginning, and the rest when it is asked for, without holding up the page.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { bytes } from "./format.ts";
+import { bytes, plain } from "./format.ts";
 import { beginningOf, chunksOf } from "./text-chunks.ts";
 
 export interface LongTextProps {
@@ -18,12 +18,12 @@ const atOnce = 8;
 export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
   const [isOpenHere, setIsOpenHere] = useState(false);
   const beginning = useMemo(() => beginningOf(text, lines), [text, lines]);
-  if (beginning.length === text.length) return <pre class="long-text">{text}</pre>;
+  if (beginning.length === text.length) return <pre class="long-text">{plain(text)}</pre>;
   const open = isOpen ?? isOpenHere;
   const change = (): void => (onOpen ? onOpen(!open) : setIsOpenHere(!open));
   return (
     <div class="long-text">
-      {open ? <Whole text={text} /> : <pre>{beginning}…</pre>}
+      {open ? <Whole text={text} /> : <pre>{plain(beginning)}…</pre>}
       <button class="quiet long-text-more" aria-expanded={open} onClick={change}>
         {open ? "Show less" : `Show all ${sizeOf(text, lines)}`}
       </button>
@@ -50,7 +50,7 @@ function Whole({ text }: { text: string }) {
   return (
     <div class={`long-text-all ${chunks.length > 1 ? "boxed" : ""}`} tabIndex={chunks.length > 1 ? 0 : undefined}>
       {chunks.slice(0, count).map((chunk, at) => (
-        <pre key={at}>{chunk}</pre>
+        <pre key={at}>{plain(chunk)}</pre>
       ))}
     </div>
   );

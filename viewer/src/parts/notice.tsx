@@ -1,11 +1,12 @@
 // What is shown where there is nothing to show: it is on its way, it failed, or there is none.
 import type { ComponentChildren } from "preact";
 import type { Loaded } from "../data/use-loaded.ts";
+import { plain } from "./format.ts";
 
 export function Failure({ message }: { message: string }) {
   return (
     <p class="notice bad" role="alert">
-      {message}
+      {plain(message)}
     </p>
   );
 }

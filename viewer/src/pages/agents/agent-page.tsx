@@ -5,11 +5,12 @@ import type { AgentAbout } from "../../../../src/core/run-view.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
+import { useAct } from "../../data/use-act.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { useKnown } from "../../known.ts";
 import { count } from "../../parts/format.ts";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
-import { useAct } from "../episode/use-act.ts";
+import { Said } from "../../parts/said.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 import "./chat.css";
@@ -77,7 +78,7 @@ function Details({ agent: { description, model, tools, agents } }: { agent: Agen
 function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
   const [user, setUser] = useState("");
   const [state, setState] = useState("");
-  const { isBusy, failure, start } = useAct();
+  const act = useAct();
   const open = async (signal: AbortSignal): Promise<void> => {
     const given = { ...(user !== "" && { user }), ...(state.trim() !== "" && { state: parsed(state) }) };
     const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
@@ -88,7 +89,7 @@ function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
       class="card agent-new"
       onSubmit={(event) => {
         event.preventDefault();
-        start(open);
+        act.start(open);
       }}
     >
       <h2>Talk to it</h2>
@@ -106,8 +107,8 @@ function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
           onInput={({ currentTarget }) => setState(currentTarget.value)}
         />
       </label>
-      {failure !== undefined && <Failure message={failure} />}
-      <button class="primary" disabled={isBusy}>
+      <Said act={act} />
+      <button class="primary" disabled={act.isBusy}>
         New conversation
       </button>
     </form>
@@ -126,13 +127,16 @@ function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
   const { sessions, isComplete, isHeld, failure, at: now, readMore } = useSessionList(at);
   return (
     <section class="card">
-      <p class="row sessions-count" role="status">
+      <p class="row sessions-count">
         <span>
           {count(sessions.length, "conversation")}
           {isComplete && sessions.length > 1 ? ", the newest first" : ""}
         </span>
         {isHeld && <button onClick={readMore}>Read more</button>}
-        {failure && <span class="bad">{failure} Trying again…</span>}
+        {/* The count is not read out: it may change with every reading. */}
+        <span class="bad" role="status">
+          {failure && `${failure} Trying again…`}
+        </span>
       </p>
       {now > 0 && sessions.length === 0 && !failure && <Nothing>Nobody has talked to it yet.</Nothing>}
       {sessions.length > 0 && (

@@ -7,10 +7,10 @@ import type { Connection } from "../../data/events.ts";
 import { ask, post } from "../../data/server.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { useKnown } from "../../known.ts";
+import { AskFirst } from "../../parts/ask-first.tsx";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { StateAt } from "../episode/state-at.tsx";
 import { Timeline } from "../episode/timeline.tsx";
-import { AskFirst } from "./ask-first.tsx";
 import "./chat.css";
 import { CommitList } from "./commit-list.tsx";
 import { Composer } from "./composer.tsx";
@@ -118,8 +118,10 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
             await post(`${path}/rewind`, { invocation: rewound.invocation });
             const [first] = rewound.entries;
             if (text === "" && first?.kind === "said") setText(first.text);
+            // After the dialog gave the focus back: its button goes with the turn.
+            requestAnimationFrame(() => document.getElementById("chat-message")?.focus());
           }}
-          close={() => setRewound(undefined)}
+          onEnd={() => setRewound(undefined)}
         />
       )}
       {isClosing && (
@@ -128,7 +130,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
           what="It can be read afterwards, and nothing more can be said in it."
           action="Close it"
           act={async () => void (await ask(path, { method: "DELETE" }))}
-          close={() => setClosing(false)}
+          onEnd={() => setClosing(false)}
         />
       )}
     </>

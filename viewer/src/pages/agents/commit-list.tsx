@@ -1,10 +1,10 @@
 // The events of a conversation as they were committed, with what each of them stored.
 import { useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
-import { clock } from "../../parts/format.ts";
+import { inForceIn } from "../../data/in-force.ts";
+import { clock, short } from "../../parts/format.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { commitPoint } from "./commits.ts";
-import { inForceIn } from "./turns.ts";
 
 export interface CommitListProps {
   events: NumberedEvent[];
@@ -56,7 +56,7 @@ function Written({ of, writes, shared }: { of: string; writes: string[]; shared:
       {of} wrote{" "}
       {writes.map((key) => (
         <code key={key} class="chat-key">
-          {key}
+          {short(key)}
         </code>
       ))}
       {shared.map((key) => (
@@ -65,7 +65,7 @@ function Written({ of, writes, shared }: { of: string; writes: string[]; shared:
           class="chat-key chat-shared"
           title="Shared with other conversations: a rewind leaves it as it is"
         >
-          {key}
+          {short(key)}
         </code>
       ))}
     </span>

@@ -1,4 +1,5 @@
 // Where a person writes to an agent, stops it, and has it go on.
+import { Said } from "../../parts/said.tsx";
 import type { Conversation } from "./use-conversation.ts";
 
 export interface ComposerProps {
@@ -10,7 +11,7 @@ export interface ComposerProps {
 }
 
 export function Composer({ conversation, text, onText, isCutShort }: ComposerProps) {
-  const { isRunning, failure, run, stop } = conversation;
+  const { isRunning, run, stop } = conversation;
   const send = async (): Promise<void> => {
     if (text.trim() === "" || isRunning) return;
     onText("");
@@ -25,11 +26,7 @@ export function Composer({ conversation, text, onText, isCutShort }: ComposerPro
         void send();
       }}
     >
-      {failure !== undefined && (
-        <p class="bad chat-failed" role="alert">
-          {failure}
-        </p>
-      )}
+      <Said act={conversation} />
       {isCutShort && !isRunning && (
         <p class="row chat-failed">
           <span class="warn">This turn has not ended.</span>

@@ -1,5 +1,7 @@
 // One turn of a conversation: the message, and all that was said and done because of it.
-import { clock, short } from "../../parts/format.ts";
+import type { Json } from "../../../../src/core/json.ts";
+import { clock, plain, short } from "../../parts/format.ts";
+import { readable } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Draft } from "./drafts.ts";
 import type { Call, Entry, Turn } from "./turns.ts";
@@ -74,16 +76,16 @@ function Content({ entry }: { entry: Entry }) {
     case "failed":
       return (
         <p class="bad chat-failed">
-          The step “{entry.step}” failed: {entry.message} <code>{entry.code}</code>
+          The step “{entry.step}” failed: {plain(entry.message)} <code>{entry.code}</code>
         </p>
       );
     case "handed over":
-      return <p class="dim chat-failed">handed over to {entry.to}</p>;
+      return <p class="dim chat-failed">handed over to {short(entry.to)}</p>;
     case "other":
       return (
         <details class="chat-fold">
-          <summary class="dim">{entry.type}</summary>
-          <LongText text={JSON.stringify(entry.item, null, 2)} />
+          <summary class="dim">{short(entry.type)}</summary>
+          <LongText text={readable(entry.item as unknown as Json)} />
         </details>
       );
     default:
@@ -96,7 +98,7 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
   return (
     <details class="chat-fold chat-call">
       <summary>
-        <span class="chat-tool">{tool}</span> <code class="dim">{short(input, 60)}</code>{" "}
+        <span class="chat-tool">{short(tool)}</span> <code class="dim">{short(input, 60)}</code>{" "}
         {!isDraft && status !== "" && <span class={`badge ${error ? "bad" : ""}`}>{status}</span>}
       </summary>
       <h4>Arguments</h4>
@@ -105,7 +107,7 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
         <>
           <h4>Error</h4>
           <p class="bad chat-failed">
-            {error.message} <code>{error.code}</code>
+            {plain(error.message)} <code>{error.code}</code>
           </p>
         </>
       )}
@@ -117,18 +119,6 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
       )}
     </details>
   );
-}
-
-/** Above this it is shown as it came: to lay it out anew would hold up the page. */
-const mostLaidOut = 200_000;
-
-function readable(text: string): string {
-  if (text.length > mostLaidOut) return text;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }
 
 /** What is being written. It is not read out before it is whole. */

@@ -1,7 +1,7 @@
 // A conversation out of its log: the turns of the user, with all that was said and done in each.
 import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
 import { isFunctionCall, isMessage, textOf, type Content, type Item } from "../../../../src/core/model.ts";
-import { isInForce } from "../../../../src/core/session.ts";
+import { inForceIn } from "../../data/in-force.ts";
 
 export interface Turn {
   invocation: string;
@@ -55,14 +55,6 @@ export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
     if (turn && "invocation" in event && event.invocation === turn.invocation) add(turn, event);
   }
   return turns;
-}
-
-/** Which versions are part of what the conversation is now. */
-export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
-  const rewinds = events.flatMap((event) =>
-    event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
-  );
-  return (version) => isInForce({ version: events.length, rewinds }, version);
 }
 
 /** The turn that a run without a message would go on with. */

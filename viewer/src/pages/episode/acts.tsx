@@ -1,17 +1,18 @@
 // What can be done from the shown version: fork, verify, rewind, close. The server decides; what it says is shown.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
 import type { Verification } from "../../../../src/core/sessions.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
+import { useAct } from "../../data/use-act.ts";
+import { AskFirst } from "../../parts/ask-first.tsx";
 import { number } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
+import { Said } from "../../parts/said.tsx";
 import { Playground } from "./playground.tsx";
 import { PlayOn } from "./play-on.tsx";
 import { RewardChart } from "./reward-chart.tsx";
-import { Said } from "./said.tsx";
-import { useAct } from "./use-act.ts";
 import "./acts.css";
 
 export interface ActsProps {
@@ -107,35 +108,21 @@ function Verify({ path, version }: { path: string; version: number }) {
   );
 }
 
-/** Asks first: what was closed stays so. */
+/** What was closed stays so. */
 function CloseButton({ path }: { path: string }) {
-  const act = useAct();
-  const dialog = useRef<HTMLDialogElement>(null);
   const [isAsking, setIsAsking] = useState(false);
-  useEffect(() => {
-    if (isAsking) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [isAsking]);
-  const close = async (): Promise<void> => {
-    await ask(path, { method: "DELETE" });
-    setIsAsking(false);
-  };
   return (
     <>
       <button onClick={() => setIsAsking(true)}>Close the session</button>
-      <dialog ref={dialog} aria-labelledby="close-title" onClose={() => setIsAsking(false)}>
-        <div class="acts-dialog">
-          <h2 id="close-title">Close this session?</h2>
-          <p>Nothing can be called in it any more, by whoever is using it. It can still be read and forked.</p>
-          <div class="row">
-            <button class="primary" disabled={act.isBusy} onClick={() => act.start(close)}>
-              Close it
-            </button>
-            <button onClick={() => setIsAsking(false)}>Keep it open</button>
-          </div>
-          <Said act={act} />
-        </div>
-      </dialog>
+      {isAsking && (
+        <AskFirst
+          title="Close this session?"
+          what="Nothing can be called in it any more, by whoever is using it. It can still be read and forked."
+          action="Close it"
+          act={async () => void (await ask(path, { method: "DELETE" }))}
+          onEnd={() => setIsAsking(false)}
+        />
+      )}
     </>
   );
 }

@@ -35,11 +35,13 @@ export function Episode({ children, parameters, row, session, environment, event
   const steps = useMemo(() => stepsOf(row, events), [row, events]);
   useArrowKeys(version, setVersion);
   const isEnded = events.at(-1)?.type === "session.closed";
+  // A store that forgets what has ended: there is nothing to act on.
+  const isGone = connection === "ended" && !isEnded;
   return (
     <div class="episode">
       <div class="episode-top">
         {children}
-        <ConnectionNote connection={connection} isEnded={isEnded} />
+        <ConnectionNote connection={connection} isGone={isGone} />
       </div>
       <section class="card episode-said" aria-label="What happened">
         <h2 class="unseen">What happened</h2>
@@ -69,7 +71,7 @@ export function Episode({ children, parameters, row, session, environment, event
             <StateAt events={events} version={version} />
           </section>
         )}
-        {last > 0 && source.isLive && environment && session !== null && (
+        {last > 0 && source.isLive && environment && session !== null && !isGone && (
           <Acts {...{ environment, session, version, last, isEnded, models: about.models }} onVersion={setVersion} />
         )}
         {!source.isLive && (
@@ -82,14 +84,16 @@ export function Episode({ children, parameters, row, session, environment, event
   );
 }
 
-function ConnectionNote({ connection, isEnded }: { connection: Connection | undefined; isEnded: boolean }) {
+function ConnectionNote({ connection, isGone }: { connection: Connection | undefined; isGone: boolean }) {
   return (
     <p class="episode-connection" role="status">
       {connection === "lost" && (
         <span class="warn">The connection is lost. It is tried again; nothing that happened will be missing.</span>
       )}
-      {connection === "ended" && !isEnded && (
-        <span class="warn">The server does not have this session any more. What is shown is what it had.</span>
+      {isGone && (
+        <span class="warn">
+          This session has ended. The server does not keep it: what is shown is what was seen here.
+        </span>
       )}
     </p>
   );

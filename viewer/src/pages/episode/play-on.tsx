@@ -3,11 +3,11 @@ import { useState } from "preact/hooks";
 import type { Item } from "../../../../src/core/model.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import { post } from "../../data/server.ts";
+import { useAct } from "../../data/use-act.ts";
 import { count } from "../../parts/format.ts";
-import { Said } from "./said.tsx";
+import { Said } from "../../parts/said.tsx";
 import { StepView } from "./step-view.tsx";
 import { stepsOf } from "./steps.ts";
-import { useAct } from "./use-act.ts";
 
 interface Played {
   version: number;

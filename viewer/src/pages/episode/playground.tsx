@@ -5,15 +5,15 @@ import type { JsonSchema } from "../../../../src/core/json-schema.ts";
 import type { Answer } from "../../../../src/core/sessions.ts";
 import { ask, post } from "../../data/server.ts";
 import { SourceError } from "../../data/source.ts";
+import { useAct } from "../../data/use-act.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { readable } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { Await } from "../../parts/notice.tsx";
+import { Said } from "../../parts/said.tsx";
 import type { Draft } from "../../parts/schema-fields.ts";
 import { SchemaForm } from "../../parts/schema-form.tsx";
 import { createAttempts, newCallId } from "./call-attempt.ts";
-import { Said } from "./said.tsx";
-import { useAct } from "./use-act.ts";
 
 interface ToolAbout {
   name: string;
@@ -58,23 +58,25 @@ function Tools({ tools, path, onDone }: { tools: ToolAbout[]; path: string; onDo
         if (input !== undefined) act.start(call);
       }}
     >
-      <label class="row">
-        Tool
-        <select
-          value={chosen}
-          onChange={(event) => {
-            setChosen(event.currentTarget.value);
-            setAnswer(undefined);
-          }}
-        >
-          {tools.map(({ name }) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
+      <div class="row">
+        <label class="row">
+          Tool
+          <select
+            value={chosen}
+            onChange={(event) => {
+              setChosen(event.currentTarget.value);
+              setAnswer(undefined);
+            }}
+          >
+            {tools.map(({ name }) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
         <span class="dim">{tool.description}</span>
-      </label>
+      </div>
       <SchemaForm key={chosen} schema={tool.input} onChange={setInput} />
       <div class="row">
         <button class="primary" disabled={act.isBusy || input === undefined}>
@@ -93,11 +95,7 @@ function Tools({ tools, path, onDone }: { tools: ToolAbout[]; path: string; onDo
 }
 
 function AnswerView({ answer }: { answer: Answer }) {
-  const text = answer.ok
-    ? typeof answer.output === "string"
-      ? answer.output
-      : readable(answer.output)
-    : answer.error.message;
+  const text = answer.ok ? readable(answer.output) : answer.error.message;
   return (
     <div class={`playground-answer ${answer.ok ? "" : "failed"}`} role="status">
       <b>{answer.ok ? "answer" : answer.error.code}</b>{" "}

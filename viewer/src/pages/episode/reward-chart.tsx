@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import type { StepReward } from "../../../../src/core/sessions.ts";
 import { ask } from "../../data/server.ts";
+import { useAct } from "../../data/use-act.ts";
 import { count, number } from "../../parts/format.ts";
-import { Said } from "./said.tsx";
-import { useAct } from "./use-act.ts";
+import { Said } from "../../parts/said.tsx";
 
 export interface RewardChartProps {
   path: string;
@@ -26,9 +26,10 @@ export function RewardChart({ path, version, last, onVersion }: RewardChartProps
         {act.isBusy ? "Verifying every version…" : found ? "Reward at every version, again" : "Reward at every version"}
       </button>
       {found && <span class="dim">{summaryOf(found.rewards)}</span>}
-      {found && found.last < last && <span class="dim">up to version {found.last}</span>}
       <Said act={act} />
-      {found && found.rewards.length > 0 && <Line {...{ version, last, onVersion }} rewards={found.rewards} />}
+      {found && found.rewards.length > 0 && (
+        <Line {...{ version, last, onVersion }} rewards={found.rewards} until={found.last} />
+      )}
     </>
   );
 }
@@ -44,7 +45,13 @@ function summaryOf(rewards: StepReward[]): string {
 
 const [width, height, edge] = [1000, 100, 8];
 
-function Line({ rewards, version, last, onVersion }: Omit<RewardChartProps, "path"> & { rewards: StepReward[] }) {
+interface LineProps extends Omit<RewardChartProps, "path"> {
+  rewards: StepReward[];
+  /** The newest version when they were asked for: of later ones nothing is known. */
+  until: number;
+}
+
+function Line({ rewards, until, version, last, onVersion }: LineProps) {
   const values = rewards.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   const [low, high] = [Math.min(0, ...values), Math.max(1, ...values)];
   const x = (of: number): number => (last < 2 ? width / 2 : ((of - 1) / (last - 1)) * width);
@@ -54,7 +61,7 @@ function Line({ rewards, version, last, onVersion }: Omit<RewardChartProps, "pat
     if (reward === null) return line;
     return line === "" ? `M${x(at)} ${y(reward)}` : `${line}H${x(at)}V${y(reward)}`;
   }, "");
-  const here = rewards.findLast(({ version: at }) => at <= version);
+  const here = rewards.findLast(({ version: at }) => at <= version && version <= until);
   const few = rewards.length <= 200;
   return (
     <figure class="rewards-figure">
@@ -69,7 +76,7 @@ function Line({ rewards, version, last, onVersion }: Omit<RewardChartProps, "pat
           role="img"
           aria-label={`Reward by version: ${summaryOf(rewards)}`}
         >
-          <path class="rewards-line" d={`${path}H${width}`} vector-effect="non-scaling-stroke" />
+          <path class="rewards-line" d={`${path}H${x(until)}`} vector-effect="non-scaling-stroke" />
           <path class="rewards-here" d={`M${x(version)} 0V${height}`} vector-effect="non-scaling-stroke" />
         </svg>
         {few &&
@@ -94,6 +101,7 @@ function Line({ rewards, version, last, onVersion }: Omit<RewardChartProps, "pat
         )}
       </div>
       <figcaption class="dim">
+        {version > until && `Known up to version ${until}: ask again for the later ones.`}
         {here &&
           (here.reward === null
             ? `Version ${here.version} could not be verified: ${here.error ?? ""}`

@@ -7,10 +7,11 @@ import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { CopyButton } from "../../parts/copy-button.tsx";
-import { number, seconds } from "../../parts/format.ts";
+import { number, plain, seconds } from "../../parts/format.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { Episode } from "./episode.tsx";
+import { keptRows } from "../runs/use-rows.ts";
 import { EpisodeHeader, type Fact } from "./episode-header.tsx";
 import { useLog } from "./use-log.ts";
 
@@ -42,7 +43,10 @@ function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: 
   const environment = about.environments.find(({ name }) => name === listed?.environment);
   const live = source.isLive && environment && session !== null ? { at: environment.at, session } : undefined;
   const log = useLog(() => source.eventsOf(run, { row, session }), live, [source, run, row, session]);
-  const rows = (listed as BundleRun | undefined)?.rows;
+  const seen = keptRows(source, run);
+  const rows = (listed as BundleRun | undefined)?.rows ?? seen?.count;
+  // The list as it was left: with its filters.
+  const list = linkTo(["runs", run], Object.fromEntries(new URLSearchParams(seen?.place.parameters)));
   return (
     <>
       {log.failure !== undefined && <Failure message={log.failure} />}
@@ -56,7 +60,7 @@ function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: 
           <EpisodeHeader title={titleOf(content, row)} facts={factsOf(content, environment?.name)}>
             <nav class="row" aria-label="Rows">
               {row > 0 && <a href={linkTo(["runs", run, row - 1])}>← row {row - 1}</a>}
-              <a href={linkTo(["runs", run])}>all of {listed?.name ?? "the run"}</a>
+              <a href={list}>rows of {listed?.name ?? "the run"}</a>
               {(rows === undefined || row + 1 < rows) && <a href={linkTo(["runs", run, row + 1])}>row {row + 1} →</a>}
             </nav>
           </EpisodeHeader>
@@ -114,10 +118,10 @@ function SessionName({ session, environment }: { session: string; environment: s
   return (
     <>
       {environment === undefined ? (
-        <code>{session}</code>
+        <code>{plain(session)}</code>
       ) : (
         <a href={linkTo(["sessions", environment, session])}>
-          <code>{session}</code>
+          <code>{plain(session)}</code>
         </a>
       )}
       <CopyButton what="id" text={() => session} />

@@ -52,13 +52,16 @@ function Followed({ environment, session, parameters }: FollowedProps) {
             Session of <a href={linkTo(["sessions", name])}>{name}</a>
           </>
         }
-        facts={factsOf(log.events, session, name)}
+        facts={factsOf(log.events, session, name, log.connection === "ended")}
       />
     </Episode>
   );
 }
 
-function factsOf(events: NumberedEvent[], session: string, name: string): Fact[] {
+const endOf = (last: NumberedEvent | undefined): string | undefined =>
+  last?.type === "session.closed" ? `ended (${last.reason})` : undefined;
+
+function factsOf(events: NumberedEvent[], session: string, name: string, isOver: boolean): Fact[] {
   const [first] = events;
   const parent = first?.type === "session.opened" ? first.parent : undefined;
   const last = events.at(-1);
@@ -74,7 +77,7 @@ function factsOf(events: NumberedEvent[], session: string, name: string): Fact[]
         </>
       ),
     },
-    { name: "is", value: last?.type === "session.closed" ? `ended (${last.reason})` : <b class="good">open</b> },
+    { name: "is", value: endOf(last) ?? (isOver ? "ended" : <b class="good">open</b>) },
     { name: "log", value: count(events.length, "event") },
     {
       name: "last reward",

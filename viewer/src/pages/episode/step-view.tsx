@@ -4,7 +4,7 @@ import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
-import { parsedText, preview, readable } from "../../parts/json-rows.ts";
+import { preview, readable } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Step } from "./steps.ts";
 
@@ -31,7 +31,8 @@ interface StepProps {
 
 export function StepView({ id, step, environment, isHere, onVersion }: StepProps) {
   const { version } = step;
-  const isFailed = (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.isBad);
+  const isFailed =
+    (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.tone === "bad");
   const name = `step ${step.type} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
   // The button is for the keyboard; a click anywhere is for the hand, unless it marks text or folds something.
   const pick = (event: MouseEvent): void => {
@@ -80,7 +81,7 @@ function Title({ step }: { step: Step }) {
         </b>
       );
     case "note":
-      return <span class={`who ${step.isBad ? "bad" : "dim"}`}>{short(step.text, 1000)}</span>;
+      return <span class={`who ${step.tone ?? "dim"}`}>{short(step.text, 1000)}</span>;
     case "other":
       return <b class="who dim">{short(String(Object(step.item).type ?? "entry"))}</b>;
   }
@@ -128,21 +129,14 @@ function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "env
   }
 }
 
-/** In one line where it is short; otherwise its first lines. */
 function Value({ id, name, value }: { id: string; name: string; value: Json }) {
-  const text = useMemo(() => textOfValue(typeof value === "string" ? parsedText(value) : value), [value]);
+  const text = useMemo(() => readable(value), [value]);
   return (
     <div class="step-value">
       <span class="step-name">{name}</span>
       <Text id={id} text={text} lines={8} />
     </div>
   );
-}
-
-function textOfValue(value: Json): string {
-  if (typeof value === "string") return value;
-  const line = preview(value, 100);
-  return line.length <= 100 && !line.includes("…") ? line : readable(value);
 }
 
 function Text({ id, text, lines }: { id: string; text: string; lines: number }) {

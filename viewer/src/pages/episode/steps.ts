@@ -12,6 +12,7 @@ import {
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import { conversationOf } from "../../../../src/rollout/items-of.ts";
 import { createCallFinder } from "../../../../src/rollout/log-of.ts";
+import { inForceIn } from "../../data/in-force.ts";
 import { titleOf } from "./event-kinds.ts";
 
 interface AnyStep {
@@ -29,19 +30,40 @@ export type Step = AnyStep &
     | { type: "called"; tool: string; input: Json; output?: Json; error?: { code: string; message: string } }
     | { type: "verdict"; reward: number; judged: number; details: { [name: string]: Json } }
     /** Whatever else happened, in words. */
-    | { type: "note"; text: string; details?: Json; isBad?: true; parent?: { session: string; version: number } }
+    | {
+        type: "note";
+        text: string;
+        details?: Json;
+        tone?: "bad" | "warn";
+        parent?: { session: string; version: number };
+      }
     | { type: "other"; item: Json }
   );
 
 /** `row`: undefined for a session that is not of a run. Its conversation may still be in the log, where it was verified. */
 export function stepsOf(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
   const { steps, linked } = saidIn(row ?? rowIn(events), events);
-  const undone = undoneIn(events);
+  const inForce = inForceIn(events);
   const claims = claimsIn(events);
   const rest = events.filter(({ version }) => !linked.has(version)).flatMap((event) => stepOf(event, claims));
-  return merged(steps, rest, events).map((step) =>
-    step.version !== undefined && undone(step.version) ? { ...step, isUndone: true } : step,
+  const happened = merged(steps, rest, events).map((step): Step =>
+    step.version !== undefined && !inForce(step.version) ? { ...step, isUndone: true } : step,
   );
+  return [...happened, ...failureIn(row ?? {})];
+}
+
+/** Why there is no reward: the last that happened, also where the log has more than the row. */
+function failureIn({ failure_kind: kind, failure_reason: reason }: TaskRow): Step[] {
+  if (typeof kind !== "string" || kind === "") return [];
+  const why = typeof reason === "string" && reason !== "" ? `: ${reason}` : "";
+  return [{ type: "note", text: `failed (${kind})${why}`, tone: "bad" }];
+}
+
+/** Why the model was not asked any more, where that was not its own doing. */
+function stopIn({ stopped }: TaskRow): Step[] {
+  if (typeof stopped !== "string" || stopped === "") return [];
+  const why = stopped === "empty" ? "the model answered nothing" : `the limit of ${stopped} was reached`;
+  return [{ type: "note", text: `stopped here: ${why}`, tone: "warn" }];
 }
 
 /** What the agent answered is part of what a verdict was about. */
@@ -78,7 +100,7 @@ function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
     } else steps.push(stepOfItem(item));
   }
-  return { steps, linked };
+  return { steps: [...steps, ...stopIn(row)], linked };
 }
 
 function stepOfItem(item: Item): Step {
@@ -126,7 +148,7 @@ function stepOf(event: NumberedEvent, claims: Claims): Step[] {
     case "session.opened":
       return [{ type: "note", version, text: titleOf(event), ...(event.parent && { parent: event.parent }) }];
     case "agent.failed":
-      return [{ type: "note", version, text: `${titleOf(event)}: ${event.error.message}`, isBad: true }];
+      return [{ type: "note", version, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
     case "invocation.began":
     case "model.answered":
       return event.items.map((item) => ({ ...stepOfItem(item), version }));
@@ -168,20 +190,3 @@ function merged(said: Step[], rest: Step[], events: readonly NumberedEvent[]): S
 }
 
 const isBeginning = (type: NumberedEvent["type"]): boolean => type === "session.opened" || type === "session.seeded";
-
-/** Says of a version whether a later rewind took it back. */
-function undoneIn(events: readonly NumberedEvent[]): (version: number) => boolean {
-  const rewinds = events.flatMap((event) =>
-    event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
-  );
-  if (rewinds.length === 0) return () => false;
-  const kept = new Set<number>();
-  let position = events.length;
-  for (const { at, to } of rewinds.toReversed()) {
-    if (at > position) continue;
-    for (let version = at; version <= position; version++) kept.add(version);
-    position = to;
-  }
-  for (let version = 1; version <= position; version++) kept.add(version);
-  return (version) => !kept.has(version);
-}

@@ -1,7 +1,7 @@
 // The columns of a run's table: the same for a row and, with means and counts, for a task.
 import type { ComponentChildren } from "preact";
 import type { RowSummary } from "../../../../src/core/run-view.ts";
-import { count, number, orDash, seconds } from "../../parts/format.ts";
+import { count, number, orDash, plain, seconds } from "../../parts/format.ts";
 import type { Column } from "./grid.tsx";
 import type { TaskGroup } from "./groups.ts";
 
@@ -22,8 +22,8 @@ const columns: Shown[] = [
     task: ({ rows }) => <span class="dim">{count(rows.length, "row")}</span>,
   },
   {
-    ...{ name: "branch", label: "Branch", width: "minmax(4rem, 0.5fr)", from: 560 },
-    row: ({ branch }) => branch ?? "",
+    ...{ name: "branch", label: "Branch", width: "minmax(5rem, 0.5fr)", from: 560 },
+    row: ({ branch }) => plain(branch ?? ""),
     task: () => "",
   },
   {
@@ -63,19 +63,19 @@ const columns: Shown[] = [
   },
   {
     ...{ name: "tools", label: "Tools", width: "minmax(6rem, 1.4fr)", from: 860 },
-    row: ({ tools }) => <span class="mono">{tools.join(" ")}</span>,
+    row: ({ tools }) => <span class="mono">{plain(tools.join(" "))}</span>,
     task: () => "",
   },
   {
     ...{ name: "text", label: "Text", width: "minmax(8rem, 4fr)", from: 760 },
-    row: ({ text }) => <span class="dim">{text}</span>,
+    row: ({ text }) => <span class="dim">{plain(text)}</span>,
     task: () => "",
   },
 ];
 
 /** What became of a row, in a few words. */
 export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
-  if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${kind}`}</span>;
+  if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${plain(kind)}`}</span>;
   if (stopped !== null) return <span class="warn">stopped: {stopped}</span>;
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
 }

@@ -1,7 +1,7 @@
 // What narrows down the rows of a run: every field is a parameter of the address.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setParameters } from "../../address.ts";
-import { number } from "../../parts/format.ts";
+import { number, short } from "../../parts/format.ts";
 import type { RunFigures } from "./figures.ts";
 import { filterNames } from "./filter.ts";
 import { rangeText, readRange } from "./range.ts";
@@ -56,7 +56,7 @@ export function RunFilters({ parameters, figures, count, shown, isDone }: RunFil
           <option value="">any tool</option>
           {tools.map((tool) => (
             <option key={tool} value={tool}>
-              {tool}
+              {short(tool, 60)}
             </option>
           ))}
         </select>
@@ -78,7 +78,8 @@ export function RunFilters({ parameters, figures, count, shown, isDone }: RunFil
             </button>
           ),
       )}
-      <output class="run-count num" aria-live="polite">
+      {/* Not read out while rows come: it changes many times a second. */}
+      <output class="run-count num" aria-live={isDone ? "polite" : "off"}>
         {number(shown)} of {number(count)}
         {isDone ? "" : " so far…"}
       </output>

@@ -31,11 +31,10 @@ function KnownRun({ about: { run, name, file }, parameters }: { about: RunAbout;
         <CompareMenu run={run} />
       </div>
       {known.failure !== undefined && <Failure message={`Not all rows could be read: ${known.failure}`} />}
-      {known.count === 0 ? (
+      {known.count === 0 && known.failure === undefined && (
         <Nothing>{known.isDone ? "This run has no rows." : "Loading…"}</Nothing>
-      ) : (
-        <Rows run={run} known={known} parameters={parameters} />
       )}
+      {known.count > 0 && <Rows run={run} known={known} parameters={parameters} />}
     </div>
   );
 }

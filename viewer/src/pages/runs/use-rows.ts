@@ -26,9 +26,9 @@ const none = (): RunRows => ({
 
 export function useRows(run: string): RunRows {
   const { source } = useKnown();
-  const [known, setKnown] = useState(() => kept.get(source)?.get(run) ?? none());
+  const [known, setKnown] = useState(() => keptRows(source, run) ?? none());
   useEffect(() => {
-    if (known.isDone && kept.get(source)?.get(run) === known) return;
+    if (known.isDone && keptRows(source, run) === known) return;
     const [stop, fresh] = [new AbortController(), none()];
     const { rows } = fresh;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -58,6 +58,9 @@ export function useRows(run: string): RunRows {
   }, [source, run]);
   return known;
 }
+
+/** What is known of a run that was looked at, without asking for it. */
+export const keptRows = (source: Source, run: string): RunRows | undefined => kept.get(source)?.get(run);
 
 function keep(source: Source, run: string, rows: RunRows): void {
   const runs = kept.get(source) ?? new Map<string, RunRows>();

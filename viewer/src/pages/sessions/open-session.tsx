@@ -1,26 +1,28 @@
 // Opens a session with a task that a person has written.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
+import { useAct } from "../../data/use-act.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
-import { Await, Failure } from "../../parts/notice.tsx";
-import { useAct } from "../episode/use-act.ts";
+import { Await } from "../../parts/notice.tsx";
+import { Said } from "../../parts/said.tsx";
 import { sampleOf } from "./task-sample.ts";
 
 interface OpenSessionProps {
   environment: EnvironmentAbout;
-  close(): void;
+  onEnd(): void;
 }
 
-export function OpenSession({ environment: { at, name }, close }: OpenSessionProps) {
+export function OpenSession({ environment: { at, name }, onEnd }: OpenSessionProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const schema = useLoaded((signal) => ask<{ task: Json }>(`${at}/v1/environment`, { signal }), [at]);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
+  const close = (): void => dialog.current?.close();
   return (
-    <dialog ref={dialog} class="sessions-new" aria-labelledby="sessions-new" onClose={close}>
+    <dialog ref={dialog} class="sessions-new" aria-labelledby="sessions-new" onClose={onEnd}>
       <h2 id="sessions-new">Open a session of {name}</h2>
       <Await loaded={schema}>{({ task }) => <Form at={at} environment={name} task={task} close={close} />}</Await>
     </dialog>
@@ -29,7 +31,7 @@ export function OpenSession({ environment: { at, name }, close }: OpenSessionPro
 
 function Form({ at, environment, task, close }: { at: string; environment: string; task: Json; close(): void }) {
   const [text, setText] = useState(() => JSON.stringify(sampleOf(task), null, 2));
-  const { isBusy, failure, start } = useAct();
+  const act = useAct();
   const open = async (signal: AbortSignal): Promise<void> => {
     const given = text.trim() === "" ? {} : { task: parsed(text) };
     const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
@@ -39,7 +41,7 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        start(open);
+        act.start(open);
       }}
     >
       <label>
@@ -55,9 +57,9 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
         <summary>What a task must be</summary>
         <pre>{JSON.stringify(task, null, 2)}</pre>
       </details>
-      {failure !== undefined && <Failure message={failure} />}
+      <Said act={act} />
       <div class="row">
-        <button class="primary" disabled={isBusy}>
+        <button class="primary" disabled={act.isBusy}>
           Open
         </button>
         <button type="button" onClick={close}>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
 import { useKnown } from "../../known.ts";
-import { number } from "../../parts/format.ts";
+import { count, number } from "../../parts/format.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { OpenSession } from "./open-session.tsx";
 import { Parent } from "./parent.tsx";
@@ -50,7 +50,7 @@ export function SessionsPage({ environment: name, parameters }: { environment: s
         </label>
       </div>
       <List key={show} environment={environment} open={show === "" ? undefined : show === "open"} text={text} />
-      {isOpening && <OpenSession environment={environment} close={() => setOpening(false)} />}
+      {isOpening && <OpenSession environment={environment} onEnd={() => setOpening(false)} />}
     </>
   );
 }
@@ -67,10 +67,11 @@ function List({ environment: { at, name }, open, text }: ListProps) {
   if (now === 0) return <Nothing>Loading…</Nothing>;
   return (
     <section class="card">
-      <p class="row sessions-count" role="status">
+      <p class="row sessions-count">
         <span>
           {rows.length === sessions.length ? "" : `${number(rows.length)} of `}
-          {number(sessions.length)} sessions{isComplete ? ", the newest first" : ""}
+          {count(sessions.length, "session")}
+          {isComplete && sessions.length > 1 ? ", the newest first" : ""}
         </span>
         {!isComplete && !isHeld && !failure && <span class="dim">more are being read…</span>}
         {isHeld && (
@@ -79,7 +80,10 @@ function List({ environment: { at, name }, open, text }: ListProps) {
             <button onClick={readMore}>Read more</button>
           </>
         )}
-        {failure && <span class="bad">{failure} Trying again…</span>}
+        {/* The count is not read out: it may change with every reading. */}
+        <span class="bad" role="status">
+          {failure && `${failure} Trying again…`}
+        </span>
       </p>
       {rows.length === 0 ? (
         <Nothing>{sessions.length > 0 ? "No session has that in its id." : "There are no sessions here."}</Nothing>

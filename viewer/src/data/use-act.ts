@@ -1,6 +1,6 @@
 // useAct(): something that is asked of the server by a click. Never twice at a time; what went wrong is kept.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { messageOf } from "../../data/source.ts";
+import { messageOf } from "./source.ts";
 
 export interface Act {
   isBusy: boolean;
