@@ -92,6 +92,9 @@ const ownNames = [
   ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "run"],
 ];
 
+/** The app whose conversations are those of rollouts, played here or collected into the same store. */
+const rolloutsApp = "rollouts";
+
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
   const { runs = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;
@@ -116,6 +119,10 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const message = `${what} called ${taken.name} cannot be served: the server has that path`;
     throw new HoldfastError("invalid_option", message);
   }
+  if (agents.some(({ name }) => name === rolloutsApp)) {
+    const message = `an agent called ${rolloutsApp} cannot be served: it would have the conversations of rollouts`;
+    throw new HoldfastError("invalid_option", message);
+  }
   if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
     const message = "the bearer token must have at least 8 characters, all of them printable ASCII and none a space";
     throw new HoldfastError("invalid_option", message);
@@ -135,7 +142,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const engine = createSessions({ environment, store, limits });
     return observedSessions(telemetry?.sessions(engine) ?? engine, metrics);
   });
-  const conversations = createAgentSessions({ app: "rollouts", store });
+  const conversations = createAgentSessions({ app: rolloutsApp, store });
   const played = (episodes: Sessions): Protocol[] => {
     const runner = options.runners?.get(episodes.environment.name);
     if (!runner) return [];

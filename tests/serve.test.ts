@@ -132,6 +132,8 @@ describe("agents", () => {
     [[], ["one", "one"], "are called one"],
     [["one"], ["v1"], "an agent called v1 cannot be served"],
     [["one"], ["ping"], "an agent called ping cannot be served"],
+    // Conversations of rollouts are kept under that name.
+    [["one"], ["rollouts"], "an agent called rollouts cannot be served"],
   ])("environments %j and agents %j are refused", async (environments, agents, message) => {
     const refused = expect(served(environments, { agents: agents.map((name) => agentNamed(name)) })).rejects;
     await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as unknown });

@@ -7,6 +7,7 @@ import { addCollect } from "./collect.ts";
 import { addExport } from "./export.ts";
 import { addInit } from "./init.ts";
 import { addMetrics } from "./metrics.ts";
+import { plain } from "./plain.ts";
 import { addQueue } from "./queue.ts";
 import { addReplay } from "./replay.ts";
 import { addReverify } from "./reverify.ts";
@@ -55,5 +56,5 @@ try {
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;
-  process.stderr.write(line, () => process.exit(1));
+  process.stderr.write(plain(line), () => process.exit(1));
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { BadRow } from "../rollout/tasks.ts";
+import { plain } from "./plain.ts";
 import { openStore } from "./store.ts";
 
 const mostNotes = 10;
@@ -17,9 +18,9 @@ export function createComplaints(): (bad: BadRow, file: string) => void {
   };
 }
 
-/** Says something that is not part of the output. */
+/** Says something that is not part of the output. What it is about may come from anybody. */
 export function note(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${plain(text)}\n`);
 }
 
 /** Where `collect` keeps the sessions of a file by default. */

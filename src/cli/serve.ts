@@ -30,7 +30,7 @@ Examples:
   $ holdfast serve examples/counter examples/concierge
 
 Each is served under /NAME, the first one also at the root. On an agent --model
-takes the place of its own.
+takes the place of its own. The viewer is at /view.
 HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default
 one is kept in the store.`;
 

@@ -7,6 +7,7 @@ import { decode } from "../core/session.ts";
 import type { SessionInfo, Sessions } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
+import { isOfEnvironment } from "../rollout/log-of.ts";
 import { createSessions } from "../session/sessions.ts";
 import { openStore } from "./store.ts";
 
@@ -37,7 +38,7 @@ function storeSource(store: Store, environment: string | undefined): SessionSour
   async function engineOf(session: string): Promise<Sessions> {
     const [entry] = (await store.read(session, 0, 1)) ?? [];
     const first = entry && decode<Event>(entry.body, session);
-    const isThere = first?.type === "session.opened" && isOurs(first);
+    const isThere = first?.type === "session.opened" && isOfEnvironment(first);
     if (!isThere || (environment !== undefined && first.environment !== environment)) {
       throw new HoldfastError("session_not_found", `there is no session ${session}`);
     }
@@ -52,7 +53,7 @@ function storeSource(store: Store, environment: string | undefined): SessionSour
   return {
     async *list(open) {
       const filter = { ...(environment !== undefined && { environment }), ...(open !== undefined && { open }) };
-      for await (const listed of store.list(filter)) if (isOurs(listed)) yield listed;
+      for await (const listed of store.list(filter)) if (isOfEnvironment(listed)) yield listed;
     },
     info: async (session) => (await engineOf(session)).info(session),
     state: async (session, version) => (await (await engineOf(session)).state(session, version)) as Json,
@@ -69,11 +70,6 @@ function storeSource(store: Store, environment: string | undefined): SessionSour
       await store.close();
     },
   };
-}
-
-/** Whether a log is of an environment. A server keeps its own things, such as its keys, under names that none can have. */
-function isOurs({ environment }: { environment: string }): boolean {
-  return !environment.includes(":");
 }
 
 function serverSource(url: string, token: string | undefined): SessionSource {

@@ -1,6 +1,7 @@
 // What the viewer asks a server as a whole, under /v1: what there is, and the rows of runs.
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
+import { ok } from "../core/route.ts";
 import type { About, RowSummary, Run, WholeRow } from "../core/run-view.ts";
 
 export interface RunsOptions {
@@ -57,5 +58,4 @@ const aboutRun = ({ details: { run, name, file, environment } }: Run): About["ru
   ...{ run, name, file, environment },
 });
 
-const ok = (body: unknown): Reply => ({ status: 200, body });
 const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

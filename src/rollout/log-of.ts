@@ -4,10 +4,17 @@ import type { Json } from "../core/json.ts";
 import { decode } from "../core/session.ts";
 import type { Store } from "../core/store.ts";
 
-/** Undefined if the store has no such session. */
+/** Whether a log is of an environment. Conversations, and what a server keeps, such as its keys, have names that none can have. */
+export function isOfEnvironment({ environment }: { environment: string }): boolean {
+  return !environment.includes(":");
+}
+
+/** Undefined if the store has no such session. A row may come from anybody, and name what is no episode: that is not one. */
 export async function logOf(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
   const entries = await store.read(session, 0);
-  return entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
+  const events = entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
+  const [first] = events ?? [];
+  return first?.type === "session.opened" && isOfEnvironment(first) ? events : undefined;
 }
 
 /** The same, and of a session that was forked what its parents' logs have up to there before it, with their versions. */

@@ -1,10 +1,11 @@
 // openRun(): a file of rollouts to be looked at: what a table shows of its rows, and each of them whole by its number.
+import { statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Run, RunDetails } from "../core/run-view.ts";
-import { finishedRollouts, type Finished } from "./finished.ts";
+import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
 import { numberList } from "./metrics/number-list.ts";
 import { pathsOf } from "./output.ts";
 import { summaryOf } from "./run-index/summary.ts";
@@ -35,7 +36,7 @@ export function openRun(details: RunDetails): Run {
   const { file } = details;
   let places: Places | undefined;
 
-  async function* rows(): AsyncGenerator<RowSummary[], void, undefined> {
+  async function* summaries(): AsyncGenerator<RowSummary[], void, undefined> {
     const found = await placesIn(file);
     let [batch, bytes]: [RowSummary[], number] = [[], 0];
     for await (const finished of numberedRollouts(file)) {
@@ -52,7 +53,11 @@ export function openRun(details: RunDetails): Run {
 
   return {
     details,
-    rows,
+    rows() {
+      // At once: a reader who has begun could not be told any more.
+      assertFile(file);
+      return summaries();
+    },
     async row(number) {
       const known = await places?.read(number);
       if (known) return known;
@@ -115,6 +120,13 @@ export function runName(file: string): string {
 
 /** Refuses a file that is none of rollouts. One without any rows yet is: they may be on their way. */
 export async function assertRollouts(file: string): Promise<void> {
+  assertFile(file);
+  if (!statSync(file).isFile()) {
+    throw new HoldfastError(
+      "cannot_load",
+      `${file} can be read only once, as pipes are: write the rows to a file first`,
+    );
+  }
   let bad: BadRow | undefined;
   for await (const _ of finishedRollouts(file, (first) => (bad ??= first))) return;
   if (!bad) return;

@@ -27,7 +27,7 @@ export function readRecord(file: string): RunRecord | undefined {
     throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
   try {
-    const { run, settings, target } = JSON.parse(text) as Partial<RunRecord>;
+    const { run, settings, target } = Object(JSON.parse(text)) as Partial<RunRecord>;
     if (typeof run === "string" && typeof settings === "object" && settings !== null) {
       return { run, settings, ...(typeof target === "string" && { target }) };
     }

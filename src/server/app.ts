@@ -21,7 +21,7 @@ export interface AppOptions {
   store: Store;
   metrics: Metrics;
   log: Log;
-  /** What /v1 and /metrics want as a bearer token. Without one they, and /view, are for this machine only. */
+  /** What /v1 and /metrics want as a bearer token. Without one they, /view and all that pages ask are for this machine only. */
   token?: string;
   /** What other processes behind the same port have counted. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
@@ -115,6 +115,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
       // The page itself has no secrets, and asks for the token. By other methods it may be a tool's name.
       const isPage = guarded === "view" && request.method === "GET";
       if (guarded === "v1" || (isPage && !authorized)) assertAllowed(request);
+      // Programs call the rest by whatever name they know. Only pages send an Origin, and those of others call nothing here.
+      else if (!authorized && request.headers["origin"] !== undefined) assertLocal(request);
       request.path = rest;
       for (const protocol of mount.protocols) {
         try {

@@ -252,8 +252,9 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
       }),
     async *list({ after } = {}) {
       for await (const { session, ...listed } of store.list({ environment, ...(after !== undefined && { after }) })) {
-        const { user } = await sessions.info(session);
-        yield { session, user, ...aboutOf(listed) };
+        // It may have been forgotten since it was listed.
+        const info = await sessions.info(session).catch(unlessMissing);
+        if (info) yield { session, user: info.user, ...aboutOf(listed) };
       }
     },
     close: (id) =>
@@ -277,6 +278,10 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     },
   };
   return sessions;
+}
+
+function unlessMissing(thrown: unknown): undefined {
+  if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
 }
 
 function userOf({ labels }: Session): string {

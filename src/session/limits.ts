@@ -21,6 +21,7 @@ export function createLimits(
     if (!(value > 0)) throw new HoldfastError("invalid_option", `the limit \`${name}\` must be a number above 0`);
   }
   let room: Promise<unknown> = Promise.resolve();
+  let sweep: Promise<unknown> = Promise.resolve();
 
   async function endAll(filter: Filter, reason: EndReason, atMost = Infinity, spared?: string): Promise<number> {
     let ended = 0;
@@ -42,6 +43,15 @@ export function createLimits(
     return making;
   }
 
+  async function endAllOver(): Promise<number> {
+    let ended = 0;
+    const now = Date.now();
+    if (idle < Infinity) ended += await endAll({ idleBefore: now - idle }, "idle");
+    if (age < Infinity) ended += await endAll({ openedBefore: now - age }, "age");
+    if (sessions < Infinity) ended += await makeRoom();
+    return ended;
+  }
+
   return {
     /** Why a session has to end now, if it has to. */
     over(session: Session): EndReason | undefined {
@@ -51,13 +61,11 @@ export function createLimits(
     },
     /** How often `expire` is worth while, in milliseconds; undefined if never. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
-    async expire(): Promise<number> {
-      let ended = 0;
-      const now = Date.now();
-      if (idle < Infinity) ended += await endAll({ idleBefore: now - idle }, "idle");
-      if (age < Infinity) ended += await endAll({ openedBefore: now - age }, "age");
-      if (sessions < Infinity) ended += await makeRoom();
-      return ended;
+    /** One after the other: what one is about to end the next would take for being called, and be done before it is. */
+    expire(): Promise<number> {
+      const sweeping = sweep.then(endAllOver);
+      sweep = sweeping.catch(() => 0);
+      return sweeping;
     },
     /** After a session was opened. Where all others are being called there is one too many until the next time. */
     async opened(session: string): Promise<void> {

@@ -54,7 +54,16 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
   let allDone: (() => void) | undefined;
 
   // Unreferenced: the clock of an engine that nobody stopped keeps no process alive.
-  const clock = limits.interval && setInterval(() => void sessions.expire().catch(() => 0), limits.interval).unref();
+  const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
+  let isExpiring = false;
+
+  /** A store may be slower than the clock. */
+  async function expireInTime(): Promise<void> {
+    if (isExpiring) return;
+    isExpiring = true;
+    await sessions.expire().catch(() => 0);
+    isExpiring = false;
+  }
 
   /** Counts what is under way, so that `stop` can wait for it. */
   async function track<T>(run: () => Promise<T>): Promise<T> {

@@ -1,6 +1,7 @@
 // Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one. Or at
 // every version, for who wants to see how the reward came about, and records nothing.
 import { hash } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
@@ -62,10 +63,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const given: StepReward[] = [];
     let session: Session | undefined;
     for await (const event of logs.events(hot.id)) {
+      const { version } = event;
+      const isJudged = chosen.has(version);
+      // With a store and a verifier that answer at once nothing else in the process would get its turn, nor be seen to go.
+      if (isJudged) await nextTurn();
       if (signal?.aborted) throw cancelled(signal);
       session = fold(session, event);
-      const { version } = event;
-      if (!chosen.has(version)) continue;
+      if (!isJudged) continue;
       try {
         given.push({ version, reward: (await judge(hot, session, version, undefined, signal)).reward });
       } catch (thrown) {

@@ -168,6 +168,17 @@ describe("sessions", () => {
       expect(await codeOf(finish(talker(), { sessions, session, message: "hi" }))).toBe("session_closed");
     },
   );
+
+  onEveryStore("a session that is forgotten while they are listed is left out", async (place) => {
+    const sessions = place.engine();
+    const ids: string[] = [];
+    for (const _ of upTo(3)) ids.push((await sessions.open()).session);
+    const listed: string[] = [];
+    for await (const { session } of sessions.list()) {
+      if (listed.push(session) === 1) await place.storage.store.delete(ids[1] as string);
+    }
+    expect(listed).toEqual([ids[0], ids[2]]);
+  });
 });
 
 describe("values", () => {

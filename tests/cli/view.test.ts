@@ -4,6 +4,8 @@ import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { About, RowSummary, RunDetails } from "../../src/core/run-view.ts";
+import { keysFromStore } from "../../src/server/tokens.ts";
+import { createAgentSessions } from "../../src/session/agent-sessions.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { run, start, type Ended } from "../e2e/serve-process.ts";
 import { collectCounter, collectTally, newFolder, writeRows, writeTally } from "./rollout-files.ts";
@@ -180,6 +182,28 @@ test("a bundle has the rows and the logs of their sessions, and says where it is
   const again = await run("view", "--bundle", site, bare);
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("line 2 of ") as string });
   expect(again.stdout).toContain(`${bare}: 1 rows, without states: no store has their sessions\n`);
+});
+
+test("a row that names what is no episode brings nothing of the store into a bundle", async () => {
+  const folder = await newFolder();
+  const file = await collectCounter(folder, "scripted");
+  const store = sqliteStore({ file: join(folder, "scripted.db") });
+  const [key] = await keysFromStore(store);
+  const { session } = await createAgentSessions({ app: "hotel", store }).open({ state: { pin: "of Ann" } });
+  await store.close();
+  await writeRows(file, { session_id: session }, { session_id: "holdfast:keys" }, readFileSync(file, "utf8").trim());
+  const site = join(folder, "site");
+  expect(await run("view", "--bundle", site, file)).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining(": 12 rows\n") as string,
+  });
+  const text = readFileSync(join(site, "data/runs/0/part-0.js"), "utf8");
+  expect(text).toContain("session.seeded");
+  expect([key as string, "of Ann"].filter((secret) => text.includes(secret))).toEqual([]);
+  // Nor is a conversation taken for the environment of the run.
+  const viewing = await view([file]);
+  expect(await viewing.get<RunDetails>("/v1/runs/0")).toMatchObject({ environment: "counter", sessions: true });
+  await viewing.end();
 });
 
 describe("refusals", () => {

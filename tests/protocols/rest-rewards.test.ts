@@ -123,6 +123,22 @@ describe("a verifier", () => {
     expect([status, body.error.code, asked]).toEqual([408, "call_cancelled", 1]);
   });
 
+  test("that answers at once leaves others their turn, and can be cancelled", async () => {
+    const leaving = new AbortController();
+    let asked = 0;
+    const environment = judging(() => {
+      if (++asked === 1) setImmediate(() => leaving.abort());
+      return 1;
+    });
+    const sessions = (await open(memory)).engine(environment);
+    const { session } = await sessions.open({ task: {} });
+    for (let times = 0; times < 50; times++) await sessions.call(session, "add");
+    const client = clientOf(sessions);
+    const { status } = await client("GET", `/v1/sessions/${session}/rewards`, { signal: leaving.signal });
+    expect(status).toBe(408);
+    expect(asked).toBeLessThan(5);
+  });
+
   test("that is not there is told, once", async () => {
     const environment = defineEnvironment({ name: "unjudged", seed: () => ({}), tools: {} });
     const sessions = (await open(memory)).engine(environment);

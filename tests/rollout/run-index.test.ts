@@ -223,4 +223,13 @@ describe("what is no file of rollouts is refused", () => {
     await expect(assertRollouts(join(folder, "no.jsonl"))).rejects.toThrow("there is no file");
     await expect(assertRollouts(folder)).rejects.toThrow("is a folder");
   });
+
+  test.skipIf(process.platform === "win32")("one that cannot be read again", async () => {
+    await expect(assertRollouts("/dev/null")).rejects.toThrow("can be read only once");
+  });
+
+  test("one that has gone since is refused before the first row", () => {
+    const run = runOf(join(newFolder(), "no.jsonl"));
+    expect(() => run.rows()).toThrow(expect.objectContaining({ code: "cannot_load" }));
+  });
 });

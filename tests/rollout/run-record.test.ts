@@ -32,6 +32,8 @@ test("a record that cannot be read is no missing one", () => {
     writeFileSync(file, text);
     expect(() => readRecord(file)).toThrow(expect.objectContaining({ code: "cannot_load" }));
   }
+  writeFileSync(file, "null");
+  expect(() => readRecord(file)).toThrow("does not say what was collected");
   expect(() => readRecord(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
 });
 

@@ -90,6 +90,15 @@ describe("of a server", () => {
     expect((await app.handle(asked("/view", { ...evil, method: "POST" }))).status).toBe(404);
   });
 
+  test.each(["http://evil.example", "null"])("a page of %s calls no tool, by whatever name", async (origin) => {
+    const app = appOf([echo()]);
+    const call = (headers: { [name: string]: string }): Promise<{ status: number }> =>
+      app.handle(asked("/echo", { method: "POST", headers }));
+    expect((await call({ host: here, origin })).status).toBe(403);
+    expect((await call({ host: "evil.example", origin })).status).toBe(403);
+    expect((await call({ host: here, origin: `http://${here}` })).status).toBe(200);
+  });
+
   test("with a token neither is looked at: who does not have it gets nothing", async () => {
     const app = appOf([echo()], { token: "a-token-of-the-server" });
     const headers = { ...evil.headers, origin: "http://evil.example", authorization: "Bearer a-token-of-the-server" };

@@ -103,6 +103,21 @@ onEveryStore("CLEANUP: sessions that are idle for too long end, busy ones do not
   await expect(other.call(idle.session, "read")).rejects.toMatchObject(ended);
 });
 
+onEveryStore(
+  "CLEANUP: whoever asks for them to end is told so when they have, also if others ask at once",
+  async (place) => {
+    const time = clock();
+    const sessions = place.engine(counter, { limits: { idle: 60_000 } });
+    for (let count = 0; count < 5; count++) await sessions.open({ task });
+    time.pass(61_000);
+    // Not the first one: it ends them all.
+    const [first, second] = [sessions.expire(), sessions.expire()];
+    expect(await second).toBe(0);
+    expect(await listed(sessions, true)).toEqual([]);
+    expect(await first).toBe(5);
+  },
+);
+
 onEveryStore("CLEANUP: they end by themselves", async (place) => {
   const sessions = place.engine(counter, { limits: { idle: 50 }, keepEnded: true });
   const { session } = await sessions.open({ task });

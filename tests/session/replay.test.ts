@@ -122,3 +122,13 @@ onEveryStore(
     expect(new Set((await engines[0]!.state(session)).rolls).size).toBe(24);
   },
 );
+
+onEveryStore("a long log that is replayed leaves others their turn", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task: { start: 0, goal: 2 } });
+  for (let times = 0; times < 40; times++) await sessions.call(session, "add", { by: 1 });
+  let hadTurn = false;
+  setImmediate(() => (hadTurn = true));
+  expect(await sessions.replay(session)).toMatchObject({ same: true });
+  expect(hadTurn).toBe(true);
+});

@@ -13,8 +13,12 @@ export function summaryOf(
     failed > 0 && `${failed} failed`,
     before > 0 && `${before} were there before`,
   ];
-  const next = stopped ? `Go on with: ${againText()}` : `Look at one: holdfast show ${quoted(out)} --task 0 --repeat 0`;
-  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricsLines(metrics), "", next].join("\n")}\n`;
+  const look = [
+    `Look at one: holdfast show ${quoted(out)} --task 0 --repeat 0`,
+    `or at all: holdfast view ${quoted(out)}`,
+  ];
+  const next = stopped ? [`Go on with: ${againText()}`] : look;
+  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricsLines(metrics), "", ...next].join("\n")}\n`;
 }
 
 /** The command that goes on with this one. */

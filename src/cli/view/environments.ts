@@ -5,6 +5,7 @@ import type { AnyEnvironment } from "../../core/environment.ts";
 import { messageOf } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import { defineEnvironment } from "../../environment/define-environment.ts";
+import { isOfEnvironment } from "../../rollout/log-of.ts";
 import type { Solution } from "../../testing/environments.ts";
 import { loadEnvironment, loadSolution, locate } from "../load.ts";
 import { note } from "../rollout-source.ts";
@@ -77,9 +78,8 @@ function isWithin(folder: string, file: string): boolean {
   return way !== ".." && !/^\.\.[/\\]/.test(way) && !isAbsolute(way);
 }
 
-/** A server keeps its own things, such as its keys, under names that no environment can have. */
 async function namesIn(store: Store): Promise<string[]> {
   const names = new Set<string>();
-  for await (const { environment } of store.list()) if (!environment.includes(":")) names.add(environment);
+  for await (const listed of store.list()) if (isOfEnvironment(listed)) names.add(listed.environment);
   return [...names];
 }

@@ -7,6 +7,7 @@ import type { RunDetails } from "../../core/run-view.ts";
 import { decode } from "../../core/session.ts";
 import type { Store } from "../../core/store.ts";
 import { joinedStores } from "../../rollout/joined-stores.ts";
+import { isOfEnvironment } from "../../rollout/log-of.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { assertRollouts, numberedRollouts, runName } from "../../rollout/run-index.ts";
 import { readRecord, type RunRecord } from "../../rollout/run-record.ts";
@@ -93,7 +94,8 @@ async function sessionsOf(
     const { session_id: session } = row;
     const [entry] = (typeof session === "string" && (await store.read(session, 0, 1))) || [];
     const first = entry && decode<Event>(entry.body, String(session));
-    if (first?.type === "session.opened") return { environment: first.environment, sessions: true };
+    if (first?.type === "session.opened" && isOfEnvironment(first))
+      return { environment: first.environment, sessions: true };
     if (++asked === rowsAsked) break;
   }
   // Without rows so far, they are on their way.

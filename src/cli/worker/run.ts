@@ -1,5 +1,6 @@
 // One worker: plays what it is given until it is told to stop, and says what it does.
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
+import { plain } from "../plain.ts";
 import { queueAddress } from "../queue-address.ts";
 import { createCollections } from "./collections.ts";
 
@@ -69,6 +70,7 @@ function createComplaints(say: (text: string) => void): (event: WorkerEvent) => 
     const before = told.get(key) ?? { at: -Infinity, times: 0 };
     before.times++;
     if (performance.now() - before.at >= sayEvery) {
+      // What comes out of a queue may have been put there by anybody.
       const what = plain(`${type}: a rollout of ${collection}: ${reason}`);
       say(before.times === 1 ? what : `${what} (${before.times} times)`);
       before.at = performance.now();
@@ -79,10 +81,6 @@ function createComplaints(say: (text: string) => void): (event: WorkerEvent) => 
 }
 
 const mostTold = 1000;
-
-/** What comes out of a queue may have been put there by anybody: on a terminal it is text and nothing else. */
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const plain = (text: string): string => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "·");
 
 const countsText = (counts: Record<string, number>): string =>
   Object.entries(counts)

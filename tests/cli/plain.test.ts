@@ -1,0 +1,23 @@
+// What commands say of files that come from others cannot talk to the terminal.
+import { expect, onTestFinished, test, vi } from "vitest";
+import { plain } from "../../src/cli/plain.ts";
+import { note } from "../../src/cli/rollout-source.ts";
+import { run } from "../e2e/serve-process.ts";
+
+const hostile = "a\u001b]0;title\u0007\u009b31m\r\tb\n";
+
+test("characters that a terminal would obey are dots", () => {
+  expect(plain(hostile)).toBe("a·]0;title··31m·\tb\n");
+});
+
+test("notes are plain", () => {
+  const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  onTestFinished(() => write.mockRestore());
+  note(hostile);
+  expect(write.mock.calls).toEqual([[`${plain(hostile)}\n`]]);
+});
+
+test("refusals are plain", async () => {
+  const { stderr } = await run("view", "no\u001b[31m.jsonl");
+  expect(stderr).toBe("cannot_load: there is no file no·[31m.jsonl\n");
+});
