@@ -105,8 +105,10 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       const refusals = timesOf("refused");
       const why: Why = { type: "refused", reason: play, times: refusals + 1 };
       try {
-        // Less and less often: it may be one that nobody will ever play.
-        return await putBack(job, token, Math.min(refusedFor * 2 ** refusals, longestRefused), why);
+        // Less and less often: it may be one that nobody will ever play. And not all at once, or one worker would be offered
+        // them all, one after the other, while the others still wake up.
+        const after = Math.min(refusedFor * 2 ** refusals, longestRefused) * (0.5 + Math.random() / 2);
+        return await putBack(job, token, Math.round(after), why);
       } finally {
         // So that others come first, who may play it.
         if (refusals < 2) await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);

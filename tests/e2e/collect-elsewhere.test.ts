@@ -68,8 +68,9 @@ test("RESUME: killed again and again, and resumed on a strict server of others: 
   for (let code: number | null = null; code === null;) {
     const running = await start(args);
     kill = () => running.process.kill("SIGKILL");
-    ({ code } = await running.ended);
-    if (code !== null) expect(code).toBe(0);
+    const ended = await running.ended;
+    ({ code } = ended);
+    if (code !== null) expect(ended).toMatchObject({ code: 0 });
   }
   expect(kills).toEqual([]);
   const rows = await rowsIn(out);
