@@ -43,9 +43,19 @@ function newFolder(parent) {
   }
 }
 
-if (!existsSync(join(root, command)) || newest("src") > statSync(join(root, command)).mtimeMs) {
+const page = "dist/viewer/app.js";
+const isOld = (built, ...sources) =>
+  !existsSync(join(root, built)) || sources.some((folder) => newest(folder) > statSync(join(root, built)).mtimeMs);
+if (isOld(command, "src") || isOld(page, "viewer/src")) {
   console.log("building (some seconds, once)");
   run([fileURLToPath(import.meta.resolve("typescript/bin/tsc")), "-p", "tsconfig.build.json"]);
+  run([
+    fileURLToPath(new URL("bin/vite.js", import.meta.resolve("vite/package.json"))),
+    "build",
+    "viewer",
+    "--logLevel",
+    "warn",
+  ]);
 }
 
 const folder = newFolder(process.argv[2] ?? "runs");
@@ -61,6 +71,7 @@ console.log("\nOne episode, with the state after each change:");
 holdfast("show", scripted, "--task", "3");
 
 const next = [
+  ["both runs in a browser: every episode, its state step by step", `view ${scripted} ${random}`],
   ["the same task, played at random", `show ${random} --task 3`],
   ["what the solution did, as rows for fine-tuning", `export ${scripted} --format sft --out ${folder}/sft.jsonl`],
   ["whether the environment keeps what every environment promises", "check examples/counter"],
