@@ -235,6 +235,8 @@ describe("a Redis that answers otherwise", () => {
   test("a replica is store_busy until it is the master", async () => {
     const master = await server();
     const replica = await server("--replicaof", "127.0.0.1", `${master.port}`, "--repl-diskless-sync-delay", "0");
+    // While it takes over the master's data it answers nobody.
+    await expect.poll(() => replica.command("info", "replication")).toContain("master_link_status:up");
     const store = open({ url: replica.url });
     const error = await refusal(store.append(commitOf("a", 0)));
     expect([error.code, error.message]).toEqual(["store_busy", expect.stringContaining("replica")]);
