@@ -142,7 +142,8 @@ export function connectionTo(address: Address): Connection {
   let starting: Promise<number> | undefined;
 
   async function start(): Promise<number> {
-    const until = performance.now() + patience;
+    // Before the limits of those who wait for it: what goes wrong is known here.
+    const until = performance.now() + patience - 500;
     if (client.status !== "ready") {
       await within<void>(until, (resolve, reject) => void ready(until).then(resolve, reject));
     }
@@ -150,7 +151,7 @@ export function connectionTo(address: Address): Connection {
       await inspect(server, address).catch((cause) => Promise.reject(coded(cause, shown)));
     }
     const wanted = address.kind === "cluster" ? clusterBuckets : 1;
-    const answer = await call("meta", `${prefix}:meta`, [format, wanted], performance.now() + patience, "reads");
+    const answer = await call("meta", `${prefix}:meta`, [format, wanted], until, "reads");
     const [found, count] = (answer as [string, string]).map(Number) as [number, number];
     if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
       throw new HoldfastError(
