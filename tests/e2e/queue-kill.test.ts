@@ -6,6 +6,7 @@ import { newWorld, taskLine, type World } from "../cli/collect-process.ts";
 import type { Running } from "../cli/run-process.ts";
 import { command, eventsIn, newRedis, outcomesOf, startWorker } from "../queue/queue-process.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
+import { runs } from "../runs.ts";
 
 /** Answers of the model in an episode. */
 const turns = 5;
@@ -44,13 +45,13 @@ const kill = async (running: Running): Promise<void> => {
   await running.ended;
 };
 
-const patience = { timeout: 120_000 };
+const patience = { timeout: Math.max(120_000, runs(120_000)) };
 
 test(
   "RESUME: one of three workers is killed every two seconds: each rollout comes to one row, and to the same",
   patience,
   async () => {
-    const [world, redis, repeats, concurrency] = [worldOf(30), await newRedis(), 4, 4];
+    const [world, redis, repeats, concurrency] = [worldOf(runs(30)), await newRedis(), 4, 4];
     const expected = await alone(world, repeats);
     const before = world.calls().length;
     const settings = { concurrency, pause: 200 };
