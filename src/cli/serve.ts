@@ -98,6 +98,7 @@ async function run(targets: string[], flags: Flags): Promise<void> {
 }
 
 function announce(url: string, flags: Flags, token: string | undefined): void {
-  process.stdout.write(`listening on ${url}\n`);
-  if (token !== undefined && flags.token === undefined) process.stdout.write(`bearer token ${token}\n`);
+  const made = token !== undefined && flags.token === undefined ? `bearer token ${token}\n` : "";
+  // At once: a program that waits for the address finds the token too.
+  process.stdout.write(`listening on ${url}\n${made}`);
 }

@@ -51,10 +51,11 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
     // No key is kept in a store that is only looked at.
     secret: randomBytes(32).toString("base64url"),
   });
-  for (const line of linesOf(runs, viewed)) process.stdout.write(`${line}\n`);
   const url = `${serving.url}/view/${runs.length === 1 ? "#at=runs/0" : ""}`;
-  process.stdout.write(`viewer at ${url}\n`);
-  if (token !== undefined && flags.token === undefined) process.stdout.write(`bearer token ${token}\n`);
+  const lines = [...linesOf(runs, viewed), `viewer at ${url}`];
+  if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
+  // At once: a program that waits for the address finds the token too.
+  process.stdout.write(`${lines.join("\n")}\n`);
   if (flags.open && process.stdout.isTTY) openBrowser(url);
   closeOnSignals({
     async close() {

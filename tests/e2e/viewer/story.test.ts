@@ -68,6 +68,44 @@ test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, ve
   await picture(page, "sessions");
 });
 
+test("a run is searched, sorted and grouped; a bar leads to its rows; back leads back; colours are kept", async () => {
+  const { url } = await startViewing([many]);
+  const page = await open(`${url}/view/#at=runs/0`);
+  const shown = () => rowsShown(page).textContent();
+  await expect.poll(shown).toBe("2,000 of 2,000");
+  await page.getByRole("link", { name: "Reward 0: 400 rows" }).click();
+  await expect.poll(shown).toBe("400 of 2,000");
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("link", { name: /model: 200/ }).click();
+  await expect.poll(shown).toBe("200 of 2,000");
+  await page.goBack();
+  await expect.poll(shown).toBe("2,000 of 2,000");
+
+  await page.getByRole("searchbox").fill("from 42 to");
+  await expect.poll(shown).toBe("20 of 2,000");
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("combobox", { name: /^Tool/ }).selectOption("add");
+  await expect.poll(shown).toBe("2,000 of 2,000");
+  await page.getByRole("button", { name: "Task", exact: true }).click();
+  const first = () => page.locator(".grid-row[data-index='0']").textContent();
+  await expect.poll(first).toMatch(/^0/);
+  await page.getByRole("button", { name: /^Task/ }).click();
+  await expect.poll(first).toMatch(/^99/);
+
+  await page.getByRole("checkbox", { name: "by task" }).check();
+  const grid = page.getByRole("treegrid");
+  await expect.poll(() => grid.getAttribute("aria-rowcount")).toBe("101");
+  await grid.focus();
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => grid.getAttribute("aria-rowcount")).toBe("121");
+
+  await page.getByRole("combobox", { name: /^Colours/ }).selectOption("dark");
+  await page.reload();
+  await expect.poll(() => page.evaluate<string>("document.documentElement.dataset.theme")).toBe("dark");
+  await expect.poll(() => grid.getAttribute("aria-rowcount")).toBe("101");
+  await picture(page, "run-dark");
+});
+
 test("what a tool answers is text, however hostile and however long", async () => {
   const { url } = await startViewing([strange]);
   const page = await open(`${url}/view/#at=runs/0`);
