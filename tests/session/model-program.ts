@@ -230,7 +230,7 @@ async function act(engine: Engine, { step, id, version }: Done): Promise<unknown
     case "fork":
       return engine.fork(id, at);
     case "verify":
-      return Promise.all([engine.verify(id, at), engine.verify(id, at)]);
+      return both(engine.verify(id, at), engine.verify(id, at));
     case "state":
       return engine.state(id, version);
     case "rewind":
@@ -240,6 +240,12 @@ async function act(engine: Engine, { step, id, version }: Done): Promise<unknown
     default:
       return engine[step.do](id);
   }
+}
+
+/** Not done before both are: one that is refused as there is no such version might find it made by the next step. */
+async function both<T>(...done: [Promise<T>, Promise<T>]): Promise<T[]> {
+  await Promise.allSettled(done);
+  return Promise.all(done);
 }
 
 /** Reads what was appended to a log, in its order, and does the same to the model. Gives the versions of answers. */
