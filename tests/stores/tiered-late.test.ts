@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { tieredStore } from "../../src/stores/tiered.ts";
+import { bodiesOf, idsOf } from "./tiered-reading.ts";
 
 const hour = 3_600_000;
 /** What is dated by a counter has been idle for that long, always; a sweep by itself comes once an hour. */
@@ -20,16 +21,6 @@ let clock = 0;
 function commitOf(session: string, version: number, body: string, more: Partial<Commit> = {}): Commit {
   const entries: Commit["entries"] = [{ body: JSON.stringify(body), at: ++clock }];
   return { session, version, entries, ...(version === 0 && { heading }), ...more };
-}
-
-async function bodiesOf(store: Store, session: string): Promise<unknown[] | undefined> {
-  return (await store.read(session, 0))?.map(({ body }) => JSON.parse(body) as unknown);
-}
-
-async function idsOf(store: Store): Promise<string[]> {
-  const ids: string[] = [];
-  for await (const { session } of store.list()) ids.push(session);
-  return ids;
 }
 
 /** A store on which some requests are held until they are let go. */

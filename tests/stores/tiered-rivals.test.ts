@@ -4,6 +4,7 @@ import { openStore } from "../../src/cli/store.ts";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { tieredStore } from "../../src/stores/tiered.ts";
+import { bodiesOf, idsOf } from "./tiered-reading.ts";
 
 const never = 1e12;
 const minute = 60_000;
@@ -15,16 +16,6 @@ afterEach(() => void vi.useRealTimers());
 function commitOf(session: string, version: number, body: string, more: Partial<Commit> = {}): Commit {
   const entries: Commit["entries"] = [{ body: JSON.stringify(body), at: version + 1 }];
   return { session, version, entries, ...(version === 0 && { heading }), ...more };
-}
-
-async function bodiesOf(store: Store, session: string): Promise<unknown[] | undefined> {
-  return (await store.read(session, 0))?.map(({ body }) => JSON.parse(body) as unknown);
-}
-
-async function idsOf(store: Store): Promise<string[]> {
-  const ids: string[] = [];
-  for await (const { session } of store.list()) ids.push(session);
-  return ids;
 }
 
 /** Runs something once, before an append that it is asked about says yes. */
