@@ -6,6 +6,7 @@ export default defineConfig({
   test: {
     include: ["tests/**/*.test.ts"],
     globalSetup: ["tests/global-setup.ts"],
+    setupFiles: ["tests/patterns.ts"],
     // By default there is one fewer than processors. Most of these wait for others: for servers, locks and time-outs.
     maxWorkers: Math.max(2, availableParallelism()),
     testTimeout: 60_000,

@@ -1,5 +1,6 @@
 // The Postgres store when its server is stopped, paused, killed, full, crowded or closed to it: every verb settles, nothing is lost.
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect } from "node:util";
 import pg from "pg";
@@ -210,6 +211,28 @@ describe("a Postgres store whose server", () => {
     await clients.pop()!.end();
     expect(await waiting).toBe("ok");
     expect(await Promise.all(Array.from({ length: 20 }, () => store.count("shop"))), "with one for all").toContain(1);
+  });
+
+  test("is out of connections, and then silent, is said to be out of them", async () => {
+    const refusal = Buffer.from("SFATAL\0C53300\0Msorry, too many clients already\0\0");
+    const length = Buffer.alloc(4);
+    length.writeInt32BE(refusal.length + 4);
+    let tries = 0;
+    const silent = createServer((socket) => {
+      socket.on("error", () => {});
+      const isFirst = tries++ === 0;
+      socket.on("data", () => {
+        if (isFirst) socket.end(Buffer.concat([Buffer.from("E"), length, refusal]));
+      });
+    });
+    closed.push(async () => silent.close());
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const store = open(`postgres://holdfast@127.0.0.1:${(silent.address() as AddressInfo).port}/holdfast`);
+    const message = /has no connection free.*sorry, too many clients already/;
+    await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message });
+    // What was said to an earlier verb says nothing about this one.
+    await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message: /did not answer within/ });
+    expect(tries).toBe(3);
   });
 
   test("has no room left says store_full, and writes again when it has", async () => {

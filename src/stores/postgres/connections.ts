@@ -110,6 +110,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
 
   /** A connection, kept or new. Tries again while there is time: until then nothing was sent. */
   async function connected(deadline: number): Promise<Connection> {
+    let reason: unknown;
     for (;;) {
       const kept = idle.pop();
       if (kept !== undefined) return kept;
@@ -118,7 +119,8 @@ export function createConnections({ url, name, schema, connections }: Target) {
         problem = undefined;
         return connection;
       } catch (cause) {
-        problem = cause;
+        if (cause instanceof TimeIsUp && reason !== undefined) throw new TimeIsUp(cause.message, { cause: reason });
+        reason = problem = cause;
         const left = deadline - performance.now();
         if (!isPassing(cause) || left <= 0) throw cause;
         await delay(Math.min(50 + Math.random() * 100, left));

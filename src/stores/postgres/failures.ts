@@ -5,7 +5,7 @@ import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts"
 /** How long a verb may take, in milliseconds. */
 export const patience = 5000;
 
-/** Thrown when a verb's time is up. */
+/** Thrown when a verb's time is up. Its cause, if any, is why it took so long, and says more than the clock. */
 export class TimeIsUp extends Error {}
 
 /** The state that Postgres gives an error. Nothing where the connection itself failed. */
@@ -81,6 +81,7 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
 /** Gives a failure of Postgres, or of the way to it, one of our codes. */
 export function coded(cause: unknown, name: string): HoldfastError {
   if (isHoldfastError(cause)) return cause;
+  if (cause instanceof TimeIsUp && cause.cause !== undefined) return coded(cause.cause, name);
   const state = stateOf(cause);
   if (cause instanceof TimeIsUp) {
     return new HoldfastError("store_busy", `the Postgres store ${name} ${cause.message}`, { cause });
