@@ -12,6 +12,7 @@ import counter from "../examples/counter/environment.ts";
 import manifest from "../package.json" with { type: "json" };
 import { HoldfastError } from "../src/core/errors.ts";
 import { serve } from "../src/serve.ts";
+import { freePort } from "../tools/servers/ports.mjs";
 import { built } from "./built.ts";
 import { startServing } from "./e2e/serve-process.ts";
 import { fileAt, filesIn, root, tableIn } from "./files.ts";
@@ -144,12 +145,6 @@ describe("the Dockerfile", () => {
     expect(await check()).toBe(1);
   });
 });
-
-async function freePort(): Promise<number> {
-  const serving = await serve({ environments: [counter], store: memoryStore(), port: 0, log: { what: "none" } });
-  await serving.close();
-  return Number(new URL(serving.url).port);
-}
 
 describe("compose.yaml", () => {
   const services = Object.entries(compose.services);

@@ -166,7 +166,7 @@ test("calls that a limit left without a result have one in the next round", asyn
     },
   };
   const wait = tool({ description: "Waits.", concurrent: true, run: () => new Promise<never>(() => undefined) });
-  const worker = defineAgent({ name: "worker", model, tools: { wait }, limits: { seconds: 0.05 } });
+  const worker = defineAgent({ name: "worker", model, tools: { wait }, limits: { seconds: 0.5 } });
   await all(loop({ name: "again", agents: [worker], times: 2 }), { sessions: engine(), message: "go" });
   const types = requests.at(-1)?.input.map(({ type }) => type);
   expect(types).toEqual(["message", "function_call", "function_call_output"]);

@@ -8,7 +8,7 @@ import { expectRefused, expectResolved, expectWaiting } from "./replicas-refusal
 import { startReplicas, type Replica } from "./replicas-servers.ts";
 
 const patience = { timeout: 180_000 * runs(1) };
-const cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'";
+const cut = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'holdfast'";
 const few = { max_connections: 5, superuser_reserved_connections: 0 };
 
 async function postgres(settings: Record<string, string | number> = {}): Promise<RunningServer> {

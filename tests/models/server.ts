@@ -69,14 +69,8 @@ export async function play(...replies: Reply[]): Promise<Played> {
   };
 }
 
-/** The URL of a server that has gone. */
-export async function nowhere(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return `http://127.0.0.1:${port}`;
-}
+/** Where no server is. */
+export const nowhere = "http://127.0.0.1:1";
 
 /** JSON with a status. */
 export const json =

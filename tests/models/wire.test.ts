@@ -63,7 +63,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
   });
 
   test("a server that is not there is model_failed, and says so", async () => {
-    const { model } = impatient(api, await nowhere(), { attempts: 2 });
+    const { model } = impatient(api, nowhere, { attempts: 2 });
     await expect(model.respond(hello)).rejects.toMatchObject({
       code: "model_failed",
       message: expect.stringMatching(/^\w+:m at http:\S+ could not be reached: .*ECONNREFUSED.* \(2 attempts\)$/),
@@ -72,7 +72,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
 
   test("a server that never answers is model_timeout", async () => {
     const server = await play(silent);
-    const { model } = impatient(api, server.url, { timeout: 50, attempts: 2 });
+    const { model } = impatient(api, server.url, { timeout: 500, attempts: 2 });
     await expect(model.respond(hello)).rejects.toMatchObject({ code: "model_timeout", detail: { attempts: 2 } });
     expect(server.asked).toHaveLength(2);
   });

@@ -348,7 +348,7 @@ describe("a queue", () => {
 
   for (const [where, start] of [
     ["a Cluster", () => startCluster(3)],
-    ["Sentinel", () => startSentinel()],
+    ["Sentinel", () => startSentinel({ downAfter: 60_000 })],
   ] as const) {
     test(`it works with ${where}`, async () => {
       const servers = await start();

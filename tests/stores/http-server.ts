@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createStoreServer } from "../../examples/http-store/server.ts";
+import { freePort } from "../../tools/servers/ports.mjs";
 import { root } from "../files.ts";
 
 export interface Served {
@@ -57,7 +58,7 @@ export async function startStoreProcess(): Promise<Process> {
   let url = "";
 
   async function start(): Promise<void> {
-    const port = url === "" ? "0" : new URL(url).port;
+    const port = url === "" ? String(await freePort()) : new URL(url).port;
     const args = [jiti, "examples/http-store/start.ts", join(folder, "store.db"), port];
     const { HOLDFAST_STORE_TOKEN: _, ...env } = process.env;
     const started = spawn(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });

@@ -195,6 +195,9 @@ describe("a Postgres store whose server", () => {
   }
 
   test("is out of connections is waited for, and then it is store_busy", async () => {
+    // Those of the tests before may still be on their way out.
+    const others = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    await expect.poll(() => ask(server.url, others)).toEqual([]);
     const clients: pg.Client[] = [];
     for (;;) {
       const client = await connect().catch(() => undefined);
@@ -265,7 +268,7 @@ describe("a Postgres store whose server", () => {
     try {
       await ask(
         server.url,
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'",
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'holdfast'",
       );
       await delay(100);
       await expect(store.append(commitOf("a", 1))).rejects.toMatchObject({ code: "store_failed", message: /primary/ });

@@ -41,9 +41,9 @@ test.each(["goes on", "stays paused"])(
     if (how === "goes on") redis.resume();
     expect(await next).toBe(how === "goes on" ? "store_closed" : "store_busy");
     await closing;
-    expect(performance.now() - since).toBeLessThan(5000);
+    expect(performance.now() - since).toBeLessThan(6000);
     redis.resume();
-    await vi.waitFor(async () => expect(await redis.command("client", "list")).not.toContain("name=holdfast"));
+    await expect.poll(() => redis.command("client", "list")).not.toContain("name=holdfast");
   },
   30_000,
 );
@@ -58,7 +58,7 @@ test("a clock that is set back makes no call wait longer", async () => {
   const clock = vi.spyOn(Date, "now").mockImplementation(() => now() - 3_600_000);
   onTestFinished(() => clock.mockRestore());
   expect(await Promise.all(verbs)).toEqual(["store_busy", "store_busy", "store_busy"]);
-  expect(performance.now() - since).toBeLessThan(5000);
+  expect(performance.now() - since).toBeLessThan(6000);
 }, 30_000);
 
 test("ONCE: a commit is not sent again when only WAIT was refused", async () => {

@@ -38,7 +38,7 @@ async function refusal(verb: Promise<unknown>): Promise<{ code: string; message:
     (value) => expect.fail(`it was answered with ${inspect(value)}`),
     (thrown: unknown) => thrown as { code: string; message: string },
   );
-  expect(Date.now() - began, "the time it took").toBeLessThan(5000);
+  expect(Date.now() - began, "the time it took").toBeLessThan(6000);
   expect(error).toMatchObject({ name: "HoldfastError" });
   return error;
 }
@@ -154,7 +154,7 @@ describe("a Redis that cannot be reached", () => {
     const lost = refusal(store.append(commitOf("a", 1)));
     const began = Date.now();
     await store.close();
-    expect(Date.now() - began).toBeLessThan(5000);
+    expect(Date.now() - began).toBeLessThan(6000);
     expect((await lost).code).toBe("store_busy");
     expect((await refusal(store.read("a", 0))).code).toBe("store_closed");
   }, 30_000);
@@ -351,7 +351,7 @@ describe("Redis with several servers", () => {
 describe("sessions that expire", () => {
   test("CLEANUP: one that is not committed to is gone from everywhere; one that is stays", async () => {
     const redis = await server();
-    const store = open({ url: `${redis.url}?expire=1` });
+    const store = open({ url: `${redis.url}?expire=3` });
     await store.append(commitOf("gone", 0, "k"), commitOf("kept", 0));
     let version = 1;
     while ((await store.read("gone", 0)) !== undefined) {

@@ -7,7 +7,8 @@ import { runStoreCases } from "./run-cases.ts";
 
 // Started while the tests are collected, as the cases ask a store what it is.
 const server = await startRedis();
-const sentinel = await startSentinel();
+// Nothing is to fail over here, however late a server answers.
+const sentinel = await startSentinel({ downAfter: 60_000 });
 const cluster = await startCluster();
 afterAll(() => Promise.all([server.stop(), sentinel.stop(), cluster.stop()]));
 

@@ -91,7 +91,7 @@ async function rowsOf(store: Store): Promise<string[]> {
 
 test("a session that was idle leaves the hot store, is read where it is, and comes back with the next commit", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
-  const store = tieredStore({ hot, cold, idle: 1000 });
+  const store = tieredStore({ hot, cold, idle: 60_000 });
   const large = JSON.stringify("x".repeat(1000));
   for (const session of ["a", "b"]) {
     await store.append({ ...commitOf(session, 0), snapshot: { version: 1, body: large } });

@@ -1,12 +1,12 @@
 // Real Postgres and PgBouncer servers for tests and benches: on free ports, in temporary folders, gone with this process.
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import pg from "pg";
+import { freePort } from "./ports.mjs";
 
 const run = promisify(execFile);
 const host = "127.0.0.1";
@@ -36,20 +36,6 @@ function newFolder(name, { uid, gid }) {
   const folder = mkdtempSync(join(tmpdir(), `holdfast-${name}-`));
   if (uid !== undefined) chownSync(folder, uid, gid);
   return folder;
-}
-
-/** Below those that systems give to outgoing connections, one of which could take it while a server is restarted. */
-async function freePort() {
-  for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 20_000);
-    const server = createServer();
-    const isFree = await new Promise((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, host, () => resolve(true));
-    });
-    if (!isFree) continue;
-    await new Promise((resolve) => server.close(resolve));
-    return port;
-  }
 }
 
 /** A process and its children, which Postgres puts into groups of their own. */

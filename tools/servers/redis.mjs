@@ -2,10 +2,11 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, connect } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { freePort } from "./ports.mjs";
 
 /** How long a server may take to start, in milliseconds. */
 const patience = 20_000;
@@ -46,34 +47,6 @@ function newFolder() {
 function removeFolder(folder) {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   folders.delete(folder);
-}
-
-/** @type {Set<number>} */
-const given = new Set();
-
-/**
- * A port that nobody has, below those that the system hands out by itself.
- * @param {number} [beside] how far above it a second one has to be free too
- * @returns {Promise<number>}
- */
-async function freePort(beside = 0) {
-  for (;;) {
-    const port = 11_000 + Math.floor(Math.random() * 10_000);
-    const wanted = beside === 0 ? [port] : [port, port + beside];
-    if (wanted.some((each) => given.has(each))) continue;
-    if (!(await Promise.all(wanted.map(isFree))).every(Boolean)) continue;
-    for (const each of wanted) given.add(each);
-    return port;
-  }
-}
-
-/** @param {number} port @returns {Promise<boolean>} */
-function isFree(port) {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen(port, host, () => server.close(() => resolve(true)));
-  });
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Address } from "./address.ts";
 import { clientOf } from "./client.ts";
 import { createConfirming } from "./confirming.ts";
 import { createDeadlines, patience } from "./deadlines.ts";
-import { closed, coded, isHopeless, isRefusal } from "./failures.ts";
+import { closed, coded, isHopeless, isRefusal, isUnsent } from "./failures.ts";
 import { scripts, type ScriptName } from "./scripts.ts";
 
 /** The format of what is stored. */
@@ -123,10 +123,10 @@ export function connectionTo(address: Address): Connection {
         } else retry(cause);
       };
       const retry = (cause: unknown): void => {
-        const error = coded(cause, shown);
-        const mayRepeat = isRefusal(cause) || (effect === "reads" && error.code === "store_busy");
-        note.reason = cause;
-        if (!mayRepeat || performance.now() + 20 > until) reject(error);
+        const mayRepeat = isRefusal(cause) || (effect === "reads" && coded(cause, shown).code === "store_busy");
+        // That it could not be sent says less than what the server said before.
+        if (note.reason === undefined || !isUnsent(cause)) note.reason = cause;
+        if (!mayRepeat || performance.now() + 20 > until) reject(coded(note.reason, shown));
         else void delay(5 + Math.random() * 20).then(attempt);
       };
       const attempt = (): void => {

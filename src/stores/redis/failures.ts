@@ -55,6 +55,11 @@ export function isRefusal(cause: unknown): boolean {
   return !isHoldfastError(cause) && refusals.test(messageOf(cause));
 }
 
+/** Whether the client did not even send it, as the connection is on its way out. */
+export function isUnsent(cause: unknown): boolean {
+  return messageOf(cause).includes("enableOfflineQueue");
+}
+
 /** Whether waiting for a connection longer is of no use: what is there answers, and not as it should. */
 export function isHopeless(cause: unknown): boolean {
   return /NOAUTH|WRONGPASS|invalid password|NOPERM|Protocol error|Unknown RESP type|cluster support disabled/.test(

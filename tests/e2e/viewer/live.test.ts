@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { freePort } from "../../../tools/servers/ports.mjs";
 import { built } from "../../built.ts";
 import { startServing } from "../serve-process.ts";
 import { open, picture } from "./browser.ts";
@@ -33,7 +34,7 @@ const versions = (page: Page) => page.getByRole("slider", { name: "Version" }).g
 
 test("an episode is updated while it runs; a lost connection says so, and nothing is missed", async () => {
   const store = await storeFile();
-  const first = await startServing([tally, "--port", "0", "--store", store]);
+  const first = await startServing([tally, "--port", String(await freePort()), "--store", store]);
   const session = await newSession(first.url);
   const page = await open(`${first.url}/view/#at=sessions/tally/${session}`);
   await expect.poll(() => versions(page)).toBe("2");

@@ -30,6 +30,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
       throw new SourceError(0, "unreachable", "the server does not answer; is it still running?");
     });
     if (response.status !== 401 || !wantToken) return response;
+    // Another request may have been given a newer one meanwhile.
+    if (asked === undefined && sessionStorage.getItem(tokenKey) !== token) continue;
     asked ??= wantToken(token !== null).finally(() => (asked = undefined));
     sessionStorage.setItem(tokenKey, await asked);
   }

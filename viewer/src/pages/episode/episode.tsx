@@ -1,6 +1,6 @@
 // An episode: the transcript on one side, the versions and the state on the other, and what can be done from there.
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
@@ -101,7 +101,8 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
 
 /** Left and right, wherever one is on the page, but not in a field and not in what has a use of its own for them. */
 function useArrowKeys(version: number, setVersion: (version: number) => void): void {
-  useEffect(() => {
+  // Before the page is painted: whoever sees a version may press a key, and means that one.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;

@@ -1,0 +1,3 @@
+// The types of ports.mjs.
+
+export function freePort(beside?: number): Promise<number>;
