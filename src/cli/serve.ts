@@ -93,8 +93,9 @@ async function run(targets: string[], flags: Flags): Promise<void> {
     return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
   }
   const serving = await open(targets, { ...flags, port, token: guarded });
-  announce(serving.url, flags, guarded);
+  // Before: whoever hears that it listens may end it.
   closeOnSignals(serving);
+  announce(serving.url, flags, guarded);
 }
 
 function announce(url: string, flags: Flags, token: string | undefined): void {

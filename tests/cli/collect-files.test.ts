@@ -14,7 +14,7 @@ const writeTasks = (world: World, tasks: string[]): void =>
 test("of two that start at once on one output, one collects and the other is refused", async () => {
   const world = newWorld(tasksOf(30));
   const args = ["--out", "a.jsonl", "--concurrency", "2"];
-  const both = await Promise.all([world.start(args, { PAUSE: "20" }), world.start(args, { PAUSE: "20" })]);
+  const both = await Promise.all([world.start(args, { PAUSE: "60" }), world.start(args, { PAUSE: "60" })]);
   const [winner, loser] = (await Promise.all(both.map(({ ended }) => ended))).sort(
     (a, b) => Number(a.code) - Number(b.code),
   );

@@ -143,7 +143,7 @@ test("RESUME: to go on with other settings is refused, and the difference is nam
 
 /** Starts a long collection and waits until it has some rows. */
 async function startLong(world: World, ...args: string[]) {
-  const child = await world.start(["--out", "a.jsonl", "--concurrency", "4", ...args], { PAUSE: "20" });
+  const child = await world.start(["--out", "a.jsonl", "--concurrency", "4", ...args], { PAUSE: "50" });
   await expect
     .poll(() => existsSync(world.at("a.jsonl")) && rowsOf(world.at("a.jsonl")).length > 3, { timeout: 30_000 })
     .toBe(true);

@@ -364,9 +364,9 @@ describe("the command", () => {
     for (let kills = 0; kills < 3; kills++) {
       const copying = await start(["sessions", "copy", from, to]);
       const store = sqliteStore({ file: to.slice("sqlite:".length) });
-      while ((await store.count("notes")) < (kills + 1) * 500) await delay(2);
-      await store.close();
+      while ((await store.count("notes")) < (kills + 1) * 300) await delay(2);
       copying.process.kill("SIGKILL");
+      await store.close();
       const { code } = await copying.ended;
       if (code === 0) whole++;
     }
@@ -376,7 +376,7 @@ describe("the command", () => {
     const { copied, equal, problems } = JSON.parse(stdout) as { copied: number; equal: number; problems: unknown[] };
     expect(problems).toEqual([]);
     expect(copied + equal).toBe(3031);
-    expect(equal).toBeGreaterThan(1400);
+    expect(equal).toBeGreaterThan(800);
     await expectSame(from, to);
   });
 

@@ -54,7 +54,7 @@ async function packed(): Promise<string> {
     const { stdout } = await run("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: sources });
     await rename(join(folder, stdout.trim()), tarball);
   }
-  const deadline = Date.now() + 50_000;
+  const deadline = Date.now() + 100_000;
   while (!existsSync(tarball)) {
     if (Date.now() > deadline) throw new Error("packing took too long");
     await delay(50);

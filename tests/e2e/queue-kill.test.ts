@@ -121,7 +121,7 @@ test(
   async () => {
     const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
     const expected = await alone(world, repeats);
-    const workers = await Promise.all([0, 1].map(() => startWorker(world, redis.url, { pause: 60 })));
+    const workers = await Promise.all([0, 1].map(() => startWorker(world, redis.url, { pause: 200 })));
     const collecting = await world.start(flags(redis.url, "shared", repeats));
     await rowsThere(world, "shared", 20, collecting);
     await redis.kill();

@@ -20,7 +20,7 @@ test(
     const [world, redis] = [worldOf(20), await newRedis()];
     const flags = ["--repeats", "3", "--seed", "7", "--json"];
     expect(await world.collect("--out", "alone.jsonl", ...flags)).toMatchObject({ code: 0 });
-    const workers = await Promise.all([0, 1, 2].map(() => startWorker(world, redis.url, { pause: 20 })));
+    const workers = await Promise.all([0, 1, 2].map(() => startWorker(world, redis.url, { pause: 100 })));
     const shared = [...flags, "--queue", redis.url, "--store", "sqlite:sessions.db", "--concurrency", "30"];
     expect(await world.collect("--out", "shared.jsonl", ...shared)).toMatchObject({ code: 0, stderr: "" });
     const expected = outcomesOf(rowsOf(world.at("alone.jsonl")));

@@ -71,7 +71,7 @@ export function startLoad(options: LoadOptions): Load {
       let replica = pick();
       while (replica === last && replicas.length > 1) replica = pick();
       last = replica;
-      const cut = cutting ? (number % 2 === 0 ? "sent" : "first byte") : undefined;
+      const cut = cutting ? (Math.floor(number / cutEvery) % 2 === 0 ? "sent" : "first byte") : undefined;
       cutting = false;
       const answer = await post(agent, `${replica.url}/v1/sessions/${session}/call`, body, cut);
       if (typeof answer === "string") note(answer);
@@ -131,7 +131,7 @@ export function post(
   return new Promise((resolve) => {
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const sent = request(url, { method: "POST", headers, ...(agent && { agent }) }, (response) => {
-      if (cut === "first byte") {
+      if (cut !== undefined) {
         sent.destroy();
         return resolve("cut");
       }

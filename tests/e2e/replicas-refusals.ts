@@ -80,11 +80,11 @@ export async function expectWaiting(server: Server, url: string, wrong: string, 
   let errors = "";
   waiting.process.stderr?.on("data", (chunk) => (errors += String(chunk)));
   await expect
-    .poll(() => errors, { timeout: 10_000 })
+    .poll(() => errors, { timeout: 30_000 })
     .toMatch(/^waiting for the store, for about 30 s: .*cannot be reached/);
   expect(errors).not.toContain("sesame");
   await server.restart();
-  await expect.poll(() => waiting.printed(), { timeout: 10_000 }).toMatch(/^listening on /);
+  await expect.poll(() => waiting.printed(), { timeout: 30_000 }).toMatch(/^listening on /);
   waiting.process.kill("SIGTERM");
   expect((await waiting.ended).code).toBe(0);
 }

@@ -1,5 +1,6 @@
 // `holdfast serve` as its users have it: a real process on a real port, killed and stopped in the middle of episodes.
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -144,11 +145,12 @@ test("a token of one's own is wanted on any address, and is not printed", async 
 });
 
 const slow = `
+import { writeFileSync } from "node:fs";
 import { defineEnvironment, tool } from "holdfast";
 export default defineEnvironment({
   name: "slow",
   tools: {
-    wait: tool({ description: "Wait.", run: async (_, { ms }) => { await new Promise((done) => setTimeout(done, ms)); return { ms }; } }),
+    wait: tool({ description: "Wait.", run: async (_, { ms }) => { writeFileSync("begun", ""); await new Promise((done) => setTimeout(done, ms)); return { ms }; } }),
   },
 });
 `;
@@ -162,14 +164,11 @@ for (const workers of ["1", "2"]) {
     const client = createClient(serving.url);
     await client.post("/seed_session", {});
     const call = client.post("/wait", { ms: 1000 });
-    await sleep(300);
+    await until(() => existsSync(join(folder, "begun")));
     serving.process.kill("SIGTERM");
-    await sleep(200);
     // Refused by the port, or on a connection that is still there.
-    const late = await createClient(serving.url)
-      .post("/wait", { ms: 1 })
-      .catch(() => ({ status: 503 }));
-    expect(late.status).toBe(503);
+    const late = () => createClient(serving.url).post("/wait", { ms: 1 });
+    await until(async () => (await late().catch(() => ({ status: 503 }))).status === 503);
     expect(await call).toEqual({ status: 200, body: { ms: 1000 } });
     expect((await serving.ended).code).toBe(0);
   });
@@ -182,10 +181,17 @@ for (const workers of ["1", "2"]) {
     const client = createClient(serving.url);
     await client.post("/seed_session", {});
     const call = client.post("/wait", { ms: 30_000 }).catch((thrown: unknown) => thrown);
-    await sleep(300);
+    await until(() => existsSync(join(folder, "begun")));
     const began = Date.now();
     serving.process.kill("SIGINT");
-    await sleep(100);
+    await until(() =>
+      createClient(serving.url)
+        .post("/wait", {})
+        .then(
+          ({ status }) => status === 503,
+          () => true,
+        ),
+    );
     serving.process.kill("SIGINT");
     expect((await serving.ended).code).toBeGreaterThan(0);
     expect(Date.now() - began).toBeLessThan(5000);

@@ -152,7 +152,9 @@ export async function foreignGym(
     }
   }
 
-  const server = createServer((request, response) => void handle(request, response));
+  const server = createServer(
+    (request, response) => void handle(request, response).catch(() => request.socket.destroy()),
+  );
   return {
     url: await listening(server),
     requests,

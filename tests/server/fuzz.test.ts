@@ -8,7 +8,6 @@ import { createTokens } from "../../src/server/tokens.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { runs } from "../runs.ts";
 import { afterOf, bytesOf, fuzzed, isWellFramed, spoiled, type Fuzzed, type FuzzedCookie } from "./fuzz-requests.ts";
-import { until } from "./serving.ts";
 import { wire, type Wire, type WireReply } from "./wire.ts";
 
 const keeper = defineEnvironment({
@@ -208,16 +207,8 @@ test(
     expect(lines).toEqual([]);
     expect(({} as { count?: unknown }).count).toBeUndefined();
     // Nothing is left in hand but the request that asks.
-    let metrics: string | undefined;
-    const look = async (): Promise<void> => {
-      metrics = (await ask(calm, "GET", "/metrics", { authorization: `Bearer ${token}` }, ""))?.body;
-    };
-    await look();
-    await until(() => {
-      const isIdle =
-        /^holdfast_requests_inflight 1$/m.test(metrics ?? "") && /^holdfast_streams_open 0$/m.test(metrics ?? "");
-      if (!isIdle) void look();
-      return isIdle;
-    });
+    const look = async () => (await ask(calm, "GET", "/metrics", { authorization: `Bearer ${token}` }, ""))?.body;
+    const idle = /^holdfast_requests_inflight 1$[^]*^holdfast_streams_open 0$/m;
+    await expect.poll(look).toMatch(idle);
   },
 );

@@ -73,8 +73,10 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
   const release = guard(folder, pidFile);
   let child;
   let output = "";
+  let problem;
 
-  async function start() {
+  function launch() {
+    output = "";
     // In a folder that the server's user may enter.
     child = spawn(command, args, { ...as, cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) {
@@ -82,8 +84,12 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
       stream.unref?.();
     }
     child.unref();
-    let problem;
     child.once("error", (error) => (problem = error));
+  }
+
+  async function start() {
+    problem = undefined;
+    launch();
     for (const deadline = Date.now() + 20_000; ; await delay(20)) {
       try {
         await answers();
@@ -91,6 +97,11 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
       } catch (error) {
         problem ??= Date.now() > deadline ? error : undefined;
         if (problem === undefined && child.exitCode === null) continue;
+        // What a killed one shared with its children is let go of when the last of them is gone.
+        if (problem === undefined && output.includes("is still in use")) {
+          launch();
+          continue;
+        }
         signal(family(child.pid), "SIGKILL");
         throw new Error(`${name} does not start: ${(problem ?? error).message}\n${output}`, { cause: error });
       }
@@ -110,9 +121,13 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
       return child.pid;
     },
     /** Ends it at once, as a crash would. Its data stay, for `restart`. */
-    kill: () => end(() => signal(family(child.pid), "SIGKILL")),
+    kill: () =>
+      end(() => {
+        // So that it makes no more children.
+        signal([child.pid], "SIGSTOP");
+        signal(family(child.pid), "SIGKILL");
+      }),
     pause() {
-      // The one that makes children first.
       signal([child.pid], "SIGSTOP");
       signal(family(child.pid), "SIGSTOP");
     },
@@ -126,14 +141,14 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
     async stop() {
       await server.kill();
       release();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
   try {
     await start();
   } catch (error) {
     release();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     throw error;
   }
   return server;
@@ -161,14 +176,14 @@ export async function startPostgres({ settings = {} } = {}) {
   const as = owner();
   const folder = newFolder("postgres", as);
   const data = join(folder, "data");
-  const port = await freePort();
   const superuser = ["--username=holdfast", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"];
   try {
     await run(initdb, ["-D", data, ...superuser], { ...as, cwd: folder });
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     throw error;
   }
+  const port = await freePort();
   const all = { listen_addresses: host, port, unix_socket_directories: folder, ...settings };
   const args = ["-D", data, ...Object.entries(all).flatMap(([key, value]) => ["-c", `${key}=${value}`])];
   const maintenance = `postgres://holdfast@${host}:${port}/postgres`;

@@ -51,18 +51,19 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
     // No key is kept in a store that is only looked at.
     secret: randomBytes(32).toString("base64url"),
   });
-  const url = `${serving.url}/view/${runs.length === 1 ? "#at=runs/0" : ""}`;
-  const lines = [...linesOf(runs, viewed), `viewer at ${url}`];
-  if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
-  // At once: a program that waits for the address finds the token too.
-  process.stdout.write(`${lines.join("\n")}\n`);
-  if (flags.open && process.stdout.isTTY) openBrowser(url);
+  // Before it is said where: whoever hears that may end it.
   closeOnSignals({
     async close() {
       await serving.close();
       await store.close();
     },
   });
+  const url = `${serving.url}/view/${runs.length === 1 ? "#at=runs/0" : ""}`;
+  const lines = [...linesOf(runs, viewed), `viewer at ${url}`];
+  if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
+  // At once: a program that waits for the address finds the token too.
+  process.stdout.write(`${lines.join("\n")}\n`);
+  if (flags.open && process.stdout.isTTY) openBrowser(url);
 }
 
 /** What can be done with each. */

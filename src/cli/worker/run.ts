@@ -37,9 +37,10 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
       else complain(event);
     },
   });
+  const stopped = stopAsked(say);
   if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
   else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);
-  await stopAsked(say);
+  await stopped;
   await worker.stop(grace);
   await Promise.race([collections.close(), new Promise((resolve) => setTimeout(resolve, closing).unref())]);
   if (json) write({ type: "ended", ...counts });
