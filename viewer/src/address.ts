@@ -1,5 +1,5 @@
 // The address of the view that is shown: follows it, and changes it.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { linkTo, readAddress, type Address } from "./link.ts";
 
 export { linkTo, readAddress, type Address };
@@ -19,7 +19,7 @@ export function setParameters(changes: { [name: string]: string | number | undef
 
 export function useAddress(): Address {
   const [address, setAddress] = useState(() => readAddress(location.hash));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const changed = (): void => setAddress(readAddress(location.hash));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);

@@ -1,6 +1,6 @@
 // A form made from a JSON Schema. What cannot be a form is JSON, and all of it can be written as JSON.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useMemo, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../src/core/json.ts";
 import type { JsonSchema } from "../../../src/core/json-schema.ts";
 import { messageOf } from "../data/source.ts";
@@ -18,7 +18,8 @@ export function SchemaForm({ schema, onChange }: SchemaFormProps) {
   const field = useMemo(() => fieldOf(schema), [schema]);
   const [value, setValue] = useState<Draft>(() => initialValue(field) ?? {});
   const [isRaw, setIsRaw] = useState(false);
-  useEffect(() => onChange(value), [value]);
+  // Before it is painted: what is sent is what is seen.
+  useLayoutEffect(() => onChange(value), [value]);
   const isForm = field.kind === "object";
   return (
     <div class="form">

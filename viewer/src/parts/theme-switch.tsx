@@ -1,5 +1,5 @@
 // Light, dark, or as the system has it. Remembered by the browser.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 const key = "holdfast theme";
 const themes = ["system", "light", "dark"] as const;
@@ -7,7 +7,8 @@ type Theme = (typeof themes)[number];
 
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>(() => remembered());
-  useEffect(() => {
+  // Not after the page was painted: it would be seen in other colours first, and a reload at once would forget them.
+  useLayoutEffect(() => {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
     try {

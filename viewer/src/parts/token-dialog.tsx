@@ -1,12 +1,13 @@
 // Asks for the server's token, where it wants one.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { onTokenWanted } from "../data/server.ts";
 
 export function TokenDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [pending, setPending] = useState<{ wrong: boolean; give(token: string): void }>();
-  useEffect(() => onTokenWanted((wrong) => new Promise((give) => setPending({ wrong, give }))), []);
-  useEffect(() => {
+  // Before anything is asked of the server.
+  useLayoutEffect(() => onTokenWanted((wrong) => new Promise((give) => setPending({ wrong, give }))), []);
+  useLayoutEffect(() => {
     if (pending) dialog.current?.showModal();
     else dialog.current?.close();
   }, [pending]);

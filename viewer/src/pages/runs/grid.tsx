@@ -1,6 +1,6 @@
 // A table of any length: sorted by its heads, walked by the keyboard, and folded open where lines have lines beneath.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useWidth } from "../../charts/use-width.ts";
 import { VirtualList, type Place } from "../../parts/virtual-list.tsx";
 import type { Sort } from "./sort.ts";
@@ -55,7 +55,7 @@ export function Grid({ label, columns, count, line, sort, onSort, place, subject
     const element = list();
     if (element) element.scrollTop = place.top;
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (last.current === subject) return;
     last.current = subject;
     move(0);

@@ -1,5 +1,5 @@
 // What narrows down the rows of a run: every field is a parameter of the address.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { setParameters } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
 import type { RunFigures } from "./figures.ts";
@@ -108,7 +108,10 @@ const rest = 120;
 function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
   const [typed, setTyped] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => setTyped(value), [value]);
+  useLayoutEffect(() => {
+    // Not over what was typed since.
+    if (timer.current === undefined) setTyped(value);
+  }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <label>
@@ -120,7 +123,10 @@ function SearchField({ value, onChange }: { value: string; onChange(value: strin
         onInput={({ currentTarget: { value } }) => {
           setTyped(value);
           clearTimeout(timer.current);
-          timer.current = setTimeout(() => onChange(value), rest);
+          timer.current = setTimeout(() => {
+            timer.current = undefined;
+            onChange(value);
+          }, rest);
         }}
       />
     </label>
