@@ -70,9 +70,16 @@ async function collected(
   let scored = 0;
   const began = performance.now();
   const result = await collect({
-    ...{ tasks: tasks(), prepare: (row) => row, out: join(folder, "rows.jsonl"), run: "bench", seed: 0 },
+    tasks: tasks(),
+    prepare: (row) => row,
+    out: join(folder, "rows.jsonl"),
+    run: "bench",
+    seed: 0,
     play: createPlayer({ sessions, episodes: engine, agentFor: () => agent }),
-    ...{ repeats: 1, concurrency, attempts: 1, forget: forgetIn(store) },
+    repeats: 1,
+    concurrency,
+    attempts: 1,
+    forget: forgetIn(store),
     onRow() {
       if (++scored === warm) cpu = process.cpuUsage();
     },

@@ -138,8 +138,12 @@ async function writeRun(file, size) {
     const input = [{ role: "user", content: `Bring the counter to ${at}.` }];
     const written = out.write(
       `${JSON.stringify({
-        ...{ _ng_task_index: Math.floor(at / repeats), _ng_rollout_index: at % repeats, session_id: `session-${at}` },
-        ...{ responses_create_params: { input }, reward: (at * 7919) % 11 < 6 ? 1 : 0, seconds: (at % 97) / 10 },
+        _ng_task_index: Math.floor(at / repeats),
+        _ng_rollout_index: at % repeats,
+        session_id: `session-${at}`,
+        responses_create_params: { input },
+        reward: (at * 7919) % 11 < 6 ? 1 : 0,
+        seconds: (at % 97) / 10,
         response: { output: [call, answer, said], usage: { total_tokens: 100 + (at % 400) } },
       })}\n`,
     );

@@ -88,8 +88,19 @@ export interface Serving {
 
 /** What is served at the root besides tools. */
 const ownNames = [
-  ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs", "view"],
-  ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "run"],
+  "v1",
+  "ng-rollout",
+  "metrics",
+  "healthz",
+  "readyz",
+  "docs",
+  "view",
+  "seed_session",
+  "verify",
+  "close_session",
+  "aggregate_metrics",
+  "reverify_mode",
+  "run",
 ];
 
 /** The app whose conversations are those of rollouts, played here or collected into the same store. */
@@ -167,7 +178,8 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
-      ...[...played(sessions), gymProtocol({ sessions, tokens, aggregate })],
+      ...played(sessions),
+      gymProtocol({ sessions, tokens, aggregate }),
       restProtocol({ sessions, goingOn: goingOn(sessions) }),
     ],
   }));
@@ -178,7 +190,8 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       prefix: `/${agent.name}`,
       protocols: [
         agentProtocol({
-          ...{ agent, sessions },
+          agent,
+          sessions,
           run(asked) {
             const running = run(traced, asked);
             return telemetry?.run(agent.name, running) ?? running;
@@ -190,7 +203,10 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const about = {
     version: packageVersion(),
     environments: environments.map(({ name, description }) => ({
-      ...{ name, description, at: `/${name}`, bare: bare.has(name) },
+      name,
+      description,
+      at: `/${name}`,
+      bare: bare.has(name),
     })),
     agents: agents.map(({ name, description }) => ({ name, description, at: `/${name}` })),
     models: [...models.keys()],

@@ -35,7 +35,9 @@ export interface StoreKind {
 
 function inMemory(name: string, make: () => Store): StoreKind {
   return {
-    ...{ name, persistent: false, isRemote: false },
+    name,
+    persistent: false,
+    isRemote: false,
     async open() {
       const store = make();
       return { store, second: async () => store, reopen: async () => store, dispose: () => store.close() };
@@ -51,7 +53,9 @@ interface Site {
 
 function lasting(name: string, isRemote: boolean, find: () => Promise<Site>): StoreKind {
   return {
-    ...{ name, persistent: true, isRemote },
+    name,
+    persistent: true,
+    isRemote,
     async open() {
       const { make, remove } = await find();
       const stores: Store[] = [];

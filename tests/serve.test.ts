@@ -60,7 +60,10 @@ describe("environments", () => {
       (await fetch(url + path, { method: "POST" })).headers.get("set-cookie")?.split("=")[0];
     const paths = ["/ping", "/one/ping", "/two-three/ping", "/two/ping"];
     expect(await Promise.all(paths.map(cookieAt))).toEqual([
-      ...["holdfast_one", "holdfast_one", "holdfast_two_three", "holdfast_one"],
+      "holdfast_one",
+      "holdfast_one",
+      "holdfast_two_three",
+      "holdfast_one",
     ]);
   });
 });
@@ -198,7 +201,10 @@ describe("what the viewer asks", () => {
         { name: "one", at: "/one", bare: false },
         { name: "two", at: "/two", bare: true },
       ],
-      ...{ version: manifest.version, agents: [], models: [], runs: [] },
+      version: manifest.version,
+      agents: [],
+      models: [],
+      runs: [],
     });
     for (const path of ["/one/v1/about", "/v1/runs/0"]) expect((await fetch(url + path)).status).toBe(404);
   });

@@ -117,7 +117,10 @@ function createVerbs(file: string) {
   const entriesOf = (n: number, after: number, upTo: number, limit = -1): Row[] =>
     all(
       "SELECT version, body FROM entries WHERE session = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?",
-      ...[n, after, upTo, limit],
+      n,
+      after,
+      upTo,
+      limit,
     );
   const forever = Number.MAX_SAFE_INTEGER;
 

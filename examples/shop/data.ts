@@ -99,7 +99,8 @@ export function makeShop(seed: number): Shop {
   };
   const made = shop.parse({});
   const newAddress = () => ({
-    ...{ street: `${1 + below(200)} ${pick(streets)}`, city: pick(cities) },
+    street: `${1 + below(200)} ${pick(streets)}`,
+    city: pick(cities),
     zip: String(10_000 + below(90_000)),
   });
 
@@ -124,8 +125,11 @@ export function makeShop(seed: number): Shop {
     const user_id = `${name.toLowerCase().replace(" ", "_")}_${number}`;
     if (made.users[user_id]) continue;
     const user: Shop["users"][string] = {
-      ...{ name, email: `${name.toLowerCase().replace(" ", ".")}${number}@example.com` },
-      ...{ address: newAddress(), payment_methods: {}, orders: [] },
+      name,
+      email: `${name.toLowerCase().replace(" ", ".")}${number}@example.com`,
+      address: newAddress(),
+      payment_methods: {},
+      orders: [],
     };
     made.users[user_id] = user;
     user.payment_methods[newId("card_")] = { kind: "credit_card", balance_cents: null };
@@ -148,14 +152,24 @@ export function makeShop(seed: number): Shop {
       const variant_id = pick(Object.keys(product.variants));
       const { options, price_cents } = product.variants[variant_id] as z.infer<typeof variant>;
       return {
-        ...{ item_id: `${order_id}-${at + 1}`, product_id, variant_id, name: product.name, options, price_cents },
-        ...{ returned: false, exchanged_for: null },
+        item_id: `${order_id}-${at + 1}`,
+        product_id,
+        variant_id,
+        name: product.name,
+        options,
+        price_cents,
+        returned: false,
+        exchanged_for: null,
       };
     });
     const amount_cents = items.reduce((sum, { price_cents }) => sum + price_cents, 0);
     const methods = Object.keys(user.payment_methods).filter((id) => !id.startsWith("gift"));
     return {
-      ...{ user_id, status, placed_on: daysBefore(made.today, age + 2), cancel_reason: null, items_modified: false },
+      user_id,
+      status,
+      placed_on: daysBefore(made.today, age + 2),
+      cancel_reason: null,
+      items_modified: false,
       delivered_on: status === "delivered" ? daysBefore(made.today, age) : null,
       address: user.address,
       items,

@@ -46,7 +46,7 @@ function finder(shop: Shop, below: (limit: number) => number) {
     if (!item) return undefined;
     const { variants } = shop.products[item.product_id] as Shop["products"][string];
     const others = Object.entries(variants).map(([variant_id, { price_cents, stock, options }]) => {
-      return { ...{ item, variant_id, stock }, difference: price_cents - item.price_cents, options };
+      return { item, variant_id, stock, difference: price_cents - item.price_cents, options };
     });
     const fits = others.filter((one) => one.variant_id !== item.variant_id && test(one.stock, one.difference));
     const found = any(fits);

@@ -67,8 +67,17 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     definitions.set(toolName, definition);
   }
   return {
-    ...{ kind: "model", name, description, instruction, model, tools: definitions, toolsets, agents },
-    ...{ callbacks, outputKey, limits },
+    kind: "model",
+    name,
+    description,
+    instruction,
+    model,
+    tools: definitions,
+    toolsets,
+    agents,
+    callbacks,
+    outputKey,
+    limits,
   };
 }
 

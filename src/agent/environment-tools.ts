@@ -32,7 +32,9 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;
   const schemas = [...environment.definitions].map(([name, { description, input }]): ToolSchema => ({
-    ...{ type: "function", name, description },
+    type: "function",
+    name,
+    description,
     parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
   }));
   /** Sessions that are being opened: calls of one answer come side by side. */

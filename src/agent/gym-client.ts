@@ -130,7 +130,9 @@ interface Described {
 
 function schemaOf({ name, description, input }: Described): ToolSchema {
   return {
-    ...{ type: "function", name, ...(description !== undefined && { description }) },
+    type: "function",
+    name,
+    ...(description !== undefined && { description }),
     parameters: { type: "object", properties: {}, ...input },
   };
 }
@@ -164,9 +166,29 @@ export function shownText(text: string): string {
 
 // Servers of others refuse a row with any other field in it.
 const createParams = new Set([
-  ...["background", "include", "input", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "model"],
-  ...["parallel_tool_calls", "previous_response_id", "prompt", "reasoning", "service_tier", "store", "stream"],
-  ...["temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user"],
+  "background",
+  "include",
+  "input",
+  "instructions",
+  "max_output_tokens",
+  "max_tool_calls",
+  "metadata",
+  "model",
+  "parallel_tool_calls",
+  "previous_response_id",
+  "prompt",
+  "reasoning",
+  "service_tier",
+  "store",
+  "stream",
+  "temperature",
+  "text",
+  "tool_choice",
+  "tools",
+  "top_logprobs",
+  "top_p",
+  "truncation",
+  "user",
 ]);
 
 /** A row as it is sent. */

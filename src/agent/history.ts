@@ -91,7 +91,7 @@ type ByAgent = Extract<AgentEvent, { path: string }> & { version: number };
 const isByAgent = (event: NumberedEvent): event is ByAgent => "path" in event;
 
 function closeAll(view: View): void {
-  for (const path of [...view.open.keys()]) close(view, path);
+  for (const path of Array.from(view.open.keys())) close(view, path);
 }
 
 /** Calls of a run that was cut short have no result, and servers refuse such a conversation. */

@@ -121,7 +121,16 @@ export function createInvocation(options: InvocationOptions) {
   }
 
   return {
-    ...{ id, entered, family, signal, isStreaming, standIn, taken, state, draft, commit },
+    id,
+    entered,
+    family,
+    signal,
+    isStreaming,
+    standIn,
+    taken,
+    state,
+    draft,
+    commit,
     /** What a callback is given, with a state that it may write to. */
     context(place: Place, writable: AgentState): AgentContext {
       return contextOf(about(place), writable);
@@ -147,7 +156,9 @@ export function createInvocation(options: InvocationOptions) {
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const { code, message } = errorOf(thrown, step);
       const event = await commit({
-        ...{ type: "agent.failed" as const, ...placed(place, id), step },
+        type: "agent.failed" as const,
+        ...placed(place, id),
+        step,
         error: { code, message },
       });
       throw new Failed(event);

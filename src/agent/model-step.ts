@@ -57,7 +57,9 @@ export async function askModel(
     if (outputKey !== undefined && text !== "" && !output.some(isFunctionCall)) draft.state[outputKey] = text;
     return await invocation.commit(
       {
-        ...{ type: "model.answered" as const, ...placed(place, invocation.id), items: output },
+        type: "model.answered" as const,
+        ...placed(place, invocation.id),
+        items: output,
         ...(model !== undefined && { model }),
         ...(usage && { usage }),
         ...(Object.keys(rest).length > 0 && { response: rest as { [field: string]: Json } }),

@@ -175,8 +175,22 @@ function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
 
 /** What is no tool on any server of this protocol: with them a model could seed its own episode, or ask for its reward. */
 const lifecycleNames = new Set([
-  ...["seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "mcp", "run"],
-  ...["reset", "step", "close", "v1", "ng-rollout", "docs", "metrics", "healthz", "readyz"],
+  "seed_session",
+  "verify",
+  "close_session",
+  "aggregate_metrics",
+  "reverify_mode",
+  "mcp",
+  "run",
+  "reset",
+  "step",
+  "close",
+  "v1",
+  "ng-rollout",
+  "docs",
+  "metrics",
+  "healthz",
+  "readyz",
 ]);
 
 /** A row as it is played: with the tools that the server tells of, if it does, unless it brings its own. */

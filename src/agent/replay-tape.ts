@@ -105,7 +105,9 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     const shape = JSON.parse(withRecordedIds(JSON.stringify(shapeOf(event)))) as Json;
     if (head.type !== event.type) {
       throw differ({
-        ...{ version, expected: shapeOf(head), actual: shape },
+        version,
+        expected: shapeOf(head),
+        actual: shape,
         message: `event ${version}: was ${named(head)}, and is ${named(event)}`,
       });
     }

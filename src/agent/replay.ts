@@ -59,7 +59,10 @@ export async function replaySession(
     if (event.type === "invocation.began") {
       const part = invocationAt(events, index);
       const tape = createTape({
-        ...{ events: part, agent, withRecordedIds, seed: opened.randomness.seed },
+        events: part,
+        agent,
+        withRecordedIds,
+        seed: opened.randomness.seed,
         at: (version) => events[version - 1]?.at ?? 0,
       });
       const began = (id: string): void => {
@@ -149,7 +152,8 @@ async function repeat(
     return { same: false, version, expected: event, actual: undefined, message };
   }
   const compared = ({ type, delta, ...rest }: Event): Json => ({
-    ...{ type, to: (rest as { to?: number }).to ?? null },
+    type,
+    to: (rest as { to?: number }).to ?? null,
     delta: comparableDelta(delta) as Json,
   });
   for await (const now of sessions.events(session, { after: version - 1 })) {

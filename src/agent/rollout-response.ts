@@ -14,9 +14,16 @@ export function responseOf({ row, session }: Rollout, events: NumberedEvent[]): 
   const params = Object(row["responses_create_params"]) as TaskRow;
   const { tools = [], parallel_tool_calls = true, tool_choice = "auto" } = params;
   const response = {
-    ...{ id: `resp_${session}`, object: "response", created_at: Math.floor((began?.at ?? 0) / 1000) },
-    ...{ model: answers.findLast(({ model }) => model !== undefined)?.model ?? "none", status: "completed" },
-    ...{ output: items, usage: totalUsage(answers), parallel_tool_calls, tool_choice, tools },
+    id: `resp_${session}`,
+    object: "response",
+    created_at: Math.floor((began?.at ?? 0) / 1000),
+    model: answers.findLast(({ model }) => model !== undefined)?.model ?? "none",
+    status: "completed",
+    output: items,
+    usage: totalUsage(answers),
+    parallel_tool_calls,
+    tool_choice,
+    tools,
   };
   return copyJson(response, "the response", "drop");
 }

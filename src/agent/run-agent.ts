@@ -82,7 +82,9 @@ async function end(
         : (copyJson(itemsOf(said, "afterAgent"), "what afterAgent said", "drop") as Item[]);
     return await invocation.commit(
       {
-        ...{ type: "agent.ended" as const, ...placed(place, invocation.id), outcome },
+        type: "agent.ended" as const,
+        ...placed(place, invocation.id),
+        outcome,
         ...(items && { items }),
         ...(place.isOutermost && transfer === undefined && { last: true as const }),
       },
@@ -186,7 +188,10 @@ async function runAsTool(invocation: Invocation, agent: Agent, place: Place, cal
   const path = `${place.path}#${call.call}/${agent.name}`;
   // It has a family of its own to hand over to.
   await runAgent({ ...invocation, family: familyOf(agent) }, agent, {
-    ...{ agent: agent.name, path, branch: place.branch, isOutermost: false },
+    agent: agent.name,
+    path,
+    branch: place.branch,
+    isOutermost: false,
     alone: { path, request: [{ type: "message", role: "user", content: request }] },
   });
   const said = invocation.entered.events.findLast(

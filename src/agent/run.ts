@@ -82,9 +82,16 @@ export async function* runWith(
     }
     const start = message === undefined ? cutShort(entered, agent) : beginning(entered, agent, family);
     const invocation = createInvocation({
-      ...{ id: start.invocation, isContinued: message === undefined, entered, family },
-      ...{ signal: stopping.signal, standIn },
-      ...{ isStreaming: options.stream ?? false, put: channel.put, drop: channel.drop, taken: channel.taken },
+      id: start.invocation,
+      isContinued: message === undefined,
+      entered,
+      family,
+      signal: stopping.signal,
+      standIn,
+      isStreaming: options.stream ?? false,
+      put: channel.put,
+      drop: channel.drop,
+      taken: channel.taken,
     });
     const first = family.find(start.agent);
     if (!first)

@@ -68,7 +68,9 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
   );
   return invocation.commit(
     {
-      ...{ type: "tools.answered" as const, ...placed(place, invocation.id), items: results.map(outputItem) },
+      type: "tools.answered" as const,
+      ...placed(place, invocation.id),
+      items: results.map(outputItem),
       ...(failed.length > 0 && { failed }),
       ...wishesOf(options, results),
     },
@@ -289,12 +291,19 @@ function createCall(options: ToolsOptions & { index: number; isLost: boolean }, 
     const random = randomStream(standIn?.seed ?? seedOf(entered.events), made.version * 1000 + index);
     const at = standIn?.at(made.version) ?? made.at;
     const context = {
-      ...{ session: entered.session, call: about.call, task: undefined, random },
-      ...{ now: () => at, signal: run.signal, log: () => undefined },
+      session: entered.session,
+      call: about.call,
+      task: undefined,
+      random,
+      now: () => at,
+      signal: run.signal,
+      log: () => undefined,
       state: isDetached ? readOnly<AgentState>(state as Json) : state,
       update,
       agent: {
-        ...{ name: agent.name, user: invocation.entered.user, invocation: invocation.id },
+        name: agent.name,
+        user: invocation.entered.user,
+        invocation: invocation.id,
         escalate: () => void (wishes.escalate = true),
         transfer: (to: string) => void handOver({ ...about, input: { agent: to } }, targetsOf(invocation, agent)),
       },

@@ -68,17 +68,15 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     await reach(store);
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
-      ...{
-        ...rest,
-        environments,
-        agents,
-        root,
-        models,
-        store,
-        secret,
-        log: { what: log },
-        telemetry: await telemetry(),
-      },
+      ...rest,
+      environments,
+      agents,
+      root,
+      models,
+      store,
+      secret,
+      log: { what: log },
+      telemetry: await telemetry(),
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
     return {

@@ -37,7 +37,9 @@ export async function eventsReply(engine: Engine, { id, query: { after, limit },
 export const wantsStream = ({ headers }: Request): boolean => /\btext\/event-stream\b/i.test(headers["accept"] ?? "");
 
 export const streamReply = (stream: AsyncIterable<string>): Reply => ({
-  ...{ status: 200, headers: { "content-type": "text/event-stream" }, stream },
+  status: 200,
+  headers: { "content-type": "text/event-stream" },
+  stream,
 });
 
 async function live(engine: Engine, session: string, from: number, request: Request): Promise<Reply> {

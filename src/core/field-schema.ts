@@ -121,8 +121,13 @@ function inWords(schema: FieldSchema): string {
 }
 
 const words: { [K in Kind]: string } = {
-  ...{ integer: "an integer", number: "a number", string: "a string", boolean: "true or false" },
-  ...{ object: "an object", array: "an array", null: "null" },
+  integer: "an integer",
+  number: "a number",
+  string: "a string",
+  boolean: "true or false",
+  object: "an object",
+  array: "an array",
+  null: "null",
 };
 
 function kindOf(value: unknown): string {

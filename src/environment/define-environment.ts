@@ -36,8 +36,23 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
 
 // RESERVED: what a server and its clients call by these names is not for models.
 const reserved = new Set([
-  ...["seed", "seed_session", "verify", "close", "close_session", "fork", "rewind", "replay"],
-  ...["reset", "step", "state", "aggregate_metrics", "reverify_mode", "mcp", "healthz", "readyz", "metrics"],
+  "seed",
+  "seed_session",
+  "verify",
+  "close",
+  "close_session",
+  "fork",
+  "rewind",
+  "replay",
+  "reset",
+  "step",
+  "state",
+  "aggregate_metrics",
+  "reverify_mode",
+  "mcp",
+  "healthz",
+  "readyz",
+  "metrics",
 ]);
 
 /**

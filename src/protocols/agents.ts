@@ -83,7 +83,8 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
 function describeAgent(agent: Agent) {
   const tools = agent.kind === "model" ? [...agent.tools] : [];
   return {
-    ...{ name: agent.name, description: agent.description },
+    name: agent.name,
+    description: agent.description,
     model: agent.kind === "model" ? agent.model.name : null,
     tools: tools.map(([name, made]) => {
       if (!("run" in made)) {

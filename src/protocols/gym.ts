@@ -33,7 +33,11 @@ type Row = { [field: string]: Json };
 
 /** What a seed's body may carry to find the episode by. */
 const labelNames = [
-  ...["_ng_session_id", "_ng_rollout_id", "_ng_attempt_index", "_ng_task_index", "_ng_rollout_index"],
+  "_ng_session_id",
+  "_ng_rollout_id",
+  "_ng_attempt_index",
+  "_ng_task_index",
+  "_ng_rollout_index",
   "_ng_session_close_token",
 ];
 

@@ -79,10 +79,17 @@ function answerTo(row: TaskRow, { fields, session, stopped, failure }: Played): 
   const { kind, reason } = failure;
   return {
     // What must be there, whatever the row has and however little was played.
-    ...{ responses_create_params: { input: [] }, ...row, response: emptyResponse(row, session) },
-    ...{ ...fields, ...about },
-    ...{ reward: 0, mask_sample: true, failure_kind: kind, failure_reason: reason },
-    ...{ _ng_failure_class: kind, _ng_failure_reason: reason },
+    responses_create_params: { input: [] },
+    ...row,
+    response: emptyResponse(row, session),
+    ...fields,
+    ...about,
+    reward: 0,
+    mask_sample: true,
+    failure_kind: kind,
+    failure_reason: reason,
+    _ng_failure_class: kind,
+    _ng_failure_reason: reason,
     // What is wrong with a row is wrong with it the next time.
     ...(kind === "task" && { _ng_failure_terminal: true }),
   };
@@ -92,7 +99,14 @@ function answerTo(row: TaskRow, { fields, session, stopped, failure }: Played): 
 function emptyResponse({ responses_create_params: params }: TaskRow, session: string): Json {
   const { tools = [] } = Object(params) as { tools?: Json };
   return {
-    ...{ id: `resp_${session}`, object: "response", created_at: Math.floor(Date.now() / 1000), model: "none" },
-    ...{ status: "failed", output: [], parallel_tool_calls: true, tool_choice: "auto", tools },
+    id: `resp_${session}`,
+    object: "response",
+    created_at: Math.floor(Date.now() / 1000),
+    model: "none",
+    status: "failed",
+    output: [],
+    parallel_tool_calls: true,
+    tool_choice: "auto",
+    tools,
   };
 }

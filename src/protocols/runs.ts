@@ -55,7 +55,10 @@ async function* linesOf(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<st
 }
 
 const aboutRun = ({ details: { run, name, file, environment } }: Run): About["runs"][number] => ({
-  ...{ run, name, file, environment },
+  run,
+  name,
+  file,
+  environment,
 });
 
 const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

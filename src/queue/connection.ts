@@ -60,7 +60,8 @@ export async function connectQueue(
   }
   tellOutages(client, address.shown, say);
   return {
-    ...{ bullmq, client },
+    bullmq,
+    client,
     prefix: prefixOf(address),
     onEach: (ask) => Promise.all(("nodes" in client ? client.nodes() : [client]).map(ask)),
     listener() {

@@ -50,7 +50,9 @@ const events = 10;
 
 export function optionsOf({ client, prefix }: Connection): QueueOptions {
   return {
-    ...{ connection: client, prefix, streams: { events: { maxLen: events } } },
+    connection: client,
+    prefix,
+    streams: { events: { maxLen: events } },
     defaultJobOptions: { attempts: 1, removeOnComplete: { age: kept }, removeOnFail: { age: kept } },
   };
 }

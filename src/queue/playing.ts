@@ -29,7 +29,10 @@ export function createPlaying(extend: () => Promise<number>): Playing {
   let end = (): void => undefined;
   const ended = new Promise<void>((resolve) => (end = resolve));
   return {
-    ...{ signal: stopping.signal, ended, end, lose },
+    signal: stopping.signal,
+    ended,
+    end,
+    lose,
     get isLost() {
       return isLost;
     },

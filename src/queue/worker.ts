@@ -151,8 +151,13 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   }
 
   const worker: Worker<JobData, Played> = new connection.bullmq.Worker(queueName, take, {
-    ...{ connection: connection.client, prefix: connection.prefix, name, concurrency },
-    ...{ lockDuration, stalledInterval, maxStalledCount },
+    connection: connection.client,
+    prefix: connection.prefix,
+    name,
+    concurrency,
+    lockDuration,
+    stalledInterval,
+    maxStalledCount,
     // After the connection was lost.
     runRetryDelay: 1000,
     skipLockRenewal: true,

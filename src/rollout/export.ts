@@ -78,12 +78,19 @@ async function* groups(
     const { prompt, tools } = converted(first, toMessages);
     const rollouts = scored.map((row, at): Json => ({
       ...identityOf(row),
-      ...{ reward: rewards[at] as number, advantage: advantages[at] as number },
+      reward: rewards[at] as number,
+      advantage: advantages[at] as number,
       messages: converted(row, toMessages).completion,
     }));
     yield {
-      ...{ _ng_task_index: task, prompt, ...(tools.length > 0 && { tools }) },
-      ...{ rewards, advantages, mean: average, std, rollouts },
+      _ng_task_index: task,
+      prompt,
+      ...(tools.length > 0 && { tools }),
+      rewards,
+      advantages,
+      mean: average,
+      std,
+      rollouts,
     };
   }
 }

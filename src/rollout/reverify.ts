@@ -154,8 +154,16 @@ function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
 
 /** Fields that a collection adds to a row. */
 const added = new Set([
-  ...["response", "session_id", "stopped", "seconds", "episode", "reseeds", "verdicts"],
-  ...["parent", "forked_at", "branch"],
+  "response",
+  "session_id",
+  "stopped",
+  "seconds",
+  "episode",
+  "reseeds",
+  "verdicts",
+  "parent",
+  "forked_at",
+  "branch",
 ]);
 
 /**

@@ -36,7 +36,9 @@ export function treeOf(given: readonly Branching[]): Tree {
     children({ task, index, branch, depth }) {
       const below = leaves(depth + 1);
       return Array.from({ length: branchings[depth]?.ways ?? 0 }, (_, way) => ({
-        ...{ task, index: index + way * below, depth: depth + 1 },
+        task,
+        index: index + way * below,
+        depth: depth + 1,
         branch: branch === "" ? String(way) : `${branch}.${way}`,
       }));
     },

@@ -129,7 +129,7 @@ function serveExchanges(app: App, limits: Limits) {
   // One clock for all bodies: a timer for each would cost more than most bodies do.
   const clock = setInterval(() => {
     ticks++;
-    for (const exchange of [...active]) {
+    for (const exchange of Array.from(active)) {
       // A reply that waited for another one on its connection is not told that the connection has gone.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
@@ -280,7 +280,7 @@ function serveExchanges(app: App, limits: Limits) {
         clearInterval(clock);
         done();
       };
-      for (const exchange of [...active]) {
+      for (const exchange of Array.from(active)) {
         if (!exchange.endStream) continue;
         exchange.last = true;
         exchange.since = ticks;
@@ -290,7 +290,7 @@ function serveExchanges(app: App, limits: Limits) {
       if (active.length === 0) allDone();
     },
     abandon(): void {
-      for (const exchange of [...active]) ended(exchange);
+      for (const exchange of Array.from(active)) ended(exchange);
     },
   };
 }

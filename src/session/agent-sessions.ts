@@ -191,8 +191,12 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         assertUser(user);
         const initial = copyJson(state, "state", "drop") as AgentState;
         const opened: Event = {
-          ...{ type: "session.opened", at: Date.now(), environment, randomness: { seed: newSeed(), turn: 0 } },
-          ...{ labels: { user }, delta: replaceState(splitState(initial).session as Json) },
+          type: "session.opened",
+          at: Date.now(),
+          environment,
+          randomness: { seed: newSeed(), turn: 0 },
+          labels: { user },
+          delta: replaceState(splitState(initial).session as Json),
         };
         return create(id, user, [opened], initial);
       }),
@@ -219,7 +223,13 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
             const { session: then } = await logs.load(id, to);
             const { episode, task, randomness, labels, state } = then;
             const event: Event = {
-              ...{ type: "session.rewound", at: timeNow(hot.session), to, episode, task, randomness, labels },
+              type: "session.rewound",
+              at: timeNow(hot.session),
+              to,
+              episode,
+              task,
+              randomness,
+              labels,
               delta: replaceState(state),
             };
             await commitAlone(hot, event);
@@ -309,14 +319,23 @@ function aboutOf({
 /** The delta that sets each of these keys. */
 function setAll(state: AgentState): Delta {
   return Object.entries(state).map(([key, value]) => ({
-    ...{ op: "add" as const, path: `/${escapeKey(key)}` },
+    op: "add" as const,
+    path: `/${escapeKey(key)}`,
     value: value as Json,
   }));
 }
 
 const savedTypes = new Set<string>([
-  ...["session.opened", "session.rewound", "session.closed", "invocation.began", "agent.began", "model.answered"],
-  ...["tools.started", "tools.answered", "agent.ended", "agent.failed"],
+  "session.opened",
+  "session.rewound",
+  "session.closed",
+  "invocation.began",
+  "agent.began",
+  "model.answered",
+  "tools.started",
+  "tools.answered",
+  "agent.ended",
+  "agent.failed",
 ]);
 
 /** A file may have been written by anybody, and what is restored from it is kept for good. */

@@ -248,7 +248,14 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
   }
 
   return {
-    ...{ use, load, refresh, commit, appendAll, create, createWith, counts },
+    use,
+    load,
+    refresh,
+    commit,
+    appendAll,
+    create,
+    createWith,
+    counts,
     /** The events after a version, in pages. */
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
       for (let from = after; ;) {

@@ -231,7 +231,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
           const labels = copyJson(given, "labels", "drop") as Labels;
           if (!Number.isFinite(random)) throw new HoldfastError("invalid_option", "`random` must be a number");
           const opened: Event = {
-            ...{ type: "session.opened", at, environment: environment.name, labels },
+            type: "session.opened",
+            at,
+            environment: environment.name,
+            labels,
             randomness: { seed: random, turn: 0 },
           };
           const state = await defaultState(environment);
@@ -264,7 +267,11 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
           const { session } = version === undefined ? await logs.load(id) : await logs.load(id, version);
           const { task, episode, randomness, labels, state } = session;
           const opened: Event = {
-            ...{ type: "session.opened", at, environment: environment.name, randomness, labels },
+            type: "session.opened",
+            at,
+            environment: environment.name,
+            randomness,
+            labels,
             parent: { session: id, version: session.version, episode, task },
           };
           return [state === null ? opened : { ...opened, delta: replaceState(state) }];

@@ -47,7 +47,10 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
 
   async function ensureScope(id: string): Promise<void> {
     const first: Event = {
-      ...{ type: "session.opened", at: Date.now(), environment: sharedEnvironment, randomness: { seed: 0, turn: 0 } },
+      type: "session.opened",
+      at: Date.now(),
+      environment: sharedEnvironment,
+      randomness: { seed: 0, turn: 0 },
       delta: replaceState({}),
     };
     try {

@@ -27,7 +27,9 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const session = version === undefined ? newest : (await logs.load(hot.id, version)).session;
       const judged = session.changed;
       const about = {
-        ...{ session: hot.id, version: judged, episode: session.episode },
+        session: hot.id,
+        version: judged,
+        episode: session.episode,
         reseeds: Math.max(0, session.episodes - 1),
       };
       const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
@@ -47,7 +49,11 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const anytime = (): void => undefined;
       const result = await turn(hot, undefined, () =>
         logs.commit(hot, anytime, (now) => ({
-          ...{ type: "session.verified", at: timeNow(now), judged, digest, verdict },
+          type: "session.verified",
+          at: timeNow(now),
+          judged,
+          digest,
+          verdict,
           ...asked,
         })),
       );
@@ -108,9 +114,14 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const run = new Run({ session: hot.id, at: timeNow(session), timeout, seed, turn: -count, what, signal, hot });
     const { random, now, log } = run;
     const context: VerifyContext<unknown, unknown> = {
-      ...{ session: hot.id, random, now, log, signal: run.signal },
+      session: hot.id,
+      random,
+      now,
+      log,
+      signal: run.signal,
       response: response === undefined ? undefined : copyJson(response, "response"),
-      ...{ state: guarded(session.state) as never, task: guarded(session.task) },
+      state: guarded(session.state) as never,
+      task: guarded(session.task),
       events: () => eventsUpTo(hot.id, judged),
     };
     return boundary("verify_failed", what, async () => verdictOf(await withinTime(run, () => verify(context))));

@@ -19,7 +19,8 @@ function tracedModel(model: Model, spans: Spans): Model {
     name: model.name,
     respond: (request, options) =>
       spans.traced({
-        ...{ name: `chat ${name}`, kind: spans.api.SpanKind.CLIENT },
+        name: `chat ${name}`,
+        kind: spans.api.SpanKind.CLIENT,
         run: () => model.respond(request, options),
         before: () => ({
           "gen_ai.operation.name": "chat",

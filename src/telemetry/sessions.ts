@@ -14,14 +14,16 @@ export function tracedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, 
     ...sessions,
     open: (options) =>
       spans.traced({
-        ...{ ...about, name: "holdfast.open" },
+        ...about,
+        name: "holdfast.open",
         run: () => sessions.open(options),
         before: () => ({ "holdfast.environment": environment }),
         after: ({ session, version }) => ({ "holdfast.session": shortDigest(session), "holdfast.version": version }),
       }),
     call: (session, tool, ...rest) =>
       spans.traced({
-        ...{ ...about, name: "holdfast.call" },
+        ...about,
+        name: "holdfast.call",
         run: () => sessions.call(session, tool, ...rest),
         // A name that is not a tool's is a text that a model made up.
         before: () => ({ ...before(session), "holdfast.tool": definitions.has(tool) ? tool : "unknown tool" }),
@@ -33,14 +35,16 @@ export function tracedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, 
       }),
     seed: (session, ...rest) =>
       spans.traced({
-        ...{ ...about, name: "holdfast.seed" },
+        ...about,
+        name: "holdfast.seed",
         run: () => sessions.seed(session, ...rest),
         before: () => before(session),
         after: ({ repeated, version }) => ({ "holdfast.repeated": repeated, "holdfast.version": version }),
       }),
     verify: (session, options) =>
       spans.traced({
-        ...{ ...about, name: "holdfast.verify" },
+        ...about,
+        name: "holdfast.verify",
         run: () => sessions.verify(session, options),
         before: () => before(session),
         after: ({ reward, version }) => ({ "holdfast.reward": reward, "holdfast.version": version }),

@@ -23,7 +23,9 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
   function read<T>(name: string, session: string, run: () => Promise<T>, entries: (found: T) => number): Promise<T> {
     if (!spans.isWithin()) return run();
     return spans.traced({
-      ...{ name, kind, run },
+      name,
+      kind,
+      run,
       before: () => ({ "db.system.name": system, "holdfast.session": shortDigest(session) }),
       after: (found) => ({ "holdfast.entries": entries(found) }),
     });
@@ -33,7 +35,8 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
     persistent: store.persistent,
     append: (...commits) =>
       spans.traced({
-        ...{ name: "holdfast.commit", kind },
+        name: "holdfast.commit",
+        kind,
         run: () => store.append(...commits),
         before: () => ({
           "db.system.name": system,

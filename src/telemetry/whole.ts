@@ -15,7 +15,8 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
     handle(request) {
       if (unseen.has(request.path)) return app.handle(request);
       return spans.traced({
-        ...{ name: "holdfast.request", kind: SpanKind.SERVER },
+        name: "holdfast.request",
+        kind: SpanKind.SERVER,
         parent: propagation.extract(ROOT_CONTEXT, request.headers),
         run: () => app.handle(request),
         // Not the path: it may have the id of a session in it.
@@ -39,7 +40,8 @@ export function traceHeaders({ api: { context, propagation } }: Spans): { [name:
 export function tracedPlay(play: Play, spans: Spans): Play {
   return (rollout, signal) =>
     spans.traced({
-      ...{ name: "holdfast.rollout", kind: spans.api.SpanKind.INTERNAL },
+      name: "holdfast.rollout",
+      kind: spans.api.SpanKind.INTERNAL,
       run: () => play(rollout, signal),
       before: () => rolloutAttributes(rollout),
       after: playedAttributes,
@@ -48,7 +50,9 @@ export function tracedPlay(play: Play, spans: Spans): Play {
 
 function rolloutAttributes({ task, repeat, attempt, session, origin }: Rollout): Attributes {
   return {
-    ...{ "holdfast.task": task, "holdfast.repeat": repeat, "holdfast.attempt": attempt },
+    "holdfast.task": task,
+    "holdfast.repeat": repeat,
+    "holdfast.attempt": attempt,
     "holdfast.session": shortDigest(session),
     ...(origin && { "holdfast.branch": origin.branch }),
   };
@@ -69,7 +73,8 @@ export function tracedRun<Event, Result extends { outcome: string }>(
 ): AsyncGenerator<Event, Result, undefined> {
   return spans.tracedGenerator(
     {
-      ...{ name: "holdfast.run", kind: spans.api.SpanKind.INTERNAL },
+      name: "holdfast.run",
+      kind: spans.api.SpanKind.INTERNAL,
       before: () => ({ "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent }),
       after: ({ outcome }) => ({
         "holdfast.outcome": outcome,

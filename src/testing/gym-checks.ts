@@ -60,8 +60,15 @@ async function make(client: GymClient, calls: Call[]): Promise<Answers> {
 
 // A Responses object with no output: what the server needs to see, and nothing to score.
 const response = {
-  ...{ id: "resp_check", object: "response", created_at: 0, model: "check", status: "completed" },
-  ...{ output: [], tools: [], tool_choice: "auto", parallel_tool_calls: true },
+  id: "resp_check",
+  object: "response",
+  created_at: 0,
+  model: "check",
+  status: "completed",
+  output: [],
+  tools: [],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
 };
 
 async function verify(client: GymClient, task: { [field: string]: Json }): Promise<Json | undefined> {

@@ -160,7 +160,8 @@ describe("a loop", () => {
   onEveryStore("runs so many times, and no more", async (place) => {
     const sessions = place.engine();
     const { session, outcome } = await finish(loop({ name: "rounds", times: 3, agents: [counter("counter", 99)] }), {
-      ...{ sessions, message: "go" },
+      sessions,
+      message: "go",
     });
     expect(outcome).toBe("steps");
     expect(await sessions.state(session)).toEqual({ count: 3 });

@@ -53,7 +53,10 @@ async function open(source: string, file: string): Promise<Opened> {
     return events;
   };
   return {
-    ...{ store, sessions, episodes, log },
+    store,
+    sessions,
+    episodes,
+    log,
     async resume(session) {
       // Killed before the message was committed: it is sent again. After the end: there is nothing to go on with.
       const events = await log(session);

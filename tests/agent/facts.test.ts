@@ -474,7 +474,8 @@ describe("contexts", () => {
       tools: {
         work: tool({ description: "Works.", run: ({ state }) => void kept.push({ hook: "tool", state }) }),
         aside: tool<AgentState, undefined>({
-          ...{ description: "Works.", concurrent: true },
+          description: "Works.",
+          concurrent: true,
           run: (context) => {
             expect(() => ((context.state as AgentState)["x"] = 1)).toThrow("read-only");
             update = context.update;
@@ -482,8 +483,12 @@ describe("contexts", () => {
         }),
       },
       callbacks: {
-        ...{ beforeAgent: keep("beforeAgent"), beforeModel: keep("beforeModel"), afterModel: keep("afterModel") },
-        ...{ beforeTool: keep("beforeTool"), afterTool: keep("afterTool"), afterAgent: keep("afterAgent") },
+        beforeAgent: keep("beforeAgent"),
+        beforeModel: keep("beforeModel"),
+        afterModel: keep("afterModel"),
+        beforeTool: keep("beforeTool"),
+        afterTool: keep("afterTool"),
+        afterAgent: keep("afterAgent"),
       },
     });
     const { session } = await sessions.open({ state: { initial: { list: [] } } });

@@ -79,7 +79,10 @@ test("the model is told the task, what the user says, or the conversation so far
   }
   const said = (content: string) => [{ type: "message", role: "user", content }];
   expect(asked.map(({ input }) => input)).toMatchObject([
-    ...[said(JSON.stringify(task)), said("Go on."), conversation, conversation],
+    said(JSON.stringify(task)),
+    said("Go on."),
+    conversation,
+    conversation,
   ]);
   expect(asked[0]?.tools?.map(({ name }) => name)).toContain("add");
 });

@@ -54,7 +54,9 @@ test("an agent plays an episode on a server, by what the server says of its tool
   const { session } = await sessions.open({ state: { task: { initial_count: 3, expected_count: 6 } } });
   const { events } = await finish(agent, { sessions, session, message: "go" });
   expect(shown[0]).toContainEqual({
-    ...{ type: "function", name: "increment_counter", description: "Add to the counter." },
+    type: "function",
+    name: "increment_counter",
+    description: "Add to the counter.",
     parameters: expect.objectContaining({ type: "object", required: ["count"] }) as object,
   });
   const [first, second, said, crashed, picky, read] = outputs(events);
@@ -67,7 +69,8 @@ test("an agent plays an episode on a server, by what the server says of its tool
   const other = defineAgent({ name: "player", model, toolsets: [gymTools(url)] });
   expect(outputs((await finish(other, { sessions, session, message: "and?" })).events)).toEqual(['{"count":6}']);
   const verified = await fetch(`${url}/verify`, {
-    ...{ method: "POST", body: "{}" },
+    method: "POST",
+    body: "{}",
     headers: { "content-type": "application/json", cookie: `holdfast_gym_counter=${cookies["holdfast_gym_counter"]}` },
   });
   expect(await verified.json()).toMatchObject({ reward: 1, count: 6, reseeds: 0 });

@@ -150,7 +150,11 @@ for (const { name, without } of turns) {
         const { session } = await sessions.open();
         const { agent, seen } = scenario((id) => other.state(id), { name });
         const { outcome } = await finish(agent, {
-          ...{ sessions, session, message: "go", stateDelta: marks("stateDelta"), stream },
+          sessions,
+          session,
+          message: "go",
+          stateDelta: marks("stateDelta"),
+          stream,
         });
         expect(outcome).toBe("answered");
         const hooks = rows.filter(({ hook }) => hook !== "stateDelta" && hook !== "outputKey");
@@ -539,8 +543,14 @@ describe("calls of one answer", () => {
           (state) => void (state["list"].push("c"), delete state["gone"], state["user:n"]++, (state["temp:z"] = 1)),
         ]);
         expect(state).toEqual({
-          ...{ x: 1, "app:y": 2, "user:n": 2, last: "second", list: ["a", "b", "c"] },
-          ...{ before_write_0: true, before_write_1: true, before_write_2: true },
+          x: 1,
+          "app:y": 2,
+          "user:n": 2,
+          last: "second",
+          list: ["a", "b", "c"],
+          before_write_0: true,
+          before_write_1: true,
+          before_write_2: true,
         });
       },
     );
@@ -558,7 +568,10 @@ describe("calls of one answer", () => {
           (state) => void (state["list"] = []),
         ]);
         expect(state).toEqual({
-          ...{ x: 1, list: [], gone: 1, "user:n": 0 },
+          x: 1,
+          list: [],
+          gone: 1,
+          "user:n": 0,
           before_write_0: true,
           before_write_3: true,
         });
@@ -578,7 +591,8 @@ describe("calls of one answer", () => {
     let go = (): void => undefined;
     const all = new Promise<void>((resolve) => (go = resolve));
     const meet = tool<AgentState, undefined>({
-      ...{ description: "Waits for the others.", concurrent: true },
+      description: "Waits for the others.",
+      concurrent: true,
       async run({ call, update }) {
         const place = ++arrived;
         if (arrived === 3) go();
@@ -616,7 +630,8 @@ describe("calls of one answer", () => {
         model: scriptedModel([{ calls: [{ name: "aside" }, { name: "aside" }, { name: "own" }] }]),
         tools: {
           aside: tool<AgentState, undefined>({
-            ...{ description: "Waits.", concurrent: true },
+            description: "Waits.",
+            concurrent: true,
             run: ({ signal, update }) => {
               update((state) => void (state["aside"] = true));
               return wait(signal);
@@ -675,9 +690,13 @@ describe("what is temporary", () => {
       await finish(agent, { sessions, session, message: "go", stateDelta: { "temp:given": "x" } });
       await finish(agent, { sessions, session, message: "again" });
       expect(seen).toEqual([
-        ...[{ "temp:given": "x" }, "Given: x.", "Given: x."],
+        { "temp:given": "x" },
+        "Given: x.",
+        "Given: x.",
         { "temp:given": "x", "temp:list": [1, 2], "temp:said": "Done." },
-        ...[{}, "Given: .", "Given: ."],
+        {},
+        "Given: .",
+        "Given: .",
         { "temp:list": [1, 2], "temp:said": "Done." },
       ]);
       expect(await sessions.state(session)).toEqual({});

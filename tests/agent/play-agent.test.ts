@@ -7,7 +7,11 @@ import type { Played, Rollout } from "../../src/core/rollout.ts";
 import { listening } from "../protocols/foreign-gym.ts";
 
 const rollout: Rollout = {
-  ...{ task: 0, repeat: 0, attempt: 0, session: "conversation", random: 1 },
+  task: 0,
+  repeat: 0,
+  attempt: 0,
+  session: "conversation",
+  random: 1,
   row: { responses_create_params: { input: "Go.", unknown: 1 }, goal: 6 },
 };
 const never = new AbortController().signal;

@@ -19,12 +19,20 @@ const rowOf = (fields: TaskRow = {}): TaskRow => ({
     temperature: 0.5,
     not_a_parameter: 1,
   },
-  ...{ initial_count: 3, expected_count: 6, _ng_task_index: 4, _ng_rollout_index: 1 },
+  initial_count: 3,
+  expected_count: 6,
+  _ng_task_index: 4,
+  _ng_rollout_index: 1,
   ...fields,
 });
 
 const rolloutOf = (row: TaskRow = rowOf(), session = "conversation-0123456789"): Rollout => ({
-  ...{ task: 4, repeat: 1, attempt: 0, row, session, random: 7 },
+  task: 4,
+  repeat: 1,
+  attempt: 0,
+  row,
+  session,
+  random: 7,
 });
 
 const add = (count: Json) => ({ name: "increment_counter", arguments: { count } });
@@ -56,20 +64,32 @@ test("an episode on a strict server of others: every cookie is the newest, also 
   // As they came; what the row does not list is not sent.
   const [first, crashed, wrong, , nowhere, , seeding, read] = outputsOf(played);
   expect([first, crashed, nowhere, read]).toEqual([
-    ...['{"success":true}', "\"KeyError('boom')\"", '{"detail":"Not Found"}', '{"count":6}'],
+    '{"success":true}',
+    "\"KeyError('boom')\"",
+    '{"detail":"Not Found"}',
+    '{"count":6}',
   ]);
   expect(wrong).toContain("detail");
   expect(seeding).toContain("unknown_tool");
   expect(counts()).toEqual([6]);
   expect(requests.map(({ path }) => path)).toEqual([
-    ...["/seed_session", "/increment_counter", "/crash", "/increment_counter", "/increment_counter"],
-    ...["/nowhere", "/increment_counter", "/get_counter_value", "/increment_counter", "/verify"],
+    "/seed_session",
+    "/increment_counter",
+    "/crash",
+    "/increment_counter",
+    "/increment_counter",
+    "/nowhere",
+    "/increment_counter",
+    "/get_counter_value",
+    "/increment_counter",
+    "/verify",
   ]);
   // The whole row, but for what such servers refuse.
   const { responses_create_params: params, ...fields } = (requests[0] as { body: unknown }).body as TaskRow;
   expect(fields).toEqual({ initial_count: 3, expected_count: 6, _ng_task_index: 4, _ng_rollout_index: 1 });
   expect(params).toEqual({
-    ...{ input: "Make it six.", temperature: 0.5 },
+    input: "Make it six.",
+    temperature: 0.5,
     tools: (rowOf()["responses_create_params"] as TaskRow)["tools"],
   });
   const keys = requests.slice(1, -1).map(({ key }) => key);
@@ -94,7 +114,12 @@ test("RESUME: an episode that was cut short goes on with its cookies, and what w
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
   expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 } });
   expect(requests.map(({ path }) => path)).toEqual([
-    ...["/seed_session", "/increment_counter", "/crash", "/increment_counter", "/increment_counter", "/verify"],
+    "/seed_session",
+    "/increment_counter",
+    "/crash",
+    "/increment_counter",
+    "/increment_counter",
+    "/verify",
   ]);
   // The answer during which it was cut short was not committed.
   expect(asked).toBe(5);

@@ -114,8 +114,13 @@ test("an episode is seeded, played and verified; the row has the transcript, the
   expect(played).not.toHaveProperty("stopped");
   expect(Object.keys(played.fields)).toEqual(["response", "reward", "luck", "items"]);
   expect(outputOf(played).map(({ type }) => type)).toEqual([
-    ...["function_call", "function_call_output", "function_call", "function_call"],
-    ...["function_call_output", "function_call_output", "message"],
+    "function_call",
+    "function_call_output",
+    "function_call",
+    "function_call",
+    "function_call_output",
+    "function_call_output",
+    "message",
   ]);
   expect(done).toEqual(["seed", "ask", "stack", "ask", "stack", "stack", "ask", "verify"]);
 });
@@ -197,7 +202,8 @@ test("RESERVED: a model that calls the life cycle as tools is told that there ar
 test("a limit ends an episode, which is scored all the same", async () => {
   const endless: Model = scriptedModel(() => stack(1));
   expect(await play(rolloutOf({ goal: 4 }), { model: endless, steps: 4 })).toMatchObject({
-    ...{ stopped: "steps", fields: { reward: 1 } },
+    stopped: "steps",
+    fields: { reward: 1 },
   });
   const silent: Model = scriptedModel(() => ({ output: [] }));
   expect(await play(rolloutOf({ goal: 0 }), { model: silent })).toMatchObject({

@@ -142,7 +142,8 @@ function agentOf(
     tools: {
       own: tool<AgentState, undefined>({ description: "Works.", run: ({ state }) => ofCall("tool", state) }),
       aside: tool<AgentState, undefined>({
-        ...{ description: "Works.", concurrent: true },
+        description: "Works.",
+        concurrent: true,
         run: ({ update }) => {
           for (const one of writesOf("tool")) update((state) => apply(state, one));
         },
@@ -276,7 +277,9 @@ async function runTogether(
             },
           });
           const { outcome } = await finish(agent, {
-            ...{ sessions: engines[engine] as AgentSessions, session: opened.session, message: "go" },
+            sessions: engines[engine] as AgentSessions,
+            session: opened.session,
+            message: "go",
           });
           expect(outcome).toBe("answered");
         }

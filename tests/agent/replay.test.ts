@@ -125,7 +125,10 @@ test("REPLAY: what a tool now does otherwise is named, with the version and the 
   const result = await replay(worker({ by: 2 }), saved);
   const version = saved.events.findIndex(({ type }) => type === "tools.answered") + 1;
   expect(result).toEqual({
-    ...{ same: false, version, expected: '{"was":2}', actual: '{"was":4}' },
+    same: false,
+    version,
+    expected: '{"was":2}',
+    actual: '{"was":4}',
     message: `event ${version} (tools.answered of worker): /items/0/output was "{\\"was\\":2}", and is "{\\"was\\":4}"`,
   });
 });
@@ -302,7 +305,8 @@ test("REPLAY: agents that are tools of one answer, side by side", async () => {
 test("REPLAY: an agent that was out of time is so again, with no wait", async () => {
   const agent = (ms: number): Agent =>
     defineAgent({
-      ...{ name: "late", limits: { seconds: 0.05 } },
+      name: "late",
+      limits: { seconds: 0.05 },
       model: scriptedModel([{ calls: [{ name: "wait" }] }, "Done."]),
       tools: {
         wait: tool({

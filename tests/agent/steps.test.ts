@@ -245,7 +245,8 @@ describe("errors", () => {
             },
           }),
           aside: tool<AgentState, undefined>({
-            ...{ description: "Fails.", concurrent: true },
+            description: "Fails.",
+            concurrent: true,
             run: ({ update }) => {
               update((state) => void (state["half"] = true));
               throw new Error("broke aside");
@@ -270,8 +271,10 @@ describe("errors", () => {
       const { session, events, outcome } = await finish(agent, { sessions, message: "hi" });
       expect(outcome).toBe("answered");
       expect(await sessions.state(session)).toEqual({
-        ...{ before_broken: true, error_broken: "tool_failed" },
-        ...{ before_aside: true, error_aside: "tool_failed" },
+        before_broken: true,
+        error_broken: "tool_failed",
+        before_aside: true,
+        error_aside: "tool_failed",
       });
       const results = (events as Committed[]).find((event) => event.type === "tools.answered");
       expect(results).toMatchObject({

@@ -93,7 +93,9 @@ export function newWorld(tasks: string[]): World {
     return running(spawn(process.execPath, all, { cwd: folder, env: { ...process.env, CALLS: at("calls"), ...env } }));
   };
   return {
-    ...{ folder, at, start },
+    folder,
+    at,
+    start,
     calls: () => (existsSync(at("calls")) ? readFileSync(at("calls"), "utf8").split("\n").slice(0, -1) : []),
     collect: async (...args) => (await start(args)).ended,
   };

@@ -83,7 +83,10 @@ test("a collection has all its files, with the fields that other tools look for"
   expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ tool calls · \d+ tokens\n$/);
   const rows = rowsOf(world.at("runs/a.jsonl"));
   expect(rows[0]).toMatchObject({
-    ...{ n: expect.any(Number), reward: expect.any(Number), total: expect.any(Number), session_id: expect.any(String) },
+    n: expect.any(Number),
+    reward: expect.any(Number),
+    total: expect.any(Number),
+    session_id: expect.any(String),
     response: { object: "response", output: expect.any(Array), usage: { total_tokens: expect.any(Number) } },
     responses_create_params: { temperature: 0.5, tools: [{ type: "function", name: "roll" }] },
     agent_ref: { name: "roller" },
@@ -217,7 +220,7 @@ test("--json gives events that are JSON, one each for the beginning, every rollo
       .slice(1, -1)
       .map(({ type, task }) => `${type} ${String(task)}`)
       .sort(),
-  ).toEqual([...["failed 1", "failed 2", "retried 1", "scored 0"]]);
+  ).toEqual(["failed 1", "failed 2", "retried 1", "scored 0"]);
   const failed = { type: "failed", task: 1, repeat: 0, reward: null, failure_kind: "verify" };
   expect(events).toContainEqual(expect.objectContaining(failed));
 });

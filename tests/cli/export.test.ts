@@ -35,7 +35,10 @@ test("chat is a list of messages with the calls and their results", async () => 
 });
 
 const row = (task: number, repeat: number, reward: number, added = {}) => ({
-  ...{ _ng_task_index: task, _ng_rollout_index: repeat, reward, ...added },
+  _ng_task_index: task,
+  _ng_rollout_index: repeat,
+  reward,
+  ...added,
   responses_create_params: { input: "hi" },
   response: { output: [{ type: "message", role: "assistant", content: `${task} ${repeat}` }] },
 });

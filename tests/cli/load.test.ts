@@ -104,7 +104,11 @@ describe("what is served is told apart:", () => {
     };
     const targets = ["environments", "environments/environment.mjs", "agents", "agents/agent.ts", "both"];
     expect(await Promise.all(targets.map((target) => kindOf(join(folder, target))))).toEqual([
-      ...["plain", "plain", "helper", "helper", "plain"],
+      "plain",
+      "plain",
+      "helper",
+      "helper",
+      "plain",
     ]);
     expect(await kindOf(named)).toBe("helper");
     const wrong = await file("neither.mjs", "export default 3;");

@@ -10,7 +10,10 @@ const row = (task: number, repeat: number, reward: number) => ({
   reward,
 });
 const failure = (task: number, repeat: number, kind: string) => ({
-  ...{ _ng_task_index: task, _ng_rollout_index: repeat, failure_kind: kind, failure_reason: "x" },
+  _ng_task_index: task,
+  _ng_rollout_index: repeat,
+  failure_kind: kind,
+  failure_reason: "x",
 });
 
 test("the figures of a collection are printed with their intervals", async () => {

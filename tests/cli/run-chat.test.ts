@@ -19,8 +19,13 @@ function sit(options: { isCutShort?: boolean; history?: string[] } = {}) {
   let finish: ((turn: Turn) => void) | undefined;
   screen.on("data", (chunk) => shown.push(String(chunk)));
   const ended = chat({
-    ...{ input, screen, isTerminal: true, history: options.history ?? [], isCutShort: options.isCutShort ?? false },
-    ...{ stopped: stopping.signal, abandon: () => void abandoned++ },
+    input,
+    screen,
+    isTerminal: true,
+    history: options.history ?? [],
+    isCutShort: options.isCutShort ?? false,
+    stopped: stopping.signal,
+    abandon: () => void abandoned++,
     async say(message, signal) {
       asked.push(message);
       if (message !== "slow" && message !== "stuck") return "done";
@@ -35,7 +40,10 @@ function sit(options: { isCutShort?: boolean; history?: string[] } = {}) {
     stopping.abort();
   });
   return {
-    ...{ asked, ended, stop: () => stopping.abort(), abandoned: () => abandoned },
+    asked,
+    ended,
+    stop: () => stopping.abort(),
+    abandoned: () => abandoned,
     /** What is on the screen, less what moves the cursor. */
     screen: () => stripVTControlCharacters(shown.join("")).replaceAll("\r", ""),
     async type(text: string) {
@@ -133,15 +141,23 @@ test("a turn that was cut short goes on before the first prompt", async () => {
 describe("answers that are printed while they are written", () => {
   const about = { invocation: "i", agent: "a", path: "a", at: 0, version: 1 };
   const piece = (text: string, path = "a"): RunEvent => ({
-    ...{ type: "partial", invocation: "i", agent: path, path },
+    type: "partial",
+    invocation: "i",
+    agent: path,
+    path,
     piece: { type: "text", text },
   });
   const answered = (text: string, path = "a"): RunEvent => ({
-    ...{ ...about, type: "model.answered", agent: path, path },
+    ...about,
+    type: "model.answered",
+    agent: path,
+    path,
     items: [{ type: "message", role: "assistant", content: text }],
   });
   const failed: RunEvent = {
-    ...{ ...about, type: "agent.failed", step: "model" },
+    ...about,
+    type: "agent.failed",
+    step: "model",
     error: { code: "model_failed", message: "gone" },
   };
 

@@ -202,7 +202,9 @@ describe("a log that is another one there", () => {
   const log = (session: string, ...bodies: string[]): Commit => {
     const entries = bodies.map((body) => ({ body, at: (JSON.parse(body) as Event).at }));
     return {
-      ...{ session, version: 0, entries: entries as Commit["entries"] },
+      session,
+      version: 0,
+      entries: entries as Commit["entries"],
       heading: { environment: "notes", opened: 1, ...(bodies.length > 1 && { ended: "closed" as const }) },
     };
   };

@@ -52,7 +52,9 @@ test("what failed is shown as far as it got, with its reason", async () => {
 test("control characters are made visible, and further lines of a text stand further in", async () => {
   const said = "\u001b[2Jgone\u009b0m\u202e\nreward 1";
   const row = {
-    ...{ _ng_task_index: 0, _ng_rollout_index: 0, reward: 0 },
+    _ng_task_index: 0,
+    _ng_rollout_index: 0,
+    reward: 0,
     responses_create_params: { input: "hi" },
     response: { output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }] },
   };
@@ -68,7 +70,9 @@ test("--json gives the steps with the changes of the state", async () => {
   const transcript = JSON.parse(stdout) as { steps: unknown[]; reward: number; began: unknown };
   expect(transcript).toMatchObject({ task: 3, repeat: 0, reward: 1, began: [{ key: "count", value: -18 }] });
   expect(transcript.steps[4]).toEqual({
-    ...{ type: "answered", tool: "increment_counter", output: '{"success":true}' },
+    type: "answered",
+    tool: "increment_counter",
+    output: '{"success":true}',
     changes: [{ key: "count", value: -14 }],
   });
 });

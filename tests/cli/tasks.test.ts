@@ -9,7 +9,8 @@ const tasks = "examples/counter/tasks.jsonl";
 
 test("check names the line of everything that is wrong", async () => {
   expect(await run("tasks", "check", tasks, "--environment", "examples/counter")).toMatchObject({
-    ...{ code: 0, stdout: "60 rows of 60 tasks: all fit\n" },
+    code: 0,
+    stdout: "60 rows of 60 tasks: all fit\n",
   });
   const input = { input: "hi" };
   const file = await writeRows(
@@ -36,7 +37,9 @@ test("check names the line of everything that is wrong", async () => {
   }));
   const other = await writeRows(join(await newFolder(), "numbered.jsonl"), ...numbered);
   expect((await run("tasks", "check", other)).stdout.replaceAll(other, "FILE").split("\n")).toEqual([
-    ...["FILE:3: another task before it has its `_ng_task_index` 3", "3 rows of 1 tasks: 2 fit, 1 do not", ""],
+    "FILE:3: another task before it has its `_ng_task_index` 3",
+    "3 rows of 1 tasks: 2 fit, 1 do not",
+    "",
   ]);
   expect((await run("tasks", "split", other, "--parts", "a=1")).stderr).toMatch(/^invalid_task: line 3: another task/);
   const told = linesOf((await run("tasks", "check", file, "--json")).stdout);
@@ -65,7 +68,8 @@ test("split puts every task into one part, and its repeats with it", async () =>
   const file = await writeRows(join(folder, "a.jsonl"), ...rows);
   const { code, stdout } = await run("tasks", "split", file, "--parts", "train=0.8,test=0.2");
   expect({ code, stdout: stdout.replaceAll(folder, "") }).toEqual({
-    ...{ code: 0, stdout: "/a_train.jsonl: 32 rows\n/a_test.jsonl: 8 rows\n" },
+    code: 0,
+    stdout: "/a_train.jsonl: 32 rows\n/a_test.jsonl: 8 rows\n",
   });
   const [train, test] = ["train", "test"].map(
     (name) => new Set(rowsIn(join(folder, `a_${name}.jsonl`)).map(({ at }) => at)),
@@ -87,7 +91,8 @@ test("render makes prompts of the fields of each row, and names what a row lacks
   expect((await run("tasks", "render", file, ...prompt, "--out", out)).stdout).toBe(`${out}: 2 rows\n`);
   const content = "Ann: 5 {x}";
   expect(rowsIn(out)[0]).toEqual({
-    ...{ goal: 5, who: { name: "Ann" } },
+    goal: 5,
+    who: { name: "Ann" },
     responses_create_params: {
       input: [
         { role: "system", content: "Be brief." },

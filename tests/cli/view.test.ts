@@ -55,7 +55,8 @@ describe("files", () => {
     const about = await viewing.get<About>("/v1/about");
     expect(about).toMatchObject({
       environments: [{ name: "counter", at: "/counter", bare: false }],
-      ...{ agents: [], models: ["scripted", "random"] },
+      agents: [],
+      models: ["scripted", "random"],
       runs: [{ run: "0", name: "scripted", file, environment: "counter" }],
     });
     const details = await viewing.get<RunDetails>("/v1/runs/0");
@@ -174,7 +175,8 @@ test("a bundle has the rows and the logs of their sessions, and says where it is
   const site = join(folder, "site");
   const { code, stdout, stderr } = await run("view", "--bundle", site, file);
   expect({ code, stdout, stderr }).toEqual({
-    ...{ code: 0, stderr: "" },
+    code: 0,
+    stderr: "",
     stdout: `${file}: 10 rows\nOpen it: ${join(site, "index.html")}\n`,
   });
   expect(readFileSync(join(site, "data/runs/0/part-0.js"), "utf8")).toContain("session.seeded");

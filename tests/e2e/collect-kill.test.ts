@@ -11,8 +11,16 @@ const [tasks, repeats, kills, concurrency] = [100, 4, 20, 8];
 const answers = tasks * repeats * 5;
 
 const flags = (name: string): string[] => [
-  ...["--out", `${name}.jsonl`, "--repeats", String(repeats), "--concurrency", String(concurrency)],
-  ...["--seed", "7", "--json", "--resume"],
+  "--out",
+  `${name}.jsonl`,
+  "--repeats",
+  String(repeats),
+  "--concurrency",
+  String(concurrency),
+  "--seed",
+  "7",
+  "--json",
+  "--resume",
 ];
 
 const outcomesOf = (rows: TaskRow[]): string[] =>

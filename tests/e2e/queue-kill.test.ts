@@ -11,7 +11,14 @@ import { runs } from "../runs.ts";
 /** Answers of the model in an episode. */
 const turns = 5;
 const flags = (url: string, name: string, repeats: number): string[] => [
-  ...["--out", `${name}.jsonl`, "--repeats", String(repeats), "--seed", "7", "--json", "--resume"],
+  "--out",
+  `${name}.jsonl`,
+  "--repeats",
+  String(repeats),
+  "--seed",
+  "7",
+  "--json",
+  "--resume",
   ...(url === "" ? [] : ["--queue", url]),
 ];
 const worldOf = (tasks: number): World => newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));

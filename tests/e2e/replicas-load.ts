@@ -43,7 +43,13 @@ export interface Load {
 
 /** Codes that say: nothing came of it, or that is not known; send it again under the same id. */
 const passing = new Set([
-  ...["store_busy", "store_failed", "store_full", "too_busy", "server_stopping", "engine_stopped", "store_closed"],
+  "store_busy",
+  "store_failed",
+  "store_full",
+  "too_busy",
+  "server_stopping",
+  "engine_stopped",
+  "store_closed",
 ]);
 
 export function startLoad(options: LoadOptions): Load {

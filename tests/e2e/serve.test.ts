@@ -43,8 +43,13 @@ const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
 test("the example of the README: seed, call, verify, with nothing but a cookie", async () => {
   const folder = await newFolder();
   const { url, printed, process, ended } = await startServing([
-    ...["examples/counter", "examples/library", "examples/weather"],
-    ...["--port", "0", "--store", `sqlite:${join(folder, "counter.db")}`],
+    "examples/counter",
+    "examples/library",
+    "examples/weather",
+    "--port",
+    "0",
+    "--store",
+    `sqlite:${join(folder, "counter.db")}`,
   ]);
   expect(printed()).toBe(`listening on ${url}\n`);
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);

@@ -59,7 +59,8 @@ async function failOver(): Promise<void> {
     },
     // Without it no write has the replica that it waits for.
     end: () => master?.restart(),
-    ...{ lasts: 0, isNoticed: false },
+    lasts: 0,
+    isNoticed: false,
   };
   await throughOutages(await startReplicas(`${sentinel.url}?wait=1`, 2), [
     { name: "failover", begin: () => sentinel.failover(), end: () => undefined, lasts: 0, isNoticed: false },

@@ -19,7 +19,10 @@ import { clientFor, type Client } from "./rest-client.ts";
 
 const greeter = (model: Model): Agent =>
   defineAgent({
-    ...{ name: "greeter", description: "Greets.", model, outputKey: "answer" },
+    name: "greeter",
+    description: "Greets.",
+    model,
+    outputKey: "answer",
     tools: {
       remember: tool({
         description: "Remember the name.",
@@ -89,7 +92,8 @@ onEveryStore("a session is opened, run, looked at, rewound and closed", async (p
   const after = { ...state, day: 1, turns: 1, answer: "Hi Ann!", "user:name": "Ann" };
   expect((await client("GET", `${at}/state`)).body).toEqual({ session, version: 7, state: after });
   expect((await client("GET", `${at}/state?version=2`)).body).toEqual({
-    ...{ session, version: 2 },
+    session,
+    version: 2,
     // What is shared is as it is now.
     state: { ...state, day: 1, "user:name": "Ann" },
   });
@@ -277,7 +281,11 @@ test("an agent says what it is: its model, its tools, and who is below it", asyn
   ]);
   const composed = sequence({ name: "composed", agents: [helper] });
   expect((await served(sessions, composed)("GET", "/v1/agent")).body).toEqual({
-    ...{ name: "composed", description: "", model: null, tools: [], agents: ["greeter"] },
+    name: "composed",
+    description: "",
+    model: null,
+    tools: [],
+    agents: ["greeter"],
   });
 });
 

@@ -31,9 +31,27 @@ const stateless = defineEnvironment({
 const nested = (depth: number): unknown => JSON.parse(`${'{"a":['.repeat(depth)}1${"]}".repeat(depth)}`);
 
 const names = [
-  ...["initial_count", "expected_count", "count", "response", "responses_create_params", "verify_responses", "x"],
-  ...["_ng_session_id", "_ng_rollout_id", "_ng_attempt_index", "_ng_task_index", "reward", "session_id", "episode"],
-  ...["__proto__", "constructor", "prototype", "toJSON", "then", "length", ""],
+  "initial_count",
+  "expected_count",
+  "count",
+  "response",
+  "responses_create_params",
+  "verify_responses",
+  "x",
+  "_ng_session_id",
+  "_ng_rollout_id",
+  "_ng_attempt_index",
+  "_ng_task_index",
+  "reward",
+  "session_id",
+  "episode",
+  "__proto__",
+  "constructor",
+  "prototype",
+  "toJSON",
+  "then",
+  "length",
+  "",
 ];
 const value = fc.oneof(
   fc.jsonValue(),
@@ -52,8 +70,22 @@ const body = fc.oneof(
 );
 
 const known = fc.constantFrom(
-  ...["seed_session", "seed_session", "verify", "close_session", "aggregate_metrics", "increment_counter", "picky"],
-  ...["get_counter_value", "increment_counter", "say", "crash", "keep", "keep", "echo", "echo", "increment_slowly"],
+  "seed_session",
+  "seed_session",
+  "verify",
+  "close_session",
+  "aggregate_metrics",
+  "increment_counter",
+  "picky",
+  "get_counter_value",
+  "increment_counter",
+  "say",
+  "crash",
+  "keep",
+  "keep",
+  "echo",
+  "echo",
+  "increment_slowly",
 );
 const odd = fc.oneof(
   fc.constantFrom("%73eed_session", "verif%79", "%2Fverify", "%", "%zz", "%00", "..", ".", "", "__proto__"),
@@ -113,7 +145,9 @@ interface Fuzzed {
 const fuzzed: fc.Arbitrary<Fuzzed> = fc.record({
   environment: fc.nat(2),
   wanted: fc.record({
-    ...{ method, path, body },
+    method,
+    path,
+    body,
     headers: fc.record({ "idempotency-key": header, "holdfast-episode": header }),
   }),
   cookie: fc.oneof(

@@ -14,8 +14,12 @@ function start<E extends AnyEnvironment>(environment: E): { sessions: Sessions<E
 
 const row = {
   responses_create_params: { input: [{ role: "user", content: "count to 6" }], tools: null },
-  ...{ initial_count: 3, expected_count: 6, agent_ref: { name: "a" }, verifier_metadata: { level: 2 } },
-  ...{ _ng_task_index: 4, _ng_rollout_index: 1 },
+  initial_count: 3,
+  expected_count: 6,
+  agent_ref: { name: "a" },
+  verifier_metadata: { level: 2 },
+  _ng_task_index: 4,
+  _ng_rollout_index: 1,
 };
 const response = { id: "r", object: "response", output: [], usage: { total_tokens: 7 } };
 
@@ -45,8 +49,15 @@ onEveryStore(
     const verified = await client.post("/verify", { ...row, response });
     expect(verified.status).toBe(200);
     expect(verified.json).toEqual({
-      ...{ ...row, response, reward: 1, count: 6, answered: true },
-      ...{ session_id: session, episode: 1, reseeds: 0, verdicts: 1 },
+      ...row,
+      response,
+      reward: 1,
+      count: 6,
+      answered: true,
+      session_id: session,
+      episode: 1,
+      reseeds: 0,
+      verdicts: 1,
     });
   },
 );
@@ -241,9 +252,23 @@ describe("the cookie", () => {
     const [name, value = ""] = cookie.split("=");
     const foreign = tokensOf("another key").issue(session);
     for (const sent of [
-      ...["", ";", "=", `${name}`, `${name}=`, `${name}=${session}`, `${name}=${session}.`, `${name}="`],
-      ...[`${name}=${value.slice(0, -1)}`, `${name}=${value}x`, `${name}=${foreign}`, `x${cookie}`, `other=${value}`],
-      ...[`${name}=new.${value}`, `${name}=${value.toUpperCase()}`, `__proto__=${value}`, `${name}=\u0000${value}`],
+      "",
+      ";",
+      "=",
+      `${name}`,
+      `${name}=`,
+      `${name}=${session}`,
+      `${name}=${session}.`,
+      `${name}="`,
+      `${name}=${value.slice(0, -1)}`,
+      `${name}=${value}x`,
+      `${name}=${foreign}`,
+      `x${cookie}`,
+      `other=${value}`,
+      `${name}=new.${value}`,
+      `${name}=${value.toUpperCase()}`,
+      `__proto__=${value}`,
+      `${name}=\u0000${value}`,
     ]) {
       expect(await count(sent)).toEqual({ count: 0 });
     }
@@ -412,35 +437,29 @@ describe("the name of a tool", () => {
     const { client, sessions } = start(gymCounter);
     const { json } = await client.post("/seed_session", row);
     for (const path of [
-      ...[
-        "/%73eed_session",
-        "/seed%5Fsession",
-        "/verif%79",
-        "/close_sessio%6e",
-        "/%2Fseed_session",
-        "/ng-rollout%2Fx%2Fseed_session",
-      ],
-      ...[
-        "/SEED_SESSION",
-        "/seed_session%00",
-        "/seed_session%20",
-        "/ng-rollout/x/%73eed_session",
-        "/reset",
-        "/step",
-        "/state",
-        "/mcp",
-      ],
-      ...[
-        "/__proto__",
-        "/constructor",
-        "/toString",
-        "/%E0%A4%A",
-        "/%",
-        "/reverify_mode",
-        "/ng-rollout",
-        "/..",
-        "/.%2e",
-      ],
+      "/%73eed_session",
+      "/seed%5Fsession",
+      "/verif%79",
+      "/close_sessio%6e",
+      "/%2Fseed_session",
+      "/ng-rollout%2Fx%2Fseed_session",
+      "/SEED_SESSION",
+      "/seed_session%00",
+      "/seed_session%20",
+      "/ng-rollout/x/%73eed_session",
+      "/reset",
+      "/step",
+      "/state",
+      "/mcp",
+      "/__proto__",
+      "/constructor",
+      "/toString",
+      "/%E0%A4%A",
+      "/%",
+      "/reverify_mode",
+      "/ng-rollout",
+      "/..",
+      "/.%2e",
     ]) {
       const reply = await client.post(path, { initial_count: 6, response });
       expect({ path, status: reply.status, code: reply.json.error.code }).toEqual({

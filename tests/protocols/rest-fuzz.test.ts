@@ -61,7 +61,9 @@ onEveryStore(
         const gone = new AbortController();
         const request = {
           ...requestOf(method, "", { headers, signal: gone.signal }),
-          ...{ path: target, query: new URLSearchParams(query), body },
+          path: target,
+          query: new URLSearchParams(query),
+          body,
         };
         try {
           const reply = await protocol.handle(request);

@@ -29,7 +29,8 @@ const counter = defineEnvironment({
 
 const row = (fields: TaskRow = {}): TaskRow => ({
   responses_create_params: { input: [{ role: "user", content: "Add 3." }] },
-  ...{ initial_count: 1, expected_count: 4 },
+  initial_count: 1,
+  expected_count: 4,
   ...fields,
 });
 
@@ -51,7 +52,10 @@ async function served(model = adding): Promise<string> {
     },
   };
   const serving = await serve({
-    ...{ environments: [counter], store: memoryStore(), port: 0, log: { what: "none" } },
+    environments: [counter],
+    store: memoryStore(),
+    port: 0,
+    log: { what: "none" },
     runners: new Map([["counter", runner]]),
   });
   onTestFinished(() => serving.close());
@@ -70,7 +74,8 @@ test("a collector of others has its rows played, scored and counted", async () =
   ]);
   expect(new Set(rows.map(({ session_id }) => session_id)).size).toBe(6);
   expect(rows[0]).toMatchObject({
-    ...{ initial_count: 1, responses_create_params: { tools } },
+    initial_count: 1,
+    responses_create_params: { tools },
     response: {
       output: [
         { type: "function_call", name: "add" },
@@ -92,15 +97,16 @@ test("SCORED: what failed is no row of the collection, and does not end it", asy
   const tasks = [row(), saying("fail"), row({ broken: true }), saying("for ever"), { note: "no task" }, row()];
   const { rows, failures } = await gather(await served(), tasks as TaskRow[]);
   expect(rows.map(({ _ng_task_index: task, reward, stopped }) => [task, reward, stopped])).toEqual([
-    ...[
-      [0, 1, undefined],
-      [3, 0, "steps"],
-      [5, 1, undefined],
-    ],
+    [0, 1, undefined],
+    [3, 0, "steps"],
+    [5, 1, undefined],
   ]);
   const told = failures.map((failure) => [
-    ...[failure["_ng_task_index"], failure["_ng_failure_class"], failure["_ng_failure_terminal"]],
-    ...[failure["reward"], failure["mask_sample"]],
+    failure["_ng_task_index"],
+    failure["_ng_failure_class"],
+    failure["_ng_failure_terminal"],
+    failure["reward"],
+    failure["mask_sample"],
   ]);
   expect(told).toEqual([
     [1, "model", undefined, 0, true],
@@ -151,15 +157,14 @@ test("a rollout is known by its numbers, and has the same luck each time", async
   await protocol.handle(requestOf({ path: "/run", body: { ...numbers, _ng_attempt_index: 2 } }));
   await protocol.handle(requestOf({ path: "/run", body: { _ng_task_index: "x" } }));
   expect(reply).toEqual({
-    ...{ status: 200, about: { session: "episode", rollout: "7-2-a1" } },
+    status: 200,
+    about: { session: "episode", rollout: "7-2-a1" },
     body: { ...numbers, reward: 1, session_id: "episode", stopped: "steps" },
   });
   expect(seen.map(({ task, repeat, attempt }) => [task, repeat, attempt])).toEqual([
-    ...[
-      [7, 2, 1],
-      [7, 2, 2],
-      [0, 0, 0],
-    ],
+    [7, 2, 1],
+    [7, 2, 2],
+    [0, 0, 0],
   ]);
   expect(seen[0]?.random).toBe(seen[1]?.random);
 });

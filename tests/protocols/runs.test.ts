@@ -56,18 +56,23 @@ test("rows are lines, each a list", async () => {
 });
 
 test.each([
-  ...[
-    "/v1/runs",
-    "/v1/runs/",
-    "/v1/runs/1",
-    "/v1/runs/00",
-    "/v1/runs/%30",
-    "/v1/runs/1/rows",
-    "/v1/runs/0/",
-    "/v1/runs/0/x",
-  ],
-  ...["/v1/runs/0/rows/", "/v1/runs/0/rows/3", "/v1/runs/0/rows/-1", "/v1/runs/0/rows/1.0", "/v1/runs/0/rows/1e0"],
-  ...["/v1/runs/0/rows/ 1", "/v1/runs/0/rows/99999999999999999999", "/v1/runs/0/rows/1/2", "/v1/runs/__proto__"],
+  "/v1/runs",
+  "/v1/runs/",
+  "/v1/runs/1",
+  "/v1/runs/00",
+  "/v1/runs/%30",
+  "/v1/runs/1/rows",
+  "/v1/runs/0/",
+  "/v1/runs/0/x",
+  "/v1/runs/0/rows/",
+  "/v1/runs/0/rows/3",
+  "/v1/runs/0/rows/-1",
+  "/v1/runs/0/rows/1.0",
+  "/v1/runs/0/rows/1e0",
+  "/v1/runs/0/rows/ 1",
+  "/v1/runs/0/rows/99999999999999999999",
+  "/v1/runs/0/rows/1/2",
+  "/v1/runs/__proto__",
 ])("%s is not there", async (path) => {
   expect(await ask(path)).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
 });

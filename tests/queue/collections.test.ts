@@ -45,7 +45,11 @@ async function collectionOf(
 }
 
 const rollout: Rollout = {
-  ...{ task: 0, repeat: 0, attempt: 0, random: 1, session: "session-of-a-rollout" },
+  task: 0,
+  repeat: 0,
+  attempt: 0,
+  random: 1,
+  session: "session-of-a-rollout",
   row: { responses_create_params: { input: "Add." } },
 };
 const never = new AbortController().signal;

@@ -26,7 +26,12 @@ const addressTo = (port: number): QueueAddress => queueAddress(`redis://127.0.0.
 const collectionOf = (run: string): Collection => ({ run, title: `dice: ${run}`, settings: { seed: 1 } });
 
 const rolloutOf = (task: number): Rollout => ({
-  ...{ task, repeat: 0, attempt: 0, random: task, session: `session-${task}`, row: { n: task } },
+  task,
+  repeat: 0,
+  attempt: 0,
+  random: task,
+  session: `session-${task}`,
+  row: { n: task },
 });
 const playedOf = ({ session, task }: Rollout, reward = task): Played => ({ fields: { reward }, session });
 
@@ -49,7 +54,9 @@ interface TestWorker extends QueueWorker {
 async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Promise<TestWorker> {
   const [events, begun]: [WorkerEvent[], number[]] = [[], []];
   const worker = await startQueueWorker({
-    ...{ address: addressTo(redis.port), concurrency, onEvent: (event) => void events.push(event) },
+    address: addressTo(redis.port),
+    concurrency,
+    onEvent: (event) => void events.push(event),
     playerOf: () =>
       refuses === ""
         ? Promise.resolve((rollout, signal) => {
@@ -358,8 +365,11 @@ describe("a queue", () => {
       const address = queueAddress(servers.url);
       const player = await openQueuePlayer({ address, collection: collectionOf("one"), say: () => undefined });
       const worker = await startQueueWorker({
-        ...{ address, concurrency: 4, playerOf: () => Promise.resolve(atOnce) },
-        ...{ onEvent: () => undefined, say: () => undefined },
+        address,
+        concurrency: 4,
+        playerOf: () => Promise.resolve(atOnce),
+        onEvent: () => undefined,
+        say: () => undefined,
       });
       expect(rewardsOf(await allOf(player, 20))).toEqual(Array.from({ length: 20 }, (_, task) => task));
       expect((await queueStatus(address)).workers).toMatchObject([{ concurrency: 4 }]);

@@ -25,7 +25,10 @@ function world(...files: TaskRow[][]) {
   const out = join(folder, "out");
   const long: string[] = [];
   const options: BundleOptions = {
-    ...{ out, page, version: "1.2.3", runs },
+    out,
+    page,
+    version: "1.2.3",
+    runs,
     events: async () => undefined,
     onRow: () => undefined,
     onBad: () => undefined,

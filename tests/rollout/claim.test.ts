@@ -25,7 +25,8 @@ test("the claim of a process that runs refuses others, and one that was killed b
   const theirs = join(out, "..", `rows_run.${other.pid}.${began}.lock`);
   writeFileSync(theirs, "");
   await expect(claimOutput(out)).rejects.toMatchObject({
-    ...{ code: "invalid_option", message: expect.stringContaining(`process ${other.pid} is collecting`) as string },
+    code: "invalid_option",
+    message: expect.stringContaining(`process ${other.pid} is collecting`) as string,
   });
   // Of another one that had its number before.
   if (isLinux) {

@@ -30,8 +30,16 @@ const failing = (kind: FailureKind): Awaited<ReturnType<Play>> => ({
 
 function collected(out: string, given: Partial<CollectOptions> & { lines?: Iterable<string> } = {}) {
   return collect({
-    ...{ out, run: "run", seed: 1, repeats: 1, concurrency: 4, attempts: 1, play: scored },
-    ...{ tasks: rowsFrom(given.lines ?? linesOf(3)), prepare: (row: TaskRow) => row, pause: () => 0 },
+    out,
+    run: "run",
+    seed: 1,
+    repeats: 1,
+    concurrency: 4,
+    attempts: 1,
+    play: scored,
+    tasks: rowsFrom(given.lines ?? linesOf(3)),
+    prepare: (row: TaskRow) => row,
+    pause: () => 0,
     ...given,
   });
 }
@@ -94,7 +102,10 @@ test("of 100,000 tasks only those are read that are played: nothing is read ahea
     return scored(rollout, signal);
   };
   const { stopped } = await collected(newOut(), {
-    ...{ lines: endless(), play, concurrency: 50, signal: stopping.signal },
+    lines: endless(),
+    play,
+    concurrency: 50,
+    signal: stopping.signal,
   });
   expect({ stopped, isClosed }).toEqual({ stopped: true, isClosed: true });
   expect(ahead).toBeLessThanOrEqual(50);
@@ -112,7 +123,10 @@ test("SCORED: what fails is played again in another session, then it is a failur
     return scored(rollout, signal);
   };
   const result = await collected(out, {
-    ...{ play, attempts: 3, concurrency: 1, lines: ['{"n":0}', '{"reward":1}', '{"n":2}'] },
+    play,
+    attempts: 3,
+    concurrency: 1,
+    lines: ['{"n":0}', '{"reward":1}', '{"n":2}'],
     onRetry: ({ task, attempt }, { kind }) => void retried.push(`${task}.${attempt} ${kind}`),
     pause: (attempt) => (pauses.push(attempt), 0),
   });
@@ -170,7 +184,10 @@ test("attempts that were cut short are not had again", async () => {
     return failing("model");
   };
   await collected(out, {
-    ...{ lines: linesOf(1), attempts: 3, play, signal: stopping.signal },
+    lines: linesOf(1),
+    attempts: 3,
+    play,
+    signal: stopping.signal,
     onRetry: ({ attempt }) => attempt === 1 && stopping.abort(),
   });
   expect(attempts).toEqual([0, 1]);
@@ -212,7 +229,10 @@ test("RESUME: when it is stopped, what is scored stays, what is under way is no 
   expect(cut.scored).toBeLessThan(40);
   expect(rowsOf(out)).toHaveLength(cut.scored);
   expect(await collected(out, { ...given, lines: linesOf(20) })).toEqual({
-    ...{ before: cut.scored, scored: 40 - cut.scored, failed: 0, stopped: false },
+    before: cut.scored,
+    scored: 40 - cut.scored,
+    failed: 0,
+    stopped: false,
   });
   expect(new Set(keysOf(rowsOf(out))).size).toBe(40);
   expect(rowsOf(out)).toHaveLength(40);

@@ -28,7 +28,12 @@ describe("compareRuns", () => {
   test("pairs the tasks, counts what is better, worse and the same, and names those that changed most", () => {
     const { difference, ...rest } = compareRuns(run(before), run(after));
     expect(rest).toEqual({
-      ...{ tasks: 4, better: 1, worse: 2, same: 1, only_first: [9], only_second: [7] },
+      tasks: 4,
+      better: 1,
+      worse: 2,
+      same: 1,
+      only_first: [9],
+      only_second: [7],
       changed: [
         { task: 0, first: 0, second: 1, difference: 1 },
         { task: 2, first: 1, second: 0.5, difference: -0.5 },
@@ -59,7 +64,10 @@ describe("compareRuns", () => {
         fc.pre(same.tasks.some(({ mean }) => mean !== null));
         const { difference, better, worse, changed } = compareRuns(same, same, { seed });
         expect({ difference, better, worse, changed }).toEqual({
-          ...{ difference: { value: 0, low: 0, high: 0 }, better: 0, worse: 0, changed: [] },
+          difference: { value: 0, low: 0, high: 0 },
+          better: 0,
+          worse: 0,
+          changed: [],
         });
       }),
       { numRuns: runs(60) },

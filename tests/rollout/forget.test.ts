@@ -58,8 +58,18 @@ async function collected(
   };
   const out = join(newFolder(), "rows.jsonl");
   await collect({
-    ...{ out, run: "run", seed: 1, repeats: 1, concurrency: 4, attempts: 2, pause: () => 0 },
-    ...{ tasks: tasks(count), prepare: (row) => row, play, forget: forgetIn(store), ...given },
+    out,
+    run: "run",
+    seed: 1,
+    repeats: 1,
+    concurrency: 4,
+    attempts: 2,
+    pause: () => 0,
+    tasks: tasks(count),
+    prepare: (row) => row,
+    play,
+    forget: forgetIn(store),
+    ...given,
   });
   return { rows: rowsOf(out), most, left: await listed() };
 }

@@ -25,17 +25,25 @@ describe("passMetrics", () => {
   test("agrees with the worked example to the digit", () => {
     const rounded = Object.fromEntries(Object.entries(example).map(([name, value]) => [name, value.toFixed(2)]));
     expect(rounded).toMatchObject({
-      ...{ "pass@1/accuracy": "25.00", "pass@2/accuracy": "41.67", "pass@4/accuracy": "50.00" },
-      ...{ "pass@1[avg-of-2]/accuracy": "25.00", "pass@1[avg-of-4]/accuracy/std_dev_across_runs": "28.87" },
-      ...{ "pass@1[avg-of-4]/accuracy/std_err_across_runs": "14.43" },
+      "pass@1/accuracy": "25.00",
+      "pass@2/accuracy": "41.67",
+      "pass@4/accuracy": "50.00",
+      "pass@1[avg-of-2]/accuracy": "25.00",
+      "pass@1[avg-of-4]/accuracy/std_dev_across_runs": "28.87",
+      "pass@1[avg-of-4]/accuracy/std_err_across_runs": "14.43",
     });
   });
 
   test("gives all names for each k, and no spread across a single run", () => {
     expect(Object.keys(example).slice(0, 8)).toEqual([
-      ...["pass@1/accuracy", "pass^1/accuracy", "pass@1[avg-of-1]/accuracy"],
-      ...["pass@2/accuracy", "pass^2/accuracy", "pass@1[avg-of-2]/accuracy"],
-      ...["pass@1[avg-of-2]/accuracy/std_dev_across_runs", "pass@1[avg-of-2]/accuracy/std_err_across_runs"],
+      "pass@1/accuracy",
+      "pass^1/accuracy",
+      "pass@1[avg-of-1]/accuracy",
+      "pass@2/accuracy",
+      "pass^2/accuracy",
+      "pass@1[avg-of-2]/accuracy",
+      "pass@1[avg-of-2]/accuracy/std_dev_across_runs",
+      "pass@1[avg-of-2]/accuracy/std_err_across_runs",
     ]);
     expect(example).not.toHaveProperty(["majority@1/accuracy"]);
     expect(passMetrics([])).toEqual({});

@@ -15,7 +15,11 @@ const example = [
   [0, 0, 0, 0],
 ].flatMap((rewards, task) =>
   rewards.map((reward, rollout) => ({
-    ...{ _ng_task_index: task, _ng_rollout_index: rollout, reward, seconds: 1.5, answer: reward === 1 ? "42" : null },
+    _ng_task_index: task,
+    _ng_rollout_index: rollout,
+    reward,
+    seconds: 1.5,
+    answer: reward === 1 ? "42" : null,
     response: { usage: { input_tokens: 10 + task, output_tokens: 5, total_tokens: 15 + task } },
   })),
 );
@@ -55,7 +59,9 @@ describe("createMetrics", () => {
     for (const reward of [null, 0]) {
       const { scored, rollouts, pass_metrics, tasks, failures } = metricsOf([...example, { ...failed, reward }]);
       expect({ scored, rollouts, failures }).toEqual({
-        ...{ scored: 8, rollouts: 9, failures: [{ kind: "model_failed", count: 1 }] },
+        scored: 8,
+        rollouts: 9,
+        failures: [{ kind: "model_failed", count: 1 }],
       });
       expect(pass_metrics["pass@1/accuracy"]).toBe(25);
       expect(tasks[1]).toMatchObject({ task: 1, rollouts: 5, scored: 4, failures: 1, mean: 0 });
@@ -66,12 +72,28 @@ describe("createMetrics", () => {
     const { tasks, tokens, seconds } = metricsOf([...example, failed]);
     expect(tasks).toEqual([
       {
-        ...{ task: 0, rollouts: 4, scored: 4, failures: 0, mean: 0.5, min: 0, max: 1, std: Math.sqrt(1 / 3) },
-        ...{ tokens: 60, seconds: 6 },
+        task: 0,
+        rollouts: 4,
+        scored: 4,
+        failures: 0,
+        mean: 0.5,
+        min: 0,
+        max: 1,
+        std: Math.sqrt(1 / 3),
+        tokens: 60,
+        seconds: 6,
       },
       {
-        ...{ task: 1, rollouts: 5, scored: 4, failures: 1, mean: 0, min: 0, max: 0, std: 0 },
-        ...{ tokens: 64, seconds: 8 },
+        task: 1,
+        rollouts: 5,
+        scored: 4,
+        failures: 1,
+        mean: 0,
+        min: 0,
+        max: 0,
+        std: 0,
+        tokens: 64,
+        seconds: 8,
       },
     ]);
     expect({ tokens, seconds }).toEqual({ tokens: { input: 84, output: 40, total: 124 }, seconds: 14 });
@@ -83,7 +105,8 @@ describe("createMetrics", () => {
   test("counts failures by kind, the most frequent first, and thousands of kinds together", () => {
     const kinds = ["b", "a", "__proto__", "c", "c"].map((failure_kind) => ({ failure_kind }));
     expect(metricsOf(kinds).failures).toEqual([
-      ...[{ kind: "c", count: 2 }, ...["__proto__", "a", "b"].map((kind) => ({ kind, count: 1 }))],
+      { kind: "c", count: 2 },
+      ...["__proto__", "a", "b"].map((kind) => ({ kind, count: 1 })),
     ]);
     const many = Array.from({ length: 1_000 }, (_, at) => ({ failure_kind: `kind ${at}` }));
     expect(metricsOf(many).failures[0]).toEqual({ kind: "other", count: 900 });
@@ -119,8 +142,11 @@ describe("createMetrics", () => {
   test("the order of the rows changes nothing", () => {
     const reward = fc.oneof(fc.constantFrom(0, 1), fc.double({ min: -1, max: 1, noNaN: true }));
     const row = fc.record({
-      ...{ _ng_task_index: fc.integer({ min: 0, max: 5 }), _ng_rollout_index: fc.integer({ min: 0, max: 9 }), reward },
-      ...{ seconds: fc.integer({ min: 0, max: 100 }), answer: fc.constantFrom("a", "b", null) },
+      _ng_task_index: fc.integer({ min: 0, max: 5 }),
+      _ng_rollout_index: fc.integer({ min: 0, max: 9 }),
+      reward,
+      seconds: fc.integer({ min: 0, max: 100 }),
+      answer: fc.constantFrom("a", "b", null),
       failure_kind: fc.constantFrom(null, null, "tool_failed", "model_failed"),
     });
     const rows = fc.uniqueArray(row, {
@@ -149,19 +175,26 @@ describe("createMetrics", () => {
 
   test("rows that are wrong in every way break nothing, and what comes out is JSON", () => {
     const key = fc.constantFrom(
-      ...["_ng_task_index", "_ng_rollout_index", "reward", "failure_kind", "answer", "seconds", "response", "usage"],
-      ...["__proto__", "constructor", "total_tokens"],
+      "_ng_task_index",
+      "_ng_rollout_index",
+      "reward",
+      "failure_kind",
+      "answer",
+      "seconds",
+      "response",
+      "usage",
+      "__proto__",
+      "constructor",
+      "total_tokens",
     );
     const leaf = fc.oneof(
-      ...[
-        fc.double(),
-        fc.integer(),
-        fc.boolean(),
-        fc.string(),
-        fc.bigInt(),
-        fc.constantFrom(null, undefined, "1", NaN),
-      ],
-      ...[fc.constantFrom(1.7e308, -1.7e308, Infinity, -0)],
+      fc.double(),
+      fc.integer(),
+      fc.boolean(),
+      fc.string(),
+      fc.bigInt(),
+      fc.constantFrom(null, undefined, "1", NaN),
+      fc.constantFrom(1.7e308, -1.7e308, Infinity, -0),
     );
     const row = fc.oneof(fc.object({ key, values: [leaf] }), fc.jsonValue(), fc.constantFrom(undefined, [], "row", 3));
     fc.assert(

@@ -9,7 +9,12 @@ const rows = [
   [0, 0, 0, 0],
 ].flatMap((rewards, task) =>
   rewards.map((reward, rollout) => ({
-    ...{ _ng_task_index: task, _ng_rollout_index: rollout, reward, solved: reward === 1, name: "x", nested: { a: 1 } },
+    _ng_task_index: task,
+    _ng_rollout_index: rollout,
+    reward,
+    solved: reward === 1,
+    name: "x",
+    nested: { a: 1 },
     response: {
       usage: { input_tokens: 10 + task, output_tokens: 5, total_tokens: 15 + task, input_tokens_details: {} },
     },
@@ -37,13 +42,24 @@ describe("aggregate", () => {
     expect(first).toMatchObject({ _ng_task_index: 0, "mean/reward": 0.5, "median/reward": 0.5, num_rollouts: 4 });
     expect(first?.["std/reward"]).toBeCloseTo(Math.sqrt(1 / 3), 12);
     expect(second).toMatchObject({
-      ...{ _ng_task_index: 1, "mean/reward": 0, "std/reward": 0, sample: { agent_ref: { name: "agent" } } },
-      ...{ expected_num_rollouts: 4, missing_num_rollouts: 0, reward_profile_completion_pct: 100 },
+      _ng_task_index: 1,
+      "mean/reward": 0,
+      "std/reward": 0,
+      sample: { agent_ref: { name: "agent" } },
+      expected_num_rollouts: 4,
+      missing_num_rollouts: 0,
+      reward_profile_completion_pct: 100,
     });
     const infos = second?.["rollout_infos"] as object[];
     expect(infos.at(-1)).toEqual({
-      ...{ rollout_id: "1:0", _ng_task_index: 1, _ng_rollout_index: 0, reward: 0, solved: 0 },
-      ...{ input_tokens: 11, output_tokens: 5, total_tokens: 16 },
+      rollout_id: "1:0",
+      _ng_task_index: 1,
+      _ng_rollout_index: 0,
+      reward: 0,
+      solved: 0,
+      input_tokens: 11,
+      output_tokens: 5,
+      total_tokens: 16,
     });
   });
 

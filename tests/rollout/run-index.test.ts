@@ -12,7 +12,11 @@ import { newFolder } from "./folder.ts";
 const lines = (...rows: unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 const rollout = (task: number, repeat = 0): TaskRow => ({ _ng_task_index: task, _ng_rollout_index: repeat, reward: 1 });
 const failure = (task: number, more: TaskRow = {}): TaskRow => ({
-  ...{ ...rollout(task), reward: null, failure_kind: "model", failure_reason: "gone", mask_sample: true },
+  ...rollout(task),
+  reward: null,
+  failure_kind: "model",
+  failure_reason: "gone",
+  mask_sample: true,
   ...more,
 });
 
@@ -40,8 +44,15 @@ describe("a summary", () => {
   const call = (id: string, name: string) => ({ type: "function_call", call_id: id, name, arguments: "{}" });
   const gave = (id: string) => ({ type: "function_call_output", call_id: id, output: "ok" });
   const row: TaskRow = {
-    ...{ ...rollout(3, 2), reward: 0.5, session_id: "s", seconds: 1.5, stopped: "steps", _ng_attempt_index: 1 },
-    ...{ parent: "p", forked_at: 4, branch: "0.1" },
+    ...rollout(3, 2),
+    reward: 0.5,
+    session_id: "s",
+    seconds: 1.5,
+    stopped: "steps",
+    _ng_attempt_index: 1,
+    parent: "p",
+    forked_at: 4,
+    branch: "0.1",
     responses_create_params: {
       input: [
         { role: "system", content: "Be kind." },
@@ -56,9 +67,23 @@ describe("a summary", () => {
     },
   };
   const whole: RowSummary = {
-    ...{ row: 7, task: 3, repeat: 2, branch: "0.1", attempt: 1, reward: 0.5, outcome: "scored", kind: null },
-    ...{ stopped: "steps", steps: 3, calls: 3, tokens: 15, seconds: 1.5, tools: ["add", "read"], text: "Add 2." },
-    ...{ session: "s", parent: "p" },
+    row: 7,
+    task: 3,
+    repeat: 2,
+    branch: "0.1",
+    attempt: 1,
+    reward: 0.5,
+    outcome: "scored",
+    kind: null,
+    stopped: "steps",
+    steps: 3,
+    calls: 3,
+    tokens: 15,
+    seconds: 1.5,
+    tools: ["add", "read"],
+    text: "Add 2.",
+    session: "s",
+    parent: "p",
   };
 
   test("has what a table shows", () => {
@@ -108,8 +133,12 @@ describe("a summary", () => {
   test("is made of whatever a row holds", () => {
     const odd = fc.record(
       {
-        ...{ responses_create_params: fc.jsonValue(), response: fc.jsonValue(), reward: fc.jsonValue() },
-        ...{ _ng_task_index: fc.jsonValue(), failure_kind: fc.jsonValue(), branch: fc.jsonValue() },
+        responses_create_params: fc.jsonValue(),
+        response: fc.jsonValue(),
+        reward: fc.jsonValue(),
+        _ng_task_index: fc.jsonValue(),
+        failure_kind: fc.jsonValue(),
+        branch: fc.jsonValue(),
       },
       { requiredKeys: [] },
     );

@@ -71,7 +71,12 @@ test("changes are named by the way to them, and what was removed is gone", () =>
 
 test("what a verifier said beside the reward is shown only of the verdict that the row has", () => {
   const verified = (verdict: { reward: number; why: string }): NumberedEvent => ({
-    ...{ type: "session.verified", version: ++version, at: 0, judged: 1, digest: "", verdict },
+    type: "session.verified",
+    version: ++version,
+    at: 0,
+    judged: 1,
+    digest: "",
+    verdict,
   });
   const events = [verified({ reward: 1, why: "old" })];
   expect(transcriptOf({ ...row(), why: "old" }, events).verdict).toEqual({ why: "old" });

@@ -69,15 +69,19 @@ test("two tasks of one number are refused; the same task under its number is one
   const row = (n: number, added: object = {}) => ({ _ng_task_index: 3, n, responses_create_params: {}, ...added });
   const rows = [
     { n: 0 },
-    ...[row(1), row(1, { _ng_rollout_index: 1, agent_ref: { name: "b" }, responses_create_params: { top_p: 1 } })],
-    ...[row(2), row(1, { responses_create_params: { input: "Other." } })],
+    row(1),
+    row(1, { _ng_rollout_index: 1, agent_ref: { name: "b" }, responses_create_params: { top_p: 1 } }),
+    row(2),
+    row(1, { responses_create_params: { input: "Other." } }),
     // The number that the first one was given.
     { ...row(0), _ng_task_index: 0 },
   ];
   const found = (await read(rows.map((each) => JSON.stringify(each)).join("\n"))).map(createNumbering());
   expect(found.map(({ task }) => task)).toEqual([0, 3, 3, 3, 3, 0]);
   expect(found.map((each) => ("problem" in each ? `${each.line}: ${each.problem}` : "fits"))).toEqual([
-    ...["fits", "fits", "fits"],
+    "fits",
+    "fits",
+    "fits",
     "4: another task before it has its `_ng_task_index` 3",
     "5: another task before it has its `_ng_task_index` 3",
     "6: another task before it has its `_ng_task_index` 0",

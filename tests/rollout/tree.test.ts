@@ -74,8 +74,17 @@ async function collected(out: string, { store = memoryStore(), lines = ['{"n":0}
   }
   const prepare = (row: TaskRow): TaskRow => ({ ...row, responses_create_params: { input: "Stack." } });
   return collect({
-    ...{ out, run: "run", seed: 1, repeats: 1, concurrency: 2, attempts: 1, prepare, pause: () => 0 },
-    ...{ branches: [{ ways: 3, step: 2 }], tasks: tasks(), play: createPlayer({ sessions, episodes, agentFor }) },
+    out,
+    run: "run",
+    seed: 1,
+    repeats: 1,
+    concurrency: 2,
+    attempts: 1,
+    prepare,
+    pause: () => 0,
+    branches: [{ ways: 3, step: 2 }],
+    tasks: tasks(),
+    play: createPlayer({ sessions, episodes, agentFor }),
     ...given,
   });
 }
@@ -86,7 +95,14 @@ const inOrder = (rows: TaskRow[]): TaskRow[] =>
 /** What is the same whenever it is played. */
 const about = (rows: TaskRow[]) =>
   inOrder(rows).map(({ _ng_task_index, _ng_rollout_index, session_id, parent, forked_at, branch, reward, pile }) => ({
-    ...{ _ng_task_index, _ng_rollout_index, session_id, parent, forked_at, branch, reward, pile },
+    _ng_task_index,
+    _ng_rollout_index,
+    session_id,
+    parent,
+    forked_at,
+    branch,
+    reward,
+    pile,
   }));
 const branchesOf = (rows: TaskRow[]) => inOrder(rows).map((row) => row["branch"] ?? null);
 
@@ -123,21 +139,15 @@ test("FORK: continuations are forked again, and every node has the mean of what 
   for (const row of rows) nodes.add(row);
   expect(nodes.result().map(({ node, rollouts, mean }) => [node, rollouts, mean])).toEqual([
     ["", 6, 7 / 6],
-    ...[
-      ["0", 2, 0.5],
-      ["0.0", 1, 0],
-      ["0.1", 1, 1],
-    ],
-    ...[
-      ["1", 2, 2.5],
-      ["1.0", 1, 2],
-      ["1.1", 1, 3],
-    ],
-    ...[
-      ["2", 2, 0.5],
-      ["2.0", 1, 0],
-      ["2.1", 1, 1],
-    ],
+    ["0", 2, 0.5],
+    ["0.0", 1, 0],
+    ["0.1", 1, 1],
+    ["1", 2, 2.5],
+    ["1.0", 1, 2],
+    ["1.1", 1, 3],
+    ["2", 2, 0.5],
+    ["2.0", 1, 0],
+    ["2.1", 1, 1],
   ]);
   // The log of a continuation, with what its parents have of it.
   const log = await logWithParents(store, rows[3]?.["session_id"] as string);

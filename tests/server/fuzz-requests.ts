@@ -33,10 +33,38 @@ export interface Fuzzed {
 const nested = (depth: number): string => `${'{"a":['.repeat(depth)}1${"]}".repeat(depth)}`;
 
 const names = [
-  ...["initial_count", "expected_count", "count", "response", "responses_create_params", "verify_responses", "x"],
-  ...["_ng_session_id", "_ng_rollout_id", "_ng_task_index", "reward", "session_id", "episode", "session"],
-  ...["tool", "input", "call", "task", "random", "labels", "version", "limit", "after", "open"],
-  ...["__proto__", "constructor", "prototype", "toJSON", "then", "length", "hasOwnProperty", ""],
+  "initial_count",
+  "expected_count",
+  "count",
+  "response",
+  "responses_create_params",
+  "verify_responses",
+  "x",
+  "_ng_session_id",
+  "_ng_rollout_id",
+  "_ng_task_index",
+  "reward",
+  "session_id",
+  "episode",
+  "session",
+  "tool",
+  "input",
+  "call",
+  "task",
+  "random",
+  "labels",
+  "version",
+  "limit",
+  "after",
+  "open",
+  "__proto__",
+  "constructor",
+  "prototype",
+  "toJSON",
+  "then",
+  "length",
+  "hasOwnProperty",
+  "",
 ];
 
 // As text, because some of these no JSON.stringify would write.
@@ -62,23 +90,27 @@ const sensible = fc.oneof(
   fc.integer({ min: 1, max: 6 }).map((version) => JSON.stringify({ version })),
 );
 const notJson = fc.constantFrom(
-  ...[
-    "{",
-    "}",
-    "nonsense",
-    "'a'",
-    "{a:1}",
-    "[1,]",
-    "NaN",
-    "Infinity",
-    "undefined",
-    " ",
-    "\uFEFF{}",
-    "{} {}",
-    "//",
-    "01",
-  ],
-  ...['{"count":1', '{"count":+1}', '"\t"', "[".repeat(5_000), '{"a":'.repeat(700), "\u0000", "count=1&x=2"],
+  "{",
+  "}",
+  "nonsense",
+  "'a'",
+  "{a:1}",
+  "[1,]",
+  "NaN",
+  "Infinity",
+  "undefined",
+  " ",
+  "\uFEFF{}",
+  "{} {}",
+  "//",
+  "01",
+  '{"count":1',
+  '{"count":+1}',
+  '"\t"',
+  "[".repeat(5_000),
+  '{"a":'.repeat(700),
+  "\u0000",
+  "count=1&x=2",
 );
 const text: fc.Arbitrary<string> = fc.oneof(
   { weight: 12, arbitrary: sensible },
@@ -236,7 +268,9 @@ const cookie: fc.Arbitrary<FuzzedCookie> = fc.oneof(
   {
     weight: 4,
     arbitrary: fc.record({
-      ...{ kind: fc.constant("spoiled"), victim: fc.nat(11), spoil: fc.nat(spoiled.length - 1) },
+      kind: fc.constant("spoiled"),
+      victim: fc.nat(11),
+      spoil: fc.nat(spoiled.length - 1),
       at: fc.nat(200),
     }),
   },
@@ -251,17 +285,19 @@ const cookie: fc.Arbitrary<FuzzedCookie> = fc.oneof(
 );
 
 const anything = {
-  ...{ method, cookie, alsoOwn: fc.boolean(), body: bytes, framing },
+  method,
+  cookie,
+  alsoOwn: fc.boolean(),
+  body: bytes,
+  framing,
   headers: fc.array(header, { maxLength: 2 }),
 };
 /** Nearly as an honest client does it: what goes wrong with these does so further inside. */
 const nearly = {
-  ...{
-    method: fc.constant("POST"),
-    cookie,
-    alsoOwn: fc.boolean(),
-    framing: fc.constantFrom<Framing>("length", "chunked"),
-  },
+  method: fc.constant("POST"),
+  cookie,
+  alsoOwn: fc.boolean(),
+  framing: fc.constantFrom<Framing>("length", "chunked"),
   headers: fc.array(fc.tuple(fc.constant("idempotency-key"), oddValue), { maxLength: 1 }),
   body: fc.oneof(sensible, sensible, object).map((text) => Buffer.from(text)),
 };

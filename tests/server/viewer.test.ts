@@ -57,30 +57,28 @@ test("a page that was not built is not there, and it is said what to do", async 
 });
 
 const ways = [
-  ...[
-    "/view/../secret.js",
-    "/view/..%2fsecret.js",
-    "/view/%2e%2e/secret.js",
-    "/view/..\\secret.js",
-    "/view/..%5csecret.js",
-  ],
-  ...["/view//../secret.js", "/view/deep/secret.js", "/view/deep%2fsecret.js", "/view/./app.js", "/view/.hidden.js"],
-  ...[
-    "/view/secret.txt",
-    "/view/secret",
-    "/view/secret.constructor",
-    "/view/deep",
-    "/view/deep/",
-    "/view/..",
-    "/view/app.js%00",
-  ],
-  ...[
-    "/view/%252e%252e/secret.js",
-    "/view/app.js/",
-    "/view/app.js/../../secret.js",
-    "/View/app.js",
-    "/view/C:secret.js",
-  ],
+  "/view/../secret.js",
+  "/view/..%2fsecret.js",
+  "/view/%2e%2e/secret.js",
+  "/view/..\\secret.js",
+  "/view/..%5csecret.js",
+  "/view//../secret.js",
+  "/view/deep/secret.js",
+  "/view/deep%2fsecret.js",
+  "/view/./app.js",
+  "/view/.hidden.js",
+  "/view/secret.txt",
+  "/view/secret",
+  "/view/secret.constructor",
+  "/view/deep",
+  "/view/deep/",
+  "/view/..",
+  "/view/app.js%00",
+  "/view/%252e%252e/secret.js",
+  "/view/app.js/",
+  "/view/app.js/../../secret.js",
+  "/View/app.js",
+  "/view/C:secret.js",
 ];
 
 test.each(ways)("%s is no file of the page", async (path) => {

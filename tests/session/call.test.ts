@@ -22,7 +22,12 @@ onEveryStore("a call answers with what the tool returned, and the next call sees
   const { session, version } = await sessions.open({ task });
   expect(version).toBe(2);
   expect(await sessions.call(session, "add", { by: 2 })).toEqual({
-    ...{ ok: true, output: { count: 5 }, session, version: 3, repeated: false, unseeded: false },
+    ok: true,
+    output: { count: 5 },
+    session,
+    version: 3,
+    repeated: false,
+    unseeded: false,
   });
   expect(await sessions.call(session, "read")).toMatchObject({ ok: true, output: { count: 5 }, version: 4 });
   expect(await sessions.state(session)).toEqual({ count: 5, notes: [] });

@@ -206,7 +206,8 @@ test("CLEANUP: a call that arrives while an idle session is found to be in use a
   // Used through the other engine just before it would have ended.
   hook = async () => {
     await inner.append({
-      ...{ session, version: 2 },
+      session,
+      version: 2,
       entries: [
         {
           at: Date.now(),

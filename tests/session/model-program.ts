@@ -262,7 +262,9 @@ async function follow({ observer }: World, id: string, line: Line): Promise<numb
   const { version, episode, task, ended } = await observer.info(id);
   const { start } = line.now;
   expect({ version, episode, task, ended: ended !== undefined }, "the newest version").toEqual({
-    ...{ version: line.version, episode: line.now.episode, ended: line.ended },
+    version: line.version,
+    episode: line.now.episode,
+    ended: line.ended,
     task: start === undefined ? null : { start },
   });
   expect(await observer.state(id), "the newest state").toEqual(line.now.state);
@@ -298,8 +300,11 @@ function checkValue(world: World, { step, id, line, before, version, got, value 
       const { tool, input, call } = step;
       const { session, unseeded } = value;
       expect({ session, tool, input, unseeded, result: resultOf(value) }, "the answer").toEqual({
-        ...{ session: id, tool: recorded?.tool, input: recorded?.input },
-        ...{ unseeded: recorded?.unseeded, result: recorded?.result },
+        session: id,
+        tool: recorded?.tool,
+        input: recorded?.input,
+        unseeded: recorded?.unseeded,
+        result: recorded?.result,
       });
       if (call !== undefined) expect(recorded?.call).toBe(call);
       break;

@@ -15,7 +15,10 @@ onEveryStore(
     const { session } = await sessions.open({ task });
     await sessions.call(session, "note", { text: "old" });
     expect(await sessions.seed(session, { start: 100, goal: 1 })).toEqual({
-      ...{ session, version: 4, episode: 2, repeated: false },
+      session,
+      version: 4,
+      episode: 2,
+      repeated: false,
     });
     expect(await sessions.state(session)).toEqual({ count: 100, notes: [] });
     expect(await sessions.state(session, 3)).toEqual({ count: 3, notes: ["old"] });

@@ -78,7 +78,11 @@ describe("a server that does not answer", () => {
       store.append(commitOf("a", 1)),
       store.append(commitOf("b", 0)),
       store.append(commitOf("c", 0), commitOf("d", 0)),
-      ...[store.read("a", 0), store.load("a"), store.find("a", "k0"), store.count("shop"), store.delete("a")],
+      store.read("a", 0),
+      store.load("a"),
+      store.find("a", "k0"),
+      store.count("shop"),
+      store.delete("a"),
       ...Array.from({ length: 200 }, (_, index) => store.append(commitOf(`s${index}`, 0))),
     ];
     for (const outcome of await Promise.allSettled(verbs)) {

@@ -49,20 +49,35 @@ describe("signatures are those of the examples that AWS documents", () => {
   const host = "examplebucket.s3.amazonaws.com";
   const examples = [
     {
-      ...{ name: "get an object", method: "GET", path: "/test.txt", body: "", headers: { range: "bytes=0-9" } },
+      name: "get an object",
+      method: "GET",
+      path: "/test.txt",
+      body: "",
+      headers: { range: "bytes=0-9" },
       signature: "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
     },
     {
-      ...{ name: "put an object", method: "PUT", path: "/test%24file.text", body: "Welcome to Amazon S3." },
+      name: "put an object",
+      method: "PUT",
+      path: "/test%24file.text",
+      body: "Welcome to Amazon S3.",
       headers: { date: "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY" },
       signature: "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
     },
     {
-      ...{ name: "get a setting", method: "GET", path: "/?lifecycle", body: "", headers: {} },
+      name: "get a setting",
+      method: "GET",
+      path: "/?lifecycle",
+      body: "",
+      headers: {},
       signature: "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
     },
     {
-      ...{ name: "list objects", method: "GET", path: "/?max-keys=2&prefix=J", body: "", headers: {} },
+      name: "list objects",
+      method: "GET",
+      path: "/?max-keys=2&prefix=J",
+      body: "",
+      headers: {},
       signature: "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
     },
   ];
@@ -83,12 +98,21 @@ describe("where it is", () => {
 
   test("a bucket of AWS is a host; elsewhere, and with dots in its name, a path", () => {
     expect(locationOf("s3://bucket/a/b", undefined, { ...env, AWS_SESSION_TOKEN: "t" })).toEqual({
-      ...{ name: "s3://bucket/a/b", origin: "https://bucket.s3.eu-west-3.amazonaws.com", bucketPath: "" },
-      ...{ prefix: "a/b/", region: "eu-west-3", accessKeyId: "id", secretAccessKey: "hush", sessionToken: "t" },
+      name: "s3://bucket/a/b",
+      origin: "https://bucket.s3.eu-west-3.amazonaws.com",
+      bucketPath: "",
+      prefix: "a/b/",
+      region: "eu-west-3",
+      accessKeyId: "id",
+      secretAccessKey: "hush",
+      sessionToken: "t",
     });
     const minio = { ...env, AWS_ENDPOINT_URL: "http://minio:9000/s3/" };
     expect(locationOf("s3://bucket?region=x", undefined, minio)).toMatchObject({
-      ...{ origin: "http://minio:9000", bucketPath: "/s3/bucket", prefix: "", region: "x" },
+      origin: "http://minio:9000",
+      bucketPath: "/s3/bucket",
+      prefix: "",
+      region: "x",
     });
     expect(locationOf("s3://a.b/p", undefined, env).bucketPath).toBe("/a.b");
     const host = locationOf("s3://bucket?endpoint=https://s3.example.com&style=host", undefined, env);

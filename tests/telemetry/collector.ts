@@ -94,7 +94,11 @@ function spansIn({ resourceSpans }: Sent): ReceivedSpan[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>
       spans.map((span) => ({
-        ...{ name: span.name, trace: span.traceId, id: span.spanId, parent: span.parentSpanId, kind: span.kind },
+        name: span.name,
+        trace: span.traceId,
+        id: span.spanId,
+        parent: span.parentSpanId,
+        kind: span.kind,
         failed: span.status.code === 2,
         attributes: plain(span.attributes),
         resource: plain(resource.attributes),

@@ -84,7 +84,8 @@ describe("with a collector", () => {
     const store = `sqlite:${join(await folder(), "s.db")}`;
     const serving = await serve(
       { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: "my-counter" },
-      ...["--store", store],
+      "--store",
+      store,
     );
     const client = createClient(serving.url);
     expect((await client.post("/seed_session", task)).status).toBe(200);
@@ -107,7 +108,9 @@ describe("with a collector", () => {
     const [request, ...more] = spans.filter(({ parent }) => parent === "00f067aa0ba902b7");
     expect(more).toEqual([]);
     expect(request).toMatchObject({
-      ...{ name: "holdfast.request", kind: 2, failed: false },
+      name: "holdfast.request",
+      kind: 2,
+      failed: false,
       attributes: { "http.request.method": "POST", "http.response.status_code": 200 },
     });
     const [call, ...others] = childrenOf(spans, request);
@@ -115,15 +118,20 @@ describe("with a collector", () => {
     expect(call).toMatchObject({
       name: "holdfast.call",
       attributes: {
-        ...{ "holdfast.environment": "counter", "holdfast.tool": "increment_counter", "holdfast.outcome": "ok" },
+        "holdfast.environment": "counter",
+        "holdfast.tool": "increment_counter",
+        "holdfast.outcome": "ok",
         "holdfast.repeated": false,
       },
     });
     expect(childrenOf(spans, call)).toMatchObject([
       {
-        ...{ name: "holdfast.commit", kind: 3 },
+        name: "holdfast.commit",
+        kind: 3,
         attributes: {
-          ...{ "db.system.name": "sqlite", "holdfast.environment": "counter", "holdfast.entries": 1 },
+          "db.system.name": "sqlite",
+          "holdfast.environment": "counter",
+          "holdfast.entries": 1,
           "holdfast.answer": "ok",
         },
       },

@@ -60,7 +60,10 @@ describe("a store that is traced", () => {
         attributes: {
           "db.system.name": "memory",
           "holdfast.session": shortDigest(session),
-          ...{ "holdfast.commits": 1, "holdfast.entries": 1, "holdfast.bytes": 4, "holdfast.answer": "conflict" },
+          "holdfast.commits": 1,
+          "holdfast.entries": 1,
+          "holdfast.bytes": 4,
+          "holdfast.answer": "conflict",
         },
         status: api.SpanStatusCode.UNSET,
       },
@@ -91,7 +94,9 @@ describe("a store that is traced", () => {
   test("of a URL only the kind of the store is told", async () => {
     const store = tracedStore(memoryStore(), "postgres://ann:hunter2@db/holdfast", spans);
     await store.append({
-      ...{ session: "s", version: 0, entries: [{ body: "{}", at: 1 }] },
+      session: "s",
+      version: 0,
+      entries: [{ body: "{}", at: 1 }],
       heading: { environment: "counter", opened: 1 },
     });
     expect(named("holdfast.commit")[0]?.attributes["db.system.name"]).toBe("postgresql");
@@ -157,7 +162,10 @@ describe("an agent that is traced", () => {
     name: "openai:gpt-x",
     respond: () =>
       Promise.resolve({
-        ...{ id: "resp_1", model: "gpt-x-2026", usage, status: "completed" as const },
+        id: "resp_1",
+        model: "gpt-x-2026",
+        usage,
+        status: "completed" as const,
         output: [{ type: "message" as const, role: "assistant" as const, content: "a secret" }],
       }),
   };
@@ -178,10 +186,16 @@ describe("an agent that is traced", () => {
     expect(parentOf("chat gpt-x")).toEqual(["holdfast.run"]);
     expect(new Set(parentOf("holdfast.commit"))).toEqual(new Set(["holdfast.run"]));
     expect(named("chat gpt-x")[0]?.attributes).toEqual({
-      ...{ "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.system": "openai" },
-      ...{ "gen_ai.request.model": "gpt-x", "gen_ai.response.model": "gpt-x-2026", "gen_ai.response.id": "resp_1" },
-      ...{ "gen_ai.response.finish_reasons": ["completed"], "holdfast.tool_calls": 0 },
-      ...{ "gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 2 },
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": "openai",
+      "gen_ai.system": "openai",
+      "gen_ai.request.model": "gpt-x",
+      "gen_ai.response.model": "gpt-x-2026",
+      "gen_ai.response.id": "resp_1",
+      "gen_ai.response.finish_reasons": ["completed"],
+      "holdfast.tool_calls": 0,
+      "gen_ai.usage.input_tokens": 7,
+      "gen_ai.usage.output_tokens": 2,
     });
     const all = exporter.getFinishedSpans().map(({ name, attributes, events }) => ({ name, attributes, events }));
     expect(JSON.stringify(all)).not.toContain("secret");
@@ -242,8 +256,12 @@ test("what a rollout asks of another server goes on with its trace there", async
 
 describe("requests that are traced", () => {
   const request = (path: string, headers: { [name: string]: string } = {}) => ({
-    ...{ method: "POST", path, headers, body: undefined },
-    ...{ query: new URLSearchParams(), signal: new AbortController().signal },
+    method: "POST",
+    path,
+    headers,
+    body: undefined,
+    query: new URLSearchParams(),
+    signal: new AbortController().signal,
   });
   const app = { handle: ({ method }: Request) => Promise.resolve({ status: method === "POST" ? 503 : 200 }), other: 1 };
 

@@ -181,7 +181,9 @@ describe("what is being written", () => {
 
   test("arguments of calls are kept apart, also of agents that write side by side", () => {
     const piece = (path: string, call_id: string, text: string): PartialEvent => ({
-      ...{ type: "partial", agent: path, path },
+      type: "partial",
+      agent: path,
+      path,
       piece: { type: "arguments", call_id, name: `tool of ${call_id}`, text },
     });
     const pieces = [piece("a", "1", "{"), piece("b", "1", "["), piece("a", "2", "x"), piece("a", "1", "}")];

@@ -79,7 +79,9 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
         return answer === undefined ? undefined : bodyOf(answer);
       },
       {
-        ...{ after, signal: stop.signal, changed: (state) => states.push(state) },
+        after,
+        signal: stop.signal,
+        changed: (state) => states.push(state),
         take: (events) => taken.push(events.map(({ version }) => version)),
       },
     );

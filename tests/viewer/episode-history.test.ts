@@ -80,11 +80,17 @@ test("the state at any version is that of folding the log from its start, in wha
 
 test("a long log is folded across what is kept, and its states share what did not change", () => {
   const opened: NumberedEvent = {
-    ...{ type: "shared.changed", session: "s", at: 0, version: 1 },
+    type: "shared.changed",
+    session: "s",
+    at: 0,
+    version: 1,
     delta: [{ op: "replace", path: "", value: { large: { text: "x" }, count: 0 } }],
   };
   const rest = Array.from({ length: 1999 }, (_, at): NumberedEvent => ({
-    ...{ type: "shared.changed", session: "s", at, version: at + 2 },
+    type: "shared.changed",
+    session: "s",
+    at,
+    version: at + 2,
     delta: [{ op: "replace", path: "/count", value: at + 1 }],
   }));
   const history = createHistory();

@@ -12,7 +12,10 @@ const numbered = (...events: object[]): NumberedEvent[] =>
 const opened = { type: "session.opened", environment: "counter", randomness: { seed: 1, turn: 0 } };
 const seeded = { type: "session.seeded", task: { from: 3 }, randomness: { seed: 1, turn: 0 } };
 const called = (call: string, output: unknown) => ({
-  ...{ type: "tool.called", tool: "add", input: { count: 1 }, call },
+  type: "tool.called",
+  tool: "add",
+  input: { count: 1 },
+  call,
   outcome: { ok: true, output },
 });
 const verified = { type: "session.verified", judged: 4, digest: "d", verdict: { reward: 1, why: "right" } };
@@ -48,14 +51,18 @@ test("why an episode failed is the last of it, and where it was stopped stands b
   const stopped = stepsOf({ ...row, stopped: "steps" }, log);
   expect(told(stopped).slice(-3)).toEqual([
     "- note stopped here: the limit of steps was reached",
-    ...['4 called {"count":5}', "5 verdict"],
+    '4 called {"count":5}',
+    "5 verdict",
   ]);
   expect(told(stepsOf({ stopped: "empty" }, []))).toEqual(["- note stopped here: the model answered nothing"]);
 });
 
 test("calls are linked to their versions, and what else happened stands between them", () => {
   const refused = {
-    ...{ type: "tool.called", tool: "add", input: "{bad", call: "9.c2" },
+    type: "tool.called",
+    tool: "add",
+    input: "{bad",
+    call: "9.c2",
     outcome: { ok: false, error: { code: "invalid_input", message: "count is missing" } },
   };
   const steps = stepsOf(row, numbered(opened, seeded, called("3.c1", { count: 4 }), refused, verified));
@@ -105,7 +112,10 @@ test("an external call is one step with its result, and without one it stands op
   const claimed = { type: "tool.claimed", tool: "send", input: { to: "Ada" }, call: "x", until: 9 };
   const settled = { type: "tool.settled", tool: "send", call: "x", outcome: { ok: true, output: "sent" } };
   expect(stepsOf(undefined, numbered(opened, claimed))[1]).toEqual({
-    ...{ type: "called", version: 2, tool: "send", input: { to: "Ada" } },
+    type: "called",
+    version: 2,
+    tool: "send",
+    input: { to: "Ada" },
   });
   expect(stepsOf(undefined, numbered(opened, claimed, settled)).slice(1)).toEqual([
     { type: "called", version: 3, tool: "send", input: { to: "Ada" }, output: "sent" },

@@ -37,9 +37,20 @@ const named = (name: string): Field => fields.get(name) as Field;
 
 test("each schema has the field that fits it, and what has none is JSON", () => {
   expect(Object.fromEntries([...fields].map(([name, { kind }]) => [name, kind]))).toEqual({
-    ...{ name: "text", count: "number", price: "number", isGift: "boolean", size: "choice", tags: "list" },
-    ...{ to: "object", extra: "json", either: "json", perhaps: "number", old: "text", same: "object" },
-    ...{ fixed: "choice", tree: "object" },
+    name: "text",
+    count: "number",
+    price: "number",
+    isGift: "boolean",
+    size: "choice",
+    tags: "list",
+    to: "object",
+    extra: "json",
+    either: "json",
+    perhaps: "number",
+    old: "text",
+    same: "object",
+    fixed: "choice",
+    tree: "object",
   });
   expect(named("count")).toMatchObject({ isWhole: true, isRequired: false });
   expect(named("price")).toMatchObject({ isWhole: false });

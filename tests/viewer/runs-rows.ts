@@ -23,7 +23,12 @@ const row = fc.record({
 
 export const someRows: fc.Arbitrary<RowSummary[]> = fc.array(row, { maxLength: 60 }).map((rows) =>
   rows.map(({ failure, score, ...rest }, at) => ({
-    ...{ ...rest, row: at, attempt: null, session: `session-${at}`, parent: null, kind: failure },
+    ...rest,
+    row: at,
+    attempt: null,
+    session: `session-${at}`,
+    parent: null,
+    kind: failure,
     outcome: failure === null ? "scored" : "failed",
     reward: failure === null ? score : null,
   })),
@@ -32,9 +37,23 @@ export const someRows: fc.Arbitrary<RowSummary[]> = fc.array(row, { maxLength: 6
 /** One row, of which only what matters is given. */
 export function rowOf(given: Partial<RowSummary>): RowSummary {
   return {
-    ...{ row: 0, task: 0, repeat: null, branch: null, attempt: null, reward: null, outcome: "scored", kind: null },
-    ...{ stopped: null, steps: 1, calls: 0, tokens: null, seconds: null, tools: [], text: "" },
-    ...{ session: null, parent: null },
+    row: 0,
+    task: 0,
+    repeat: null,
+    branch: null,
+    attempt: null,
+    reward: null,
+    outcome: "scored",
+    kind: null,
+    stopped: null,
+    steps: 1,
+    calls: 0,
+    tokens: null,
+    seconds: null,
+    tools: [],
+    text: "",
+    session: null,
+    parent: null,
     ...given,
   };
 }

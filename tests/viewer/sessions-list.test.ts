@@ -104,8 +104,12 @@ test("a task to begin with has what is required, and defaults where there are so
   const schema = {
     type: "object",
     properties: {
-      ...{ name: { type: "string" }, size: { type: "integer", minimum: 3 }, kind: { enum: ["a", "b"] } },
-      ...{ open: { type: "boolean", default: true }, item: { $ref: "#/$defs/item" }, note: { type: "string" } },
+      name: { type: "string" },
+      size: { type: "integer", minimum: 3 },
+      kind: { enum: ["a", "b"] },
+      open: { type: "boolean", default: true },
+      item: { $ref: "#/$defs/item" },
+      note: { type: "string" },
       either: { anyOf: [{ type: "null" }, { type: "string" }] },
     },
     required: ["name", "size", "kind", "open", "item", "either", "unknown"],
@@ -113,7 +117,13 @@ test("a task to begin with has what is required, and defaults where there are so
   };
   const sample = sampleOf(schema) as { item: object };
   expect({ ...sample, item: undefined }).toEqual({
-    ...{ name: "", size: 3, kind: "a", open: true, item: undefined, either: null, unknown: {} },
+    name: "",
+    size: 3,
+    kind: "a",
+    open: true,
+    item: undefined,
+    either: null,
+    unknown: {},
   });
   // It contains itself, and comes to an end.
   expect(JSON.stringify(sample.item)).toContain('{"inner":{"inner":');

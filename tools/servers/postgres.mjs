@@ -189,7 +189,12 @@ export async function startPostgres({ settings = {} } = {}) {
   const maintenance = `postgres://holdfast@${host}:${port}/postgres`;
   const pidFile = join(data, "postmaster.pid");
   const server = await supervise({
-    ...{ name: "postgres", folder, pidFile, command: postgres, args, as },
+    name: "postgres",
+    folder,
+    pidFile,
+    command: postgres,
+    args,
+    as,
     answers: () => ask(maintenance, "SELECT 1"),
   });
   await ask(maintenance, "CREATE DATABASE holdfast");
@@ -221,7 +226,12 @@ export async function startPgBouncer(postgresUrl, { settings = {} } = {}) {
   writeFileSync(file, ["[databases]", database, "[pgbouncer]", ...lines, ""].join("\n"));
   const url = `postgres://${username}@${host}:${port}${pathname}`;
   const server = await supervise({
-    ...{ name: "pgbouncer", folder, pidFile, command: pgbouncer, args: [file], as },
+    name: "pgbouncer",
+    folder,
+    pidFile,
+    command: pgbouncer,
+    args: [file],
+    as,
     answers: () => ask(url, "SELECT 1"),
   });
   return Object.assign(server, { port, url });

@@ -73,7 +73,8 @@ function Header({ address, about, isLive }: { address: Address; about: About | u
   const isMany = places.length > mostPlaces;
   const links = [
     {
-      ...{ name: isMany || runs?.length === 0 ? "Home" : "Runs", to: [] },
+      name: isMany || runs?.length === 0 ? "Home" : "Runs",
+      to: [],
       isHere: ["", "runs", "compare"].includes(place),
     },
     ...places.filter(({ isHere }) => !isMany || isHere),

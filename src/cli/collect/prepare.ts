@@ -12,7 +12,9 @@ type RowFlags = Pick<CollectFlags, "temperature">;
 /** Gives what makes rows ready. It throws what is wrong with one. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
   const tools = [...environment.definitions].map(([name, { description, input }]) => ({
-    ...{ type: "function", name, description },
+    type: "function",
+    name,
+    description,
     parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
   }));
 

@@ -73,10 +73,17 @@ async function settingsOf(
 ): Promise<Settings> {
   const { repeats, branch, model, seed, maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
   return {
-    ...{ tasks: await digestOf(tasks), environment },
+    tasks: await digestOf(tasks),
+    environment,
     ...(await filesOf(target, flags)),
     ...(branch && { branches: textOf(branch) }),
-    ...{ model, repeats, limit, seed, temperature, "max-steps": maxSteps, timeout },
+    model,
+    repeats,
+    limit,
+    seed,
+    temperature,
+    "max-steps": maxSteps,
+    timeout,
   };
 }
 

@@ -57,12 +57,22 @@ async function claimedCollection(
       flags.queue === undefined ? source.player(store) : await queuePlayer(target, flags, record, progress);
     await writeRecord(pathsOf(out).run, { ...record, ...codeOf(target, flags) });
     const collected = await collect({
-      ...{ out, seed, limit, repeats, branches, concurrency, attempts, signal, run: record.run },
+      out,
+      seed,
+      limit,
+      repeats,
+      branches,
+      concurrency,
+      attempts,
+      signal,
+      run: record.run,
       tasks: readRows(tasks),
       prepare: source.prepare,
       play: player.play,
       forget: forgetIn(store),
-      ...{ onStart: progress.start, onRow: progress.row, onRetry: progress.retry },
+      onStart: progress.start,
+      onRow: progress.row,
+      onRetry: progress.retry,
       onFewer(count) {
         total -= count;
         progress.fewer(count);

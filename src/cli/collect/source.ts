@@ -52,7 +52,8 @@ async function environmentSource(target: string, flags: SourceFlags): Promise<So
   const traces = await telemetry();
   const agents = await agentsOf(target, flags);
   return {
-    ...{ environment: environment.name, agent: agents.name },
+    environment: environment.name,
+    agent: agents.name,
     prepare: preparing(environment, agents.name, flags),
     player(store) {
       const engine = createSessions({ environment, store });
@@ -81,7 +82,8 @@ async function serverSource(url: string, target: string | undefined, flags: Sour
   const agents = await agentsOf(target, flags);
   const tools = await toolsTold(client);
   return {
-    ...{ environment: client.root, agent: agents.name },
+    environment: client.root,
+    agent: agents.name,
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
     player(store) {
       const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
@@ -98,7 +100,9 @@ async function agentSource(url: string, flags: SourceFlags): Promise<Source> {
   await toolsTold(client);
   return {
     // Nothing is kept here of what is played elsewhere.
-    ...{ environment: client.root, agent: "agent", store: "memory:" },
+    environment: client.root,
+    agent: "agent",
+    store: "memory:",
     prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
     player() {
       const play = createAgentPlayer({ client, timeout: flags.timeout });

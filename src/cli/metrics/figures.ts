@@ -28,8 +28,15 @@ export function countLine({ rollouts, scored, tasks, failures }: RunMetrics): st
 
 export function taskLines({ tasks }: RunMetrics): string[] {
   const rows = tasks.map((task) => [
-    ...[task.task, task.rollouts, task.scored, task.mean, task.min, task.max, task.std],
-    ...[task.tokens, task.seconds],
+    task.task,
+    task.rollouts,
+    task.scored,
+    task.mean,
+    task.min,
+    task.max,
+    task.std,
+    task.tokens,
+    task.seconds,
   ]);
   const heading = ["task", "rollouts", "scored", "mean", "min", "max", "std", "tokens", "seconds"];
   return tableLines([heading, ...rows.map((row) => row.map(figure))]);
@@ -45,7 +52,8 @@ export function nodeLines(nodes: NodeMetrics[]): string[] {
 
 export function taskNodeLines(nodes: TaskNodeMetrics[]): string[] {
   const rows = nodes.map(({ task, node, rollouts, scored, mean }) => [
-    ...[figure(task), node || "all"],
+    figure(task),
+    node || "all",
     ...[rollouts, scored, mean].map(figure),
   ]);
   return tableLines([["task", "branch", "rollouts", "scored", "mean"], ...rows]);

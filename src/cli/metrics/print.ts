@@ -43,7 +43,9 @@ export async function printComparison(files: [string, string], flags: MetricsFla
   const comparison = compareRuns(first, second, { seed: flags.seed });
   if (flags.json) return print([JSON.stringify({ files, first, second, comparison })]);
   print([
-    ...[`first   ${files[0]}: ${countLine(first)}`, `second  ${files[1]}: ${countLine(second)}`, ""],
+    `first   ${files[0]}: ${countLine(first)}`,
+    `second  ${files[1]}: ${countLine(second)}`,
+    "",
     ...comparisonLines(comparison, flags),
     ...(flags.all ? ["", ...statisticsBeside(first, second)] : []),
   ]);
@@ -73,7 +75,10 @@ function comparisonLines(comparison: Comparison, flags: MetricsFlags): string[] 
   const { tasks, difference, better, worse, same, changed, only_first, only_second } = comparison;
   const shown = flags.tasks ? changed : changed.slice(0, mostChanged);
   const rows = shown.map(({ task, first, second, difference }) => [
-    ...[String(task), figure(first), figure(second), signed(difference)],
+    String(task),
+    figure(first),
+    figure(second),
+    signed(difference),
   ]);
   const more = changed.length - shown.length;
   return [

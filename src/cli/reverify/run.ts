@@ -73,8 +73,14 @@ interface Counts {
 
 function createCounts() {
   const result: Counts = {
-    ...{ judged: 0, changed: 0, new: 0, failed: 0, missing: 0, copied: 0 },
-    ...{ mean_before: null, mean_after: null },
+    judged: 0,
+    changed: 0,
+    new: 0,
+    failed: 0,
+    missing: 0,
+    copied: 0,
+    mean_before: null,
+    mean_after: null,
   };
   let [before, after, both] = [0, 0, 0];
   return {

@@ -37,7 +37,10 @@ export async function start(agent: Agent, flags: RunFlags, given: Given): Promis
   try {
     const { session: wanted, user } = flags;
     const session = await openSession(sessions, {
-      ...{ session: wanted, user, state: given.queries?.state, saved: given.resumed },
+      session: wanted,
+      user,
+      state: given.queries?.state,
+      saved: given.resumed,
     });
     // Or nobody could go on with it.
     if (store.persistent && wanted === undefined) terminal.error(`Session ${session}\n`);
@@ -90,8 +93,14 @@ async function chatOn({ agent, terminal, stopping }: Talk, { say, before, isCutS
   const { screen } = terminal;
   screen.write(`Running agent ${agent.name}, type exit to exit.\n`);
   await chat({
-    ...{ say, isCutShort, screen, input: process.stdin, isTerminal: screen.isTTY, history: queriesIn(before) },
-    ...{ stopped: stopping.signal, abandon: () => process.exit(130) },
+    say,
+    isCutShort,
+    screen,
+    input: process.stdin,
+    isTerminal: screen.isTTY,
+    history: queriesIn(before),
+    stopped: stopping.signal,
+    abandon: () => process.exit(130),
   });
 }
 

@@ -15,7 +15,9 @@ export async function runBundle(files: string[], out: string, flags: ViewFlags):
   let long = 0;
   try {
     const written = await writeBundle({
-      ...{ out, page: viewerFolder, version: packageVersion() },
+      out,
+      page: viewerFolder,
+      version: packageVersion(),
       runs: runs.map(({ details }) => details),
       events: async (session) => store && logOf(store, session),
       onRow: counting.add,

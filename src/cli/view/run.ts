@@ -43,7 +43,10 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
   const { host, port } = flags;
   const token = tokenFor(host, flags.token);
   const serving = await serve({
-    ...{ store, host, port, token },
+    store,
+    host,
+    port,
+    token,
     environments: viewed.map(({ environment }) => environment),
     bare: new Set(viewed.flatMap(({ environment, target }) => (target === undefined ? environment.name : []))),
     ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),

@@ -30,7 +30,10 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0 };
   const complain = createComplaints(say);
   const worker = await startQueueWorker({
-    ...{ address, concurrency, playerOf: collections.playerOf, say },
+    address,
+    concurrency,
+    playerOf: collections.playerOf,
+    say,
     onEvent(event) {
       counts[event.type]++;
       if (json) write(event);

@@ -7,14 +7,16 @@ const session = "/v1/sessions/{id}";
 export const routes = {
   agent: { method: "GET", path: "/v1/agent" },
   openSession: {
-    ...{ method: "POST", path: "/v1/sessions" },
+    method: "POST",
+    path: "/v1/sessions",
     body: object({
       user: { type: "string", description: "whose session it is; by default user" },
       state: { type: "object", description: "the initial state; what is shared goes to where it is shared" },
     }),
   },
   listSessions: {
-    ...{ method: "GET", path: "/v1/sessions" },
+    method: "GET",
+    path: "/v1/sessions",
     query: object({
       after: { type: "string", description: "the session to go on after" },
       limit: { ...eventsQuery.limit, description: "how many at most" },
@@ -23,14 +25,16 @@ export const routes = {
   getSession: { method: "GET", path: session },
   closeSession: { method: "DELETE", path: session },
   getState: {
-    ...{ method: "GET", path: `${session}/state` },
+    method: "GET",
+    path: `${session}/state`,
     query: object({
       version: { type: "integer", minimum: 1, description: "the version to look at; by default the newest" },
     }),
   },
   listEvents: { method: "GET", path: `${session}/events`, query: object(eventsQuery) },
   runAgent: {
-    ...{ method: "POST", path: `${session}/run` },
+    method: "POST",
+    path: `${session}/run`,
     body: {
       ...object({
         message: {
@@ -43,7 +47,8 @@ export const routes = {
     },
   },
   rewindSession: {
-    ...{ method: "POST", path: `${session}/rewind` },
+    method: "POST",
+    path: `${session}/rewind`,
     body: object({ invocation: { type: "string", description: "the one to go back to before" } }, ["invocation"]),
   },
 } as const satisfies { [name: string]: Route };

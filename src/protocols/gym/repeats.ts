@@ -78,7 +78,7 @@ export function createRepeats(prefix: string) {
   }
 
   function forget(session: string): void {
-    for (const sent of [...(watched.get(session)?.unanswered ?? [])]) over(sent);
+    for (const sent of Array.from(watched.get(session)?.unanswered ?? [])) over(sent);
   }
 
   function repeatedBy(session: string, what: string, input: unknown): Sent | undefined {

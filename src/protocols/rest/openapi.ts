@@ -13,7 +13,9 @@ type JsonObject = { [key: string]: Json };
 export function describeEnvironment(environment: AnyEnvironment): JsonObject {
   const { name, description, unseeded, reseed, task, state, definitions } = environment;
   const tools = [...definitions].map(([tool, { description, kind, input }]) => ({
-    ...{ name: tool, description, kind },
+    name: tool,
+    description,
+    kind,
     input: inputSchemaOf(jsonSchemaOf(input)),
   }));
   return { name, description, tools, task: jsonSchemaOf(task), state: jsonSchemaOf(state), unseeded, reseed };
@@ -86,7 +88,9 @@ function operationOf(operationId: string, route: Route, examples: JsonObject): J
       : []),
   ];
   return {
-    ...{ operationId, summary, ...(description !== undefined && { description }) },
+    operationId,
+    summary,
+    ...(description !== undefined && { description }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBodyOf(body, examples) }),
     responses: responsesOf(route),

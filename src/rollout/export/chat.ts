@@ -15,8 +15,12 @@ export interface ChatRollout {
 
 /** What rides on items for training: the names of NeMo Gym, and those of servers of the chat API. */
 const trained = [
-  ...["prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts"],
-  ...["token_ids", "logprobs"],
+  "prompt_token_ids",
+  "generation_token_ids",
+  "generation_log_probs",
+  "routed_experts",
+  "token_ids",
+  "logprobs",
 ];
 
 export function chatOf(row: TaskRow, toMessages: ToMessages): ChatRollout {

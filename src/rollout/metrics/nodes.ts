@@ -33,7 +33,9 @@ export function createNodes(): RunningNodes {
     },
     result: () =>
       Array.from(nodes, ([node, { rollouts, scored, sum }]) => ({
-        ...{ node, rollouts, scored },
+        node,
+        rollouts,
+        scored,
         mean: scored > 0 ? sum / scored : null,
       })).sort((a, b) => compare(a.node, b.node)),
   };

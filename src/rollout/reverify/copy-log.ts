@@ -8,7 +8,9 @@ export async function copyLog(store: Store, session: string, events: NumberedEve
   if (first?.type !== "session.opened") return;
   const entries = events.map((event): NewEntry => ({ body: bodyOf(event), at: event.at }));
   await store.append({
-    ...{ session, version: 0, entries: entries as [NewEntry, ...NewEntry[]] },
+    session,
+    version: 0,
+    entries: entries as [NewEntry, ...NewEntry[]],
     heading: { environment: first.environment, opened: first.at },
   });
 }

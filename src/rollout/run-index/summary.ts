@@ -17,7 +17,9 @@ export function summaryOf({ row: content, failed }: Pick<Finished, "row" | "fail
   const calls = output.filter(isFunctionCall);
   const { reward, mask_sample: isMasked, failure_kind: kind, stopped, session_id: session, parent, seconds } = content;
   return {
-    ...{ row, task, repeat },
+    row,
+    task,
+    repeat,
     branch: branchOf(content) || null,
     attempt: numberIn(content["_ng_attempt_index"]),
     reward: failed || isMasked === true ? null : numberIn(reward),

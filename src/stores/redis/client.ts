@@ -49,7 +49,10 @@ export function clientOf(address: Address): Redis | Cluster {
   const target: RedisOptions =
     kind === "sentinel"
       ? {
-          ...{ sentinels: hosts, name, failoverDetector: true, sentinelRetryStrategy: soon },
+          sentinels: hosts,
+          name,
+          failoverDetector: true,
+          sentinelRetryStrategy: soon,
           sentinelCommandTimeout: 1000,
         }
       : { host, port };

@@ -92,8 +92,13 @@ export function listingOf({ address, call, settle }: Access, buckets: number, ch
           if (intent && (await settle(session, intent, buckets, until(), "reader"))) settled.push(session);
           else if (version) {
             rows.set(session, {
-              ...{ session, version: Number(version), touched: Number(touched), heading: heading! },
-              ...{ place: Number(place), opened: Number(opened), written: Number(written) },
+              session,
+              version: Number(version),
+              touched: Number(touched),
+              heading: heading!,
+              place: Number(place),
+              opened: Number(opened),
+              written: Number(written),
             });
           }
         }
@@ -165,7 +170,14 @@ export function listingOf({ address, call, settle }: Access, buckets: number, ch
   }
 
   const laneFrom = (bucket: number, index: string, from: string, to: string, after?: string): Lane => ({
-    ...{ bucket, index, from, to, after, known: new Set<string>(), ahead: [], ended: false },
+    bucket,
+    index,
+    from,
+    to,
+    after,
+    known: new Set<string>(),
+    ahead: [],
+    ended: false,
   });
 
   async function lanesByOpening(behind: string | undefined, end: number): Promise<Lane[]> {

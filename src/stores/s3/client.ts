@@ -268,7 +268,14 @@ export async function sign(
   // The keys of past days are of no use.
   if (cache.size > 2) cache.clear();
   const signer = new Signer({
-    ...{ method, url, region, accessKeyId, secretAccessKey, cache, service: "s3", allHeaders: true },
+    method,
+    url,
+    region,
+    accessKeyId,
+    secretAccessKey,
+    cache,
+    service: "s3",
+    allHeaders: true,
     ...(sessionToken !== undefined && { sessionToken }),
     ...(datetime !== undefined && { datetime }),
     headers: { ...headers, "x-amz-content-sha256": createHash("sha256").update(body).digest("hex") },

@@ -74,8 +74,12 @@ export function emptyHead(session: string): Head {
 export function encodeHead({ tail, fresh, chunks, snapshots, pending, ...summary }: Head): string {
   const brief = pending && {
     pending: {
-      ...{ intent: pending.intent, life: pending.life, order: pending.order },
-      ...{ version: pending.version, touched: pending.touched, heading: pending.heading },
+      intent: pending.intent,
+      life: pending.life,
+      order: pending.order,
+      version: pending.version,
+      touched: pending.touched,
+      heading: pending.heading,
     },
   };
   const rest = pending && { entries: pending.entries, snapshot: pending.snapshot };
@@ -133,7 +137,12 @@ export function pendingOf(head: Head, commit: Commit, intent: string, mark: stri
   const { life, order } = head.version === 0 ? birth : head;
   const entries = commit.entries.map(({ body, at, key }) => ({ body, at, ...(key !== undefined && { key }), mark }));
   return {
-    ...{ intent, life, order, entries, version: head.version + entries.length, touched: entries.at(-1)!.at },
+    intent,
+    life,
+    order,
+    entries,
+    version: head.version + entries.length,
+    touched: entries.at(-1)!.at,
     heading: commit.heading === undefined ? head.heading : copyOf(commit.heading),
     ...(commit.snapshot && { snapshot: { ...commit.snapshot } }),
   };
@@ -150,7 +159,11 @@ export function settled({ pending, ...head }: Head, isCommitted: boolean): Head 
   const { life, order, version, touched, heading, entries, snapshot } = pending;
   return {
     ...head,
-    ...{ life, order, version, touched, heading },
+    life,
+    order,
+    version,
+    touched,
+    heading,
     tail: [...head.tail, ...entries],
     fresh: snapshot === undefined ? head.fresh : [...head.fresh, snapshot],
   };

@@ -178,7 +178,9 @@ export function without(head: Head, { from, chunks, snapshots }: Moved): Head | 
   if (head.life !== from.life || head.version < from.version) return undefined;
   if (!isSame(head.chunks, from.chunks) || !isSame(head.snapshots, from.snapshots)) return undefined;
   return {
-    ...{ ...head, chunks, snapshots },
+    ...head,
+    chunks,
+    snapshots,
     tail: head.tail.slice(from.version - (head.version - head.tail.length)),
     fresh: head.fresh.slice(from.fresh.length),
   };

@@ -393,7 +393,7 @@ export function createWriter({ client, heads, ladder, background, ready }: Writi
     /** Waits for what is being written. */
     async idle(): Promise<void> {
       await lines.idle();
-      for (const intent of [...unsettled.keys()]) settleNow(intent);
+      for (const intent of Array.from(unsettled.keys())) settleNow(intent);
     },
   };
 }

@@ -126,7 +126,7 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
   }
 
   async function removeWaste(): Promise<void> {
-    for (const [log, { store, due }] of [...waste]) {
+    for (const [log, { store, due }] of Array.from(waste)) {
       if (isClosing()) return;
       if (due <= performance.now()) await removeIfUnused(store, log);
     }

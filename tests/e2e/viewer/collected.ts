@@ -38,8 +38,19 @@ export async function collect(folder: string, name: string, options: CollectOpti
   await writeFile(join(folder, `${name}-tasks.jsonl`), `${rows.join("\n")}\n`);
   const file = join(folder, `${name}.jsonl`);
   const command = [
-    ...[join(await built(), "cli/main.js"), "collect", tally, "--tasks", join(folder, `${name}-tasks.jsonl`)],
-    ...["--model", model, "--repeats", String(repeats), "--attempts", "1", "--out", file],
+    join(await built(), "cli/main.js"),
+    "collect",
+    tally,
+    "--tasks",
+    join(folder, `${name}-tasks.jsonl`),
+    "--model",
+    model,
+    "--repeats",
+    String(repeats),
+    "--attempts",
+    "1",
+    "--out",
+    file,
   ];
   // Rollouts that failed are no failure of the test.
   const stderr = await new Promise<string>((resolve) =>

@@ -10,7 +10,12 @@ export interface Mark {
 }
 
 const steps: { [key: string]: number } = {
-  ...{ ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity },
+  ArrowLeft: -1,
+  ArrowUp: -1,
+  ArrowRight: 1,
+  ArrowDown: 1,
+  Home: -Infinity,
+  End: Infinity,
 };
 
 function walk(event: KeyboardEvent): void {

@@ -80,7 +80,10 @@ export function JsonTree({ value, label, kinds, touched, wanted }: JsonTreeProps
           height={rowHeight}
           shown={isMoved ? found : undefined}
           attributes={{
-            ...{ class: "json-list", role: "tree", tabIndex: 0, "aria-label": label },
+            class: "json-list",
+            role: "tree",
+            tabIndex: 0,
+            "aria-label": label,
             "aria-activedescendant": `${id}-${at}`,
             onKeyDown: (event) => {
               const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];

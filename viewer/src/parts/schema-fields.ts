@@ -41,14 +41,18 @@ export function fieldOf(schema: JsonSchema, isRequired = true, root = schema, de
     const inner = fieldOf(only, isRequired, root, depth);
     const { description, default: given } = followed;
     return {
-      ...{ ...inner, isNullable: true, initial: given ?? inner.initial },
+      ...inner,
+      isNullable: true,
+      initial: given ?? inner.initial,
       ...(typeof description === "string" && { description }),
     };
   }
   const types = followed["type"];
   const any: AnyField = {
     description: typeof followed["description"] === "string" ? followed["description"] : "",
-    ...{ isRequired, isNullable: Array.isArray(types) && types.includes("null"), initial: followed["default"] },
+    isRequired,
+    isNullable: Array.isArray(types) && types.includes("null"),
+    initial: followed["default"],
   };
   const bare = Array.isArray(types) ? types.filter((type) => type !== "null") : [typeOf(followed)];
   const type = bare.length === 1 ? bare[0] : undefined;

@@ -39,8 +39,14 @@ export function VirtualList(props: VirtualListProps) {
   const [list] = useState(
     () =>
       new Virtualizer<HTMLDivElement, HTMLElement>({
-        ...{ count, getScrollElement: () => element.current, estimateSize: () => height, overscan: 8 },
-        ...{ observeElementRect, observeElementOffset, scrollToFn: elementScroll, onChange: () => draw({}) },
+        count,
+        getScrollElement: () => element.current,
+        estimateSize: () => height,
+        overscan: 8,
+        observeElementRect,
+        observeElementOffset,
+        scrollToFn: elementScroll,
+        onChange: () => draw({}),
       }),
   );
   list.setOptions({ ...list.options, count, estimateSize: () => height });
@@ -53,9 +59,14 @@ export function VirtualList(props: VirtualListProps) {
   }, [list, shown, count]);
 
   const place = ({ key, index, start, size }: VirtualItem): Place => ({
-    ...{ key, "data-index": index },
+    key,
+    "data-index": index,
     style: {
-      ...{ transform: `translateY(${start}px)`, position: "absolute", top: "0", left: "0", right: "0" },
+      transform: `translateY(${start}px)`,
+      position: "absolute",
+      top: "0",
+      left: "0",
+      right: "0",
       ...(!isMeasured && { height: `${size}px` }),
     },
     ...(isMeasured && { ref: (made) => list.measureElement(made) }),

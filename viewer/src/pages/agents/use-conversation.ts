@@ -47,7 +47,9 @@ export function useConversation(at: string, session: string): Conversation {
     let isTaken = false;
     try {
       const response = await request(path, {
-        ...{ method: "POST", body: JSON.stringify({ message }), signal: stopping.signal },
+        method: "POST",
+        body: JSON.stringify({ message }),
+        signal: stopping.signal,
         headers: { accept: "text/event-stream", "content-type": "application/json" },
       });
       if (!response.ok || !response.body) throw await refusal(response);
@@ -73,7 +75,12 @@ export function useConversation(at: string, session: string): Conversation {
   }
 
   return {
-    ...{ events: log.events, drafts, connection, isRunning: running !== undefined, failure },
-    ...{ run, stop: () => running?.abort() },
+    events: log.events,
+    drafts,
+    connection,
+    isRunning: running !== undefined,
+    failure,
+    run,
+    stop: () => running?.abort(),
   };
 }

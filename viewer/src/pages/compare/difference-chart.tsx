@@ -29,7 +29,9 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
     known
       .toSorted((a, b) => (b.difference as number) - (a.difference as number) || a.task - b.task)
       .map(({ task, difference, first, second }) => ({
-        ...{ value: difference as number, label: String(task), href: linkOf("task", String(task)) },
+        value: difference as number,
+        label: String(task),
+        href: linkOf("task", String(task)),
         name: `Task ${task}: from ${number(first as number)} to ${number(second as number)}`,
         ...(parameters.has("task") && { isShown: parameters.get("task") === String(task) }),
       }));
@@ -39,7 +41,9 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
       const range = readRange(parameters.get("difference"));
       const words = from === to ? number(from) : `${number(from)} to ${number(to)}`;
       return {
-        ...{ value: tasks, label: number(from, 2), href: linkOf("difference", rangeText(part)) },
+        value: tasks,
+        label: number(from, 2),
+        href: linkOf("difference", rangeText(part)),
         name: `Changed by ${words}: ${count(tasks, "task")}`,
         ...(range && { isShown: overlaps(range, part) }),
       };

@@ -39,22 +39,34 @@ export function PairGrid({ runs, names, parameters, pairs, all, sort, place, sub
   const columns: Column[] = [
     { name: "task", label: "Task", width: "minmax(4rem, 8rem)", cell: (index) => at(index).task },
     {
-      ...{ name: "first", label: names[0], width: "minmax(5rem, 11rem)", isNumber: true },
+      name: "first",
+      label: names[0],
+      width: "minmax(5rem, 11rem)",
+      isNumber: true,
       cell: (index) => orDash(at(index).first),
     },
     {
-      ...{ name: "second", label: names[1], width: "minmax(5rem, 11rem)", isNumber: true },
+      name: "second",
+      label: names[1],
+      width: "minmax(5rem, 11rem)",
+      isNumber: true,
       cell: (index) => orDash(at(index).second),
     },
     {
-      ...{ name: "difference", label: "Difference", width: "minmax(5rem, 11rem)", isNumber: true },
+      name: "difference",
+      label: "Difference",
+      width: "minmax(5rem, 11rem)",
+      isNumber: true,
       cell(index) {
         const { difference } = at(index);
         return difference === null ? "–" : <Signed value={difference} />;
       },
     },
     {
-      ...{ name: "change", label: "Change", width: "minmax(6rem, 2fr)", from: 600 },
+      name: "change",
+      label: "Change",
+      width: "minmax(6rem, 2fr)",
+      from: 600,
       cell(index) {
         const { change } = at(index);
         const other = change === "first" ? ` ${names[1]}` : change === "second" ? ` ${names[0]}` : "";
@@ -62,11 +74,19 @@ export function PairGrid({ runs, names, parameters, pairs, all, sort, place, sub
       },
     },
     {
-      ...{ name: "rows-first", label: `Rows, ${names[0]}`, width: "minmax(5rem, 13rem)", isNumber: true, from: 760 },
+      name: "rows-first",
+      label: `Rows, ${names[0]}`,
+      width: "minmax(5rem, 13rem)",
+      isNumber: true,
+      from: 760,
       cell: (index) => rowsLink(index, 0),
     },
     {
-      ...{ name: "rows-second", label: `Rows, ${names[1]}`, width: "minmax(5rem, 13rem)", isNumber: true, from: 760 },
+      name: "rows-second",
+      label: `Rows, ${names[1]}`,
+      width: "minmax(5rem, 13rem)",
+      isNumber: true,
+      from: 760,
       cell: (index) => rowsLink(index, 1),
     },
   ];

@@ -55,12 +55,21 @@ export function figuresOf(rows: readonly RowSummary[]): RunFigures {
     return values.slice(0, end).map((value) => value && value / 100);
   };
   return {
-    ...{ rows: rows.length, scored: rewards.length, failed, tokens, seconds, tasks, hasBranches },
+    rows: rows.length,
+    scored: rewards.length,
+    failed,
+    tokens,
+    seconds,
+    tasks,
+    hasBranches,
     reward: rewards.length === 0 ? null : (total(rows, (row) => row.reward) ?? 0) / rewards.length,
     means: new Map(tasks.flatMap(({ task, reward }) => (reward === null ? [] : [[task, reward] as const]))),
     rewards: histogram(rewards),
-    ...{ passAny: curve("pass@"), passAll: curve("pass^") },
-    ...{ kinds: kinds.counts(), stops: stops.counts(), tools: [...tools].sort() },
+    passAny: curve("pass@"),
+    passAll: curve("pass^"),
+    kinds: kinds.counts(),
+    stops: stops.counts(),
+    tools: [...tools].sort(),
   };
 }
 

@@ -170,8 +170,13 @@ export function Grid({ label, columns, count, line, sort, onSort, place, subject
         height={height}
         heading={heads}
         attributes={{
-          ...{ role: isTree ? "treegrid" : "grid", class: "grid", tabIndex: 0, "aria-label": label },
-          ...{ "aria-rowcount": count + 1, "aria-colcount": shown.length, onKeyDown: press },
+          role: isTree ? "treegrid" : "grid",
+          class: "grid",
+          tabIndex: 0,
+          "aria-label": label,
+          "aria-rowcount": count + 1,
+          "aria-colcount": shown.length,
+          onKeyDown: press,
           ...(count > 0 && { "aria-activedescendant": `${id}-${Math.min(active, count - 1)}` }),
           onScroll: (event) => void (place.top = event.currentTarget.scrollTop),
         }}

@@ -54,7 +54,11 @@ function groupOf(task: number, places: number[], rows: readonly RowSummary[]): T
     }
   }
   return {
-    ...{ task, rows: places, scored, passed, failures },
+    task,
+    rows: places,
+    scored,
+    passed,
+    failures,
     reward: scored === 0 ? null : earned / scored,
     steps: steps / places.length,
     calls: calls / places.length,

@@ -27,7 +27,8 @@ export function rangeText({ from, to, isOpen }: Range): string | undefined {
 
 /** Of a bar of a histogram, so that its rows are as many as it says: only the last bar holds its upper end. */
 export const barRange = ({ from, to }: { from: number; to: number }, isLast: boolean): Range => ({
-  ...{ from, to },
+  from,
+  to,
   isOpen: from !== to && !isLast,
 });
 

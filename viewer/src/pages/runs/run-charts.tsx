@@ -42,7 +42,9 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
     const range = barRange(bin, at === bins.length - 1);
     const words = bin.from === bin.to ? number(bin.from) : `${number(bin.from)} to ${number(bin.to)}`;
     return {
-      ...{ value: bin.count, label: number(bin.from, 2), name: `Reward ${words}: ${count(bin.count, what)}` },
+      value: bin.count,
+      label: number(bin.from, 2),
+      name: `Reward ${words}: ${count(bin.count, what)}`,
       ...linkOf({ [name]: rangeText(range) }),
     };
   };
@@ -51,7 +53,8 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
       .filter(({ reward }) => reward !== null)
       .sort((a, b) => (b.reward as number) - (a.reward as number) || a.task - b.task)
       .map(({ task, reward, rows: { length } }) => ({
-        ...{ value: reward as number, label: String(task) },
+        value: reward as number,
+        label: String(task),
         name: `Task ${task}: mean reward ${number(reward as number)} of ${count(length, "row")}`,
         ...linkOf({ task: String(task) }),
       }));

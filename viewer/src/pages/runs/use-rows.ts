@@ -20,7 +20,9 @@ const mostKept = 2;
 const kept = new WeakMap<Source, Map<string, RunRows>>();
 
 const none = (): RunRows => ({
-  ...{ rows: [], count: 0, isDone: false },
+  rows: [],
+  count: 0,
+  isDone: false,
   place: { parameters: "", top: 0, active: 0 },
 });
 

@@ -51,7 +51,10 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
         height={height}
         shown={wanted}
         attributes={{
-          ...{ role: "table", "aria-label": label, "aria-rowcount": rows.length + 1, tabIndex: 0 },
+          role: "table",
+          "aria-label": label,
+          "aria-rowcount": rows.length + 1,
+          tabIndex: 0,
           onKeyDown: (event) => {
             const step = steps[event.key];
             if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
