@@ -15,7 +15,7 @@ export { createSessions, type SessionsOptions } from "./session/sessions.ts";
 export { createAgentSessions, type AgentSessionsOptions } from "./session/agent-sessions.ts";
 export { defineAgent, sequence, loop, parallel, type AgentOptions } from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
-export { gymTools, type GymToolsOptions } from "./agent/gym-tools.ts";
+export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";
 export { replaySession, type ReplayedSession } from "./agent/replay.ts";
 export { run, type RunOptions, type RunResult } from "./agent/run.ts";
 export type { RunEvent } from "./agent/invocation.ts";

@@ -11,7 +11,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import counter from "../examples/counter/environment.ts";
 import manifest from "../package.json" with { type: "json" };
 import { HoldfastError } from "../src/core/errors.ts";
-import { serve } from "../src/serve.ts";
+import { serve } from "../src/server/serve.ts";
 import { freePort } from "../tools/servers/ports.mjs";
 import { built } from "./built.ts";
 import { startServing } from "./e2e/serve-process.ts";

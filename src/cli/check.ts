@@ -73,7 +73,7 @@ type Row = { [field: string]: Json };
 type Schemas = Map<string, { [key: string]: Json }>;
 
 async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
-  const { readTasks } = await import("./load.ts");
+  const { readTasks } = await import("../rollout/load.ts");
   const [row = {}] = flags.tasks === undefined ? [] : readTasks(flags.tasks);
   const task = rowOf(flags.task ?? row);
   const { tools = [] } = rowOf(task["responses_create_params"] ?? {});
@@ -106,12 +106,12 @@ async function describedAt(url: string, token: string | undefined): Promise<{ sc
 }
 
 async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]> {
-  const { load, readTasks } = await import("./load.ts");
+  const { load, readTasks } = await import("../rollout/load.ts");
   const { environment, solution, tasks: beside } = await load(target);
   const { jsonSchemaOf } = await import("../core/schema.ts");
   const { sampleInput } = await import("../testing/arguments.ts");
   const { memoryStore } = await import("../stores/memory.ts");
-  const { serve } = await import("../serve.ts");
+  const { serve } = await import("../server/serve.ts");
   const given = flags.task === undefined ? undefined : [flags.task];
   const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
   const tasks = found.length > 0 ? found : [sampleInput(jsonSchemaOf(environment.task))];

@@ -1,12 +1,11 @@
 // holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
 import { InvalidArgumentError, type Command } from "commander";
-import type { CollectFlags } from "./collect/flags.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { treeOf, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
-import { storeUrls } from "./store.ts";
-import { isUrl } from "./url.ts";
-import { endProcess } from "./telemetry.ts";
+import { storeUrls } from "../stores/open.ts";
+import { isUrl, type CollectionSettings } from "../rollout/collection-settings.ts";
+import { endProcess } from "../telemetry/process.ts";
 
 /** How many are under way at once. What waits in a queue costs little, and keeps the workers busy. */
 const atOnce = 32;
@@ -38,7 +37,7 @@ OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on
 with --resume. Models are scripted (the solution beside the environment),
 random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
 
-type GivenFlags = Omit<CollectFlags, "concurrency"> & Partial<Pick<CollectFlags, "concurrency">>;
+type GivenFlags = Omit<CollectionSettings, "concurrency"> & Partial<Pick<CollectionSettings, "concurrency">>;
 
 export function addCollect(program: Command): void {
   program
@@ -78,7 +77,7 @@ export function addCollect(program: Command): void {
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (given: string | undefined, told: GivenFlags) => {
-      const flags: CollectFlags = {
+      const flags: CollectionSettings = {
         ...told,
         concurrency: told.concurrency ?? (told.queue === undefined ? atOnce : handedOut),
       };
@@ -104,7 +103,7 @@ export function addCollect(program: Command): void {
           "--branch forks at a step below --max-steps: nothing would follow it",
         );
       }
-      const { runCollection } = await import("./collect/run.ts");
+      const { runCollection } = await import("./collect/command.ts");
       const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
       await endProcess(code);
     });

@@ -1,6 +1,6 @@
 // holdfast export: writes rollouts in the shapes that trainers read.
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { ExportFlags } from "./export/flags.ts";
+import type { ExportFlags } from "./export/command.ts";
 
 const example = `
 Examples:
@@ -27,7 +27,7 @@ export function addExport(program: Command): void {
     .option("--json", "print what was done as JSON")
     .addHelpText("after", example)
     .action(async (file: string, flags: ExportFlags) => {
-      const { runExport } = await import("./export/run.ts");
+      const { runExport } = await import("./export/command.ts");
       await runExport(file, flags);
     });
 }

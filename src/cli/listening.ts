@@ -1,7 +1,7 @@
 // What the commands that listen have in common: when a token is needed, and how they end.
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
-import type { Serving } from "../serve.ts";
+import type { Serving } from "../server/serve.ts";
 
 /** The token that was given; without one a new one, where others than this machine can ask. */
 export function tokenFor(host: string, token: string | undefined): string | undefined {

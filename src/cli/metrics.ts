@@ -1,7 +1,7 @@
 // holdfast metrics: the figures of a file of rollouts, or how two files differ.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
-import type { MetricsFlags } from "./metrics/flags.ts";
+import type { MetricsFlags } from "./metrics/command.ts";
 
 const example = `
 Examples:
@@ -29,7 +29,7 @@ export function addMetrics(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, second: string | undefined, flags: MetricsFlags) => {
-      const { printMetrics, printComparison } = await import("./metrics/print.ts");
+      const { printMetrics, printComparison } = await import("./metrics/command.ts");
       await (second === undefined ? printMetrics(file, flags) : printComparison([file, second], flags));
     });
 }

@@ -1,6 +1,6 @@
 // holdfast replay: runs the calls of stored episodes again, and names the first event that differs.
 import type { Command } from "commander";
-import type { ReplayFlags } from "./replay/flags.ts";
+import type { ReplayFlags } from "./replay/command.ts";
 
 const example = `
 Examples:
@@ -23,7 +23,7 @@ export function addReplay(program: Command): void {
     .option("--json", "print a line of JSON for each episode")
     .addHelpText("after", example)
     .action(async (file: string | undefined, flags: ReplayFlags) => {
-      const { runReplay } = await import("./replay/run.ts");
+      const { runReplay } = await import("./replay/command.ts");
       await runReplay(file, flags);
     });
 }

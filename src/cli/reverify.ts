@@ -1,7 +1,7 @@
 // holdfast reverify: computes the rewards of collected episodes again, with the verifier as it is now.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
-import type { ReverifyFlags } from "./reverify/flags.ts";
+import type { ReverifyFlags } from "./reverify/command.ts";
 
 const example = `
 Examples:
@@ -31,7 +31,7 @@ export function addReverify(program: Command): void {
     .option("--json", "print what was done as JSON")
     .addHelpText("after", example)
     .action(async (file: string, flags: ReverifyFlags) => {
-      const { runReverify } = await import("./reverify/run.ts");
+      const { runReverify } = await import("./reverify/command.ts");
       await runReverify(file, flags);
     });
 }

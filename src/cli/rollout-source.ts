@@ -4,7 +4,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { BadRow } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
-import { openStore } from "./store.ts";
+import { openStore } from "../stores/open.ts";
 
 const mostNotes = 10;
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import type { Replay } from "./run/files.ts";
 import type { RunFlags } from "./run/start.ts";
-import { endProcess } from "./telemetry.ts";
+import { endProcess } from "../telemetry/process.ts";
 
 interface Flags extends RunFlags {
   replay?: string;
@@ -61,9 +61,9 @@ async function run(target: string, flags: Flags): Promise<void> {
   const { queries, saved }: Replay = replay === undefined ? {} : await readReplay(replay);
   if (saved) assertBare(flags);
   const resumed = resume === undefined ? undefined : await readSaved(resume);
-  const { loadAgent } = await import("./load.ts");
+  const { loadAgent } = await import("../rollout/load.ts");
   const own = await loadAgent(target);
-  const { withModel } = await import("./model.ts");
+  const { withModel } = await import("../models/by-name.ts");
   const agent = model === undefined ? own : await withModel(own, model);
   if (saved) {
     const { compare } = await import("./run/compare.ts");

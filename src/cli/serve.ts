@@ -84,12 +84,12 @@ async function run(targets: string[], flags: Flags): Promise<void> {
   const { token, port } = given === undefined ? flags : (JSON.parse(given) as Pick<Flags, "token" | "port">);
   const guarded = tokenFor(flags.host, token);
   if (cluster.isPrimary && flags.workers > 1) {
-    const { superviseWorkers } = await import("./workers.ts");
+    const { superviseWorkers } = await import("../server/workers.ts");
     return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, flags, guarded) });
   }
   const { open } = await import("./serving.ts");
   if (cluster.isWorker) {
-    const { askPeers, followSupervisor } = await import("./workers.ts");
+    const { askPeers, followSupervisor } = await import("../server/workers.ts");
     return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
   }
   const serving = await open(targets, { ...flags, port, token: guarded });

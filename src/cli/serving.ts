@@ -4,15 +4,15 @@ import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
-import { serve, type Runner, type ServeOptions, type Serving } from "../serve.ts";
+import { serve, type Runner, type ServeOptions, type Serving } from "../server/serve.ts";
 import type { Solution } from "../testing/environments.ts";
-import { agentsOf } from "./collect/agents.ts";
-import { preparing } from "./collect/prepare.ts";
-import { loadServed } from "./load.ts";
-import { withModel } from "./model.ts";
-import { offeredModels } from "./offered-models.ts";
-import { openStore } from "./store.ts";
-import { endTelemetry, telemetry } from "./telemetry.ts";
+import { agentsOf } from "../rollout/agents.ts";
+import { preparing } from "../rollout/prepare.ts";
+import { loadServed } from "../rollout/load.ts";
+import { withModel } from "../models/by-name.ts";
+import { offeredModels } from "../rollout/offered-models.ts";
+import { openStore } from "../stores/open.ts";
+import { endTelemetry, telemetry } from "../telemetry/process.ts";
 
 interface ServingFlags {
   port: number;

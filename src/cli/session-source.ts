@@ -7,9 +7,9 @@ import { decode } from "../core/session.ts";
 import type { SessionInfo, Sessions } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
-import { isOfEnvironment } from "../rollout/log-of.ts";
+import { isOfEnvironment } from "../rollout/episode-log.ts";
 import { createSessions } from "../session/sessions.ts";
-import { openStore } from "./store.ts";
+import { openStore } from "../stores/open.ts";
 
 export interface SessionSource {
   list(open: boolean | undefined): AsyncIterable<Listed>;

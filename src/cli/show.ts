@@ -1,7 +1,7 @@
 // holdfast show: prints one episode of a file of rollouts as a transcript.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
-import type { ShowFlags } from "./show/flags.ts";
+import type { ShowFlags } from "./show/command.ts";
 
 const example = `
 Examples:
@@ -23,7 +23,7 @@ export function addShow(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, flags: ShowFlags) => {
-      const { showRollout } = await import("./show/run.ts");
+      const { showRollout } = await import("./show/command.ts");
       await showRollout(file, flags);
     });
 }

@@ -2,7 +2,7 @@
 import { InvalidArgumentError, type Command } from "commander";
 import type { Part } from "../rollout/task-sets.ts";
 import { whole } from "./flags.ts";
-import type { TasksFlags } from "./tasks/flags.ts";
+import type { TasksFlags } from "./tasks/command.ts";
 
 export function addTasks(program: Command): void {
   const tasks = program
@@ -53,7 +53,7 @@ export function addTasks(program: Command): void {
     .action(async (file: string, flags: TasksFlags) => (await commands()).renderTasks(file, flags));
 }
 
-const commands = () => import("./tasks/run.ts");
+const commands = () => import("./tasks/command.ts");
 
 /** Parts of a text such as train=0.9,test=0.1. */
 function partsOf(text: string): Part[] {

@@ -1,7 +1,7 @@
 // holdfast view: opens the viewer on files of rollouts or on a store, or writes it with its data as a folder of files.
 import { Option, type Command } from "commander";
 import { whole } from "./flags.ts";
-import type { ViewFlags } from "./view/flags.ts";
+import type { ViewFlags } from "./view/command.ts";
 
 const example = `
 Examples:
@@ -32,7 +32,7 @@ export function addView(program: Command): void {
     .option("--bundle <folder>", "write a folder of files that needs no server, and end")
     .addHelpText("after", example)
     .action(async (files: string[], flags: ViewFlags) => {
-      const { runView } = await import("./view/run.ts");
+      const { runView } = await import("./view/command.ts");
       await runView(files, flags);
     });
 }

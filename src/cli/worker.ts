@@ -1,8 +1,8 @@
 // holdfast worker: plays the rollouts that collections have put into a queue.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
-import type { WorkerFlags } from "./worker/run.ts";
-import { endProcess } from "./telemetry.ts";
+import type { WorkerFlags } from "./worker/command.ts";
+import { endProcess } from "../telemetry/process.ts";
 
 const example = `
 Examples:
@@ -24,7 +24,7 @@ export function addWorker(program: Command): void {
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (flags: WorkerFlags) => {
-      const { runWorker } = await import("./worker/run.ts");
+      const { runWorker } = await import("./worker/command.ts");
       await runWorker(flags);
       await endProcess(0);
     });

@@ -1,9 +1,9 @@
 // A model that calls tools at random, with arguments that fit: a baseline, and a way to try an environment hard.
-import { assistantTurns } from "../core/assistant-turns.ts";
+import { assistantTurns } from "../core/model.ts";
 import { digestOf } from "../core/digest.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { copyJson } from "../core/json.ts";
-import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "../core/made-response.ts";
+import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "./local-response.ts";
 import { isMessage, type Item, type Model, type ModelRequest, type ToolSchema } from "../core/model.ts";
 import { randomStream } from "../core/random.ts";
 import { spoiled } from "./random/chaos.ts";

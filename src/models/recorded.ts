@@ -2,7 +2,7 @@
 import { digestOf } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import { givePieces, refuseCancelled } from "../core/made-response.ts";
+import { givePieces, refuseCancelled } from "./local-response.ts";
 import type { Model, ModelResponse } from "../core/model.ts";
 import { appendEntry, prepare, readEntries } from "./recorded/file.ts";
 import { nearestTo } from "./recorded/nearest.ts";

@@ -1,8 +1,8 @@
 // A model that says what a script says: for tests, examples and solutions, with no key and no network.
-import { assistantTurns } from "../core/assistant-turns.ts";
+import { assistantTurns } from "../core/model.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import { callItem, givePieces, madeResponse, orCancelled, refuseCancelled, textItem } from "../core/made-response.ts";
+import { callItem, givePieces, madeResponse, orCancelled, refuseCancelled, textItem } from "./local-response.ts";
 import type { Item, Model, ModelRequest, ModelResponse } from "../core/model.ts";
 
 export interface ScriptedCall {

@@ -2,10 +2,10 @@
 import { agentSchema, type Agent } from "../core/agent.ts";
 import type { AgentSessionInfo, AgentSessions, AgentState } from "../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { eventsReply, sentEvent, streamReply, wantsStream } from "../core/events-reply.ts";
+import { eventsReply, sentEvent, streamReply, wantsStream } from "./http/events-reply.ts";
 import type { Item } from "../core/model.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
-import { createRouter, firstOf, ok, type Handlers } from "../core/route.ts";
+import { createRouter, firstOf, ok, type Handlers } from "./http/route.ts";
 import { jsonSchemaOf } from "../core/schema.ts";
 import { routes } from "./agents/routes.ts";
 

@@ -1,9 +1,9 @@
 // Our own REST API, under /v1: the verbs of Sessions, one route each, with an OpenAPI document and a page to try it.
 import { HoldfastError } from "../core/errors.ts";
-import { eventsReply } from "../core/events-reply.ts";
-import type { GoingOn } from "../core/go-on.ts";
+import { eventsReply } from "./http/events-reply.ts";
+import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { checked, createRouter, firstOf, ok, type Handlers } from "../core/route.ts";
+import { checked, createRouter, firstOf, ok, type Handlers } from "./http/route.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
 import { describeEnvironment, openApiOf } from "./rest/openapi.ts";
@@ -13,7 +13,7 @@ import { routes } from "./rest/routes.ts";
 export interface RestOptions {
   sessions: Sessions;
   /** Models that can go on with a session. By default none, and /play is not served. */
-  goingOn?: GoingOn | undefined;
+  sessionPlayer?: SessionPlayer | undefined;
 }
 
 /**
@@ -23,8 +23,8 @@ export interface RestOptions {
  * const rest = restProtocol({ sessions });
  * await rest.handle({ method: "POST", path: "/v1/sessions", query, headers: {}, body: { task }, signal });
  */
-export function restProtocol({ sessions, goingOn }: RestOptions): Protocol {
-  const models = goingOn?.models ?? [];
+export function restProtocol({ sessions, sessionPlayer }: RestOptions): Protocol {
+  const models = sessionPlayer?.models ?? [];
   let document: unknown;
   const handlers: Handlers<typeof routes> = {
     environment: () => ok(describeEnvironment(sessions.environment)),
@@ -55,9 +55,11 @@ export function restProtocol({ sessions, goingOn }: RestOptions): Protocol {
     sessionRewards: async ({ id, request: { signal } }) =>
       ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
     playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {
-      if (!goingOn) throw new HoldfastError("not_found", "the server has no model that could play");
+      if (!sessionPlayer) throw new HoldfastError("not_found", "the server has no model that could play");
       checked({ enum: models }, model, "model");
-      return ok(await goingOn.play(id, { model, input: input as string | unknown[] | undefined, maxSteps, signal }));
+      return ok(
+        await sessionPlayer.play(id, { model, input: input as string | unknown[] | undefined, maxSteps, signal }),
+      );
     },
     forkSession: async ({ id, body }) => {
       const info = await sessions.fork(id, body);

@@ -4,7 +4,7 @@ import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promi
 import { join } from "node:path";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
-import type { BundleAbout, BundlePart, BundleRow, BundleRun, RunDetails } from "../core/run-view.ts";
+import type { BundleAbout, BundlePart, BundleRow, BundleRun, RunDetails } from "./collection-view.ts";
 import { numberedRollouts } from "./run-index.ts";
 import { summaryOf } from "./run-index/summary.ts";
 import type { BadRow } from "./tasks.ts";

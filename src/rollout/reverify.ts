@@ -5,8 +5,8 @@ import type { Json } from "../core/json.ts";
 import { taskOf, type TaskRow } from "../core/rollout.ts";
 import type { Sessions, Verification } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
-import { fieldsOf } from "./items-of.ts";
-import { createCallFinder, logOf } from "./log-of.ts";
+import { fieldsOf } from "./conversation.ts";
+import { createCallFinder, logOf } from "./episode-log.ts";
 import { copyLog } from "./reverify/copy-log.ts";
 
 /** Somewhere to judge a copy, which is forgotten afterwards. */

@@ -4,7 +4,7 @@ import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import type { RowSummary, Run, RunDetails } from "../core/run-view.ts";
+import type { RowSummary, Run, RunDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
 import { numberList } from "./metrics/number-list.ts";
 import { pathsOf } from "./output.ts";

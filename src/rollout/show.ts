@@ -5,8 +5,8 @@ import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, textOf, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, indexOf, type RolloutIndex } from "./finished.ts";
-import { conversationOf, fieldsOf } from "./items-of.ts";
-import { createCallFinder } from "./log-of.ts";
+import { conversationOf, fieldsOf } from "./conversation.ts";
+import { createCallFinder } from "./episode-log.ts";
 import type { BadRow } from "./tasks.ts";
 
 /** What a key of the state is now. Without a value it is gone. */

@@ -6,7 +6,7 @@ import { randomStream } from "../core/random.ts";
 import { inputItems, taskOf, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { assertFile } from "./finished.ts";
-import { fieldsOf } from "./items-of.ts";
+import { fieldsOf } from "./conversation.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
 /** The rows of a file in which every line must be one. */

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { About, RowSummary, RunDetails } from "../../src/core/run-view.ts";
+import type { About, RowSummary, RunDetails } from "../../src/rollout/collection-view.ts";
 import { keysFromStore } from "../../src/server/tokens.ts";
 import { createAgentSessions } from "../../src/session/agent-sessions.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";

@@ -1,7 +1,7 @@
 // A small client of the REST API that needs no port: requests go straight to the protocol, refusals come back as replies.
 import { isHoldfastError, type Sessions } from "holdfast";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
-import type { GoingOn } from "../../src/core/go-on.ts";
+import type { SessionPlayer } from "../../src/rollout/play/continue-session.ts";
 import type { Protocol, Request } from "../../src/core/protocol.ts";
 import { restProtocol } from "../../src/protocols/rest.ts";
 
@@ -34,9 +34,9 @@ export function requestOf(method: string, target: string, asked: Asked = {}): Re
 
 export function clientOf<E extends AnyEnvironment>(
   sessions: Sessions<E>,
-  goingOn?: GoingOn,
+  sessionPlayer?: SessionPlayer,
 ): Client & { protocol: Protocol } {
-  return clientFor(restProtocol({ sessions, goingOn }));
+  return clientFor(restProtocol({ sessions, sessionPlayer }));
 }
 
 export function clientFor(protocol: Protocol): Client & { protocol: Protocol } {

@@ -3,7 +3,7 @@ import { isHoldfastError, scriptedModel } from "holdfast";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { routes, type Route } from "../../src/protocols/rest/routes.ts";
-import { goingOnOf } from "../agent/going-on.ts";
+import { goingOnOf } from "../rollout/continuing.ts";
 import { runs } from "../runs.ts";
 import { counter } from "../session/counter.ts";
 import { onEveryStore } from "../session/engine.ts";

@@ -3,10 +3,10 @@ import { defineEnvironment, scriptedModel, tool } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { replies } from "../../src/protocols/rest/replies.ts";
-import { problemIn, type FieldSchema } from "../../src/core/field-schema.ts";
+import { problemIn, type FieldSchema } from "../../src/protocols/http/field-schema.ts";
 import { everyStore } from "../every-store.ts";
 import { counter } from "../session/counter.ts";
-import { goingOnOf } from "../agent/going-on.ts";
+import { goingOnOf } from "../rollout/continuing.ts";
 import { onEveryStore, open } from "../session/engine.ts";
 import { clientOf, type Client, type Got } from "./rest-client.ts";
 

@@ -1,7 +1,7 @@
 // POST /v1/sessions/{id}/play: a model that the server has goes on with a session.
 import { scriptedModel } from "holdfast";
 import { expect, test } from "vitest";
-import { goingOnOf } from "../agent/going-on.ts";
+import { goingOnOf } from "../rollout/continuing.ts";
 import { everyStore } from "../every-store.ts";
 import { counter } from "../session/counter.ts";
 import { open } from "../session/engine.ts";

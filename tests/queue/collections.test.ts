@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { Json } from "../../src/core/json.ts";
 import type { Rollout } from "../../src/core/rollout.ts";
-import { filesOf } from "../../src/cli/collect/record.ts";
-import { createCollections, type Collections } from "../../src/cli/worker/collections.ts";
-import { assertStore } from "../../src/cli/worker/allowed.ts";
+import { filesOf } from "../../src/rollout/record.ts";
+import { createCollections, type Collections } from "../../src/queue/collections.ts";
+import { assertStore } from "../../src/queue/allowed.ts";
 import type { Collection } from "../../src/queue/job.ts";
 import { fileAt } from "../files.ts";
 

@@ -1,6 +1,6 @@
 // How workers and queues are named: to Redis, and to people.
 import { expect, test } from "vitest";
-import { queueAddress } from "../../src/cli/queue-address.ts";
+import { queueAddress } from "../../src/queue/address.ts";
 import { nameOf, parseName, shownName } from "../../src/queue/worker-name.ts";
 
 test.each([

@@ -5,7 +5,7 @@ import { Queue } from "bullmq";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { startCluster, startRedis, startSentinel, type RedisServer } from "../../tools/servers/redis.mjs";
 import type { Play, Played, Rollout } from "../../src/core/rollout.ts";
-import { queueAddress } from "../../src/cli/queue-address.ts";
+import { queueAddress } from "../../src/queue/address.ts";
 import { clearQueue } from "../../src/queue/clear.ts";
 import type { QueueAddress } from "../../src/queue/connection.ts";
 import { jobIdOf, type Collection } from "../../src/queue/job.ts";

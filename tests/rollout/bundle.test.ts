@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
-import type { BundleAbout, BundlePart, BundleRow, RunDetails } from "../../src/core/run-view.ts";
+import type { BundleAbout, BundlePart, BundleRow, RunDetails } from "../../src/rollout/collection-view.ts";
 import { writeBundle, type BundleOptions } from "../../src/rollout/bundle.ts";
 import { newFolder } from "./folder.ts";
 

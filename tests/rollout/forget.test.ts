@@ -11,7 +11,7 @@ import {
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { createPlayer } from "../../src/agent/play.ts";
+import { createPlayer } from "../../src/rollout/play/player.ts";
 import type { Play } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
 import { forgetIn } from "../../src/rollout/forget.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
-import type { RowSummary, Run } from "../../src/core/run-view.ts";
+import type { RowSummary, Run } from "../../src/rollout/collection-view.ts";
 import { assertRollouts, openRun } from "../../src/rollout/run-index.ts";
 import { summaryOf } from "../../src/rollout/run-index/summary.ts";
 import { newFolder } from "./folder.ts";

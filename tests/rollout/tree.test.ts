@@ -12,11 +12,11 @@ import {
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { createPlayer } from "../../src/agent/play.ts";
+import { createPlayer } from "../../src/rollout/play/player.ts";
 import type { Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
 import { finishedRollouts } from "../../src/rollout/finished.ts";
-import { logWithParents } from "../../src/rollout/log-of.ts";
+import { logWithParents } from "../../src/rollout/episode-log.ts";
 import { createNodes } from "../../src/rollout/metrics/nodes.ts";
 import { pathsOf } from "../../src/rollout/output.ts";
 import { createReverifier } from "../../src/rollout/reverify.ts";

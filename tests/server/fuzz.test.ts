@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { createSessions, defineEnvironment, memoryStore, tool, type Sessions } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { serve } from "../../src/serve.ts";
+import { serve } from "../../src/server/serve.ts";
 import { createTokens } from "../../src/server/tokens.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { runs } from "../runs.ts";

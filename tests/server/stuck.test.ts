@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, test } from "vitest";
-import { serve } from "../../src/serve.ts";
+import { serve } from "../../src/server/serve.ts";
 
 const environment = defineEnvironment({
   name: "big",

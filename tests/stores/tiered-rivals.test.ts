@@ -1,6 +1,6 @@
 // The tiered store against other processes, failing stores and clocks: what a rival does at the worst moment.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { openStore } from "../../src/cli/store.ts";
+import { openStore } from "../../src/stores/open.ts";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { tieredStore } from "../../src/stores/tiered.ts";

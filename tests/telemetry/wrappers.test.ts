@@ -4,7 +4,7 @@ import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { createServer } from "node:http";
 import { defineAgent } from "../../src/agent/define-agent.ts";
-import { createGymClient } from "../../src/agent/gym-client.ts";
+import { createGymClient } from "../../src/rollout/gym-client.ts";
 import { run } from "../../src/agent/run.ts";
 import type { ModelAgent } from "../../src/core/agent.ts";
 import { HoldfastError } from "../../src/core/errors.ts";

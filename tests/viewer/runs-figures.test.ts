@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";
-import type { RowSummary } from "../../src/core/run-view.ts";
+import type { RowSummary } from "../../src/rollout/collection-view.ts";
 import { figuresOf, rewardInterval } from "../../viewer/src/pages/runs/figures.ts";
 import { foldedLines, groupRows } from "../../viewer/src/pages/runs/groups.ts";
 import { readSort, sortGroups } from "../../viewer/src/pages/runs/sort.ts";

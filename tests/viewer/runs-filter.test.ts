@@ -1,7 +1,7 @@
 // Filtering, sorting and grouping rows: what the page does quickly is what a plain program does.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { RowSummary } from "../../src/core/run-view.ts";
+import type { RowSummary } from "../../src/rollout/collection-view.ts";
 import { figuresOf } from "../../viewer/src/pages/runs/figures.ts";
 import { filterRows, readFilter, searchedTexts } from "../../viewer/src/pages/runs/filter.ts";
 import { barRange, holds, overlaps, rangeText, readRange } from "../../viewer/src/pages/runs/range.ts";

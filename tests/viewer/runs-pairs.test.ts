@@ -1,7 +1,7 @@
 // Two runs paired by task: the differences are those of `holdfast metrics A B`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { RowSummary } from "../../src/core/run-view.ts";
+import type { RowSummary } from "../../src/rollout/collection-view.ts";
 import { pairTasks, shownPairs } from "../../viewer/src/pages/compare/pairs.ts";
 import { groupRows, type TaskGroup } from "../../viewer/src/pages/runs/groups.ts";
 import { readRange } from "../../viewer/src/pages/runs/range.ts";

@@ -1,6 +1,6 @@
 // Rows of a run, as they may come: with ties, without numbers, failed, forked.
 import fc from "fast-check";
-import type { RowSummary } from "../../src/core/run-view.ts";
+import type { RowSummary } from "../../src/rollout/collection-view.ts";
 
 const word = fc.constantFrom("", "Add 2", "add -4 then", "Tell ME", "counter", "zebra");
 const score = fc.oneof(fc.constantFrom(0, 0.5, 1), fc.double({ min: -2, max: 3, noNaN: true }));

@@ -1,6 +1,6 @@
 // The frame around every page: where one can go, what is asked of a person, and the page that the address names.
 import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
-import type { About } from "../../src/core/run-view.ts";
+import type { About } from "../../src/rollout/collection-view.ts";
 import { linkTo, useAddress, type Address } from "./address.ts";
 import { messageOf, type Source } from "./data/source.ts";
 import { useLoaded } from "./data/use-loaded.ts";

@@ -1,7 +1,7 @@
 // What every page may ask for: where things are read from, and what there is.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
-import type { About } from "../../src/core/run-view.ts";
+import type { About } from "../../src/rollout/collection-view.ts";
 import type { Source } from "./data/source.ts";
 
 export interface Known {

@@ -1,7 +1,7 @@
 // holdfast check --store: tries the store cases on a store by its URL.
 import type { Checked } from "../../testing/gym-checks.ts";
 import { createCounterLine } from "../counter-line.ts";
-import { openStore } from "../store.ts";
+import { openStore } from "../../stores/open.ts";
 
 export async function checkStore(url: string): Promise<Checked[]> {
   const { checkPrefix, runStoreChecks } = await import("../../testing/store-checks.ts");

@@ -1,6 +1,6 @@
 // Clears a queue of what was left behind, or prints what that would be.
 import { clearQueue, type Cleared } from "../../queue/clear.ts";
-import { queueAddress } from "../queue-address.ts";
+import { queueAddress } from "../../queue/address.ts";
 import { collectionLines, counted } from "./words.ts";
 
 export async function clear(url: string, remove: boolean, json: boolean): Promise<void> {

@@ -1,6 +1,6 @@
 // Prints the state of a queue.
 import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/status.ts";
-import { queueAddress } from "../queue-address.ts";
+import { queueAddress } from "../../queue/address.ts";
 import { collectionLines, counted } from "./words.ts";
 
 export async function printStatus(url: string, json: boolean): Promise<void> {

@@ -4,7 +4,7 @@ import type { Agent } from "../../core/agent.ts";
 import type { AgentSessions, AgentState, SavedSession } from "../../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
-import { telemetry } from "../telemetry.ts";
+import { telemetry } from "../../telemetry/process.ts";
 import { userText, type Printer } from "./printer.ts";
 
 export interface ConversationOptions {

@@ -3,7 +3,7 @@ import type { Agent } from "../../core/agent.ts";
 import type { AgentSessions, SavedSession } from "../../core/agent-sessions.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { createAgentSessions } from "../../session/agent-sessions.ts";
-import { openStore } from "../store.ts";
+import { openStore } from "../../stores/open.ts";
 import { chat } from "./chat.ts";
 import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
 import { writeSaved, type Queries } from "./files.ts";

@@ -37,7 +37,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   if (placeOf(fromUrl) === placeOf(toUrl)) {
     throw new HoldfastError("invalid_option", "both are the same store; nothing was copied");
   }
-  const { openStore } = await import("../store.ts");
+  const { openStore } = await import("../../stores/open.ts");
   const { copyLogs } = await import("../../session/copy.ts");
   const from = await openStore(fromUrl, { isThere: true });
   const line = createCounterLine("logs compared and copied");

@@ -1,16 +1,15 @@
 // Writes a bundle of the files that were given, and says what came of it.
 import { join } from "node:path";
 import { writeBundle } from "../../rollout/bundle.ts";
-import { logOf } from "../../rollout/log-of.ts";
+import { logOf } from "../../rollout/episode-log.ts";
 import { packageVersion } from "../../server/version.ts";
 import { viewerFolder } from "../../server/viewer.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import type { ViewFlags } from "./flags.ts";
 import { openRuns } from "./runs.ts";
 
-export async function runBundle(files: string[], out: string, flags: ViewFlags): Promise<void> {
-  const { runs, store } = await openRuns(files, flags.store);
+export async function runBundle(files: string[], out: string, storeUrl?: string): Promise<void> {
+  const { runs, store } = await openRuns(files, storeUrl);
   const counting = createCounterLine("rows written");
   let long = 0;
   try {

@@ -5,9 +5,9 @@ import type { AnyEnvironment } from "../../core/environment.ts";
 import { messageOf } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import { defineEnvironment } from "../../environment/define-environment.ts";
-import { isOfEnvironment } from "../../rollout/log-of.ts";
+import { isOfEnvironment } from "../../rollout/episode-log.ts";
 import type { Solution } from "../../testing/environments.ts";
-import { loadEnvironment, loadSolution, locate } from "../load.ts";
+import { loadEnvironment, loadSolution, locate } from "../../rollout/load.ts";
 import { note } from "../rollout-source.ts";
 import type { ViewedRun } from "./runs.ts";
 

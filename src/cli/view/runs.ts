@@ -3,16 +3,16 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../core/errors.ts";
 import type { Event } from "../../core/event.ts";
-import type { RunDetails } from "../../core/run-view.ts";
+import type { RunDetails } from "../../rollout/collection-view.ts";
 import { decode } from "../../core/session.ts";
 import type { Store } from "../../core/store.ts";
 import { joinedStores } from "../../rollout/joined-stores.ts";
-import { isOfEnvironment } from "../../rollout/log-of.ts";
+import { isOfEnvironment } from "../../rollout/episode-log.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { assertRollouts, numberedRollouts, runName } from "../../rollout/run-index.ts";
 import { readRecord, type RunRecord } from "../../rollout/run-record.ts";
 import { note, storeFileOf } from "../rollout-source.ts";
-import { openStore } from "../store.ts";
+import { openStore } from "../../stores/open.ts";
 
 export interface ViewedRun {
   details: RunDetails;

@@ -1,6 +1,6 @@
 // The routes of an agent as data: what checks a request to it.
-import { eventsQuery } from "../../core/events-reply.ts";
-import { object, type Route } from "../../core/route.ts";
+import { eventsQuery } from "../http/events-reply.ts";
+import { object, type Route } from "../http/route.ts";
 
 const session = "/v1/sessions/{id}";
 

@@ -1,7 +1,7 @@
 // The OpenAPI document: the routes, as data, put into the words of OpenAPI 3.1.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { errorTable, type ErrorCode } from "../../core/errors.ts";
-import type { FieldSchema } from "../../core/field-schema.ts";
+import type { FieldSchema } from "../http/field-schema.ts";
 import { escapeKey, type Json } from "../../core/json.ts";
 import { jsonSchemaOf } from "../../core/schema.ts";
 import { replies } from "./replies.ts";

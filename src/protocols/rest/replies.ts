@@ -1,5 +1,5 @@
 // What the REST API replies, as schemas: for the document. Tests hold the replies against them.
-import type { FieldSchema } from "../../core/field-schema.ts";
+import type { FieldSchema } from "../http/field-schema.ts";
 
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
@@ -124,7 +124,7 @@ export const replies = {
       ),
     },
   }),
-  WentOn: shape(
+  PlayResult: shape(
     {
       session: text,
       version: { ...count, description: "the version after its last call" },

@@ -1,7 +1,7 @@
 // The routes of the REST API as data: what checks a request and what describes it to others are the same schemas.
 import type { ErrorCode } from "../../core/errors.ts";
-import { eventsQuery } from "../../core/events-reply.ts";
-import { object, type Route as Checked } from "../../core/route.ts";
+import { eventsQuery } from "../http/events-reply.ts";
+import { object, type Route as Checked } from "../http/route.ts";
 import type { replies } from "./replies.ts";
 
 export interface Route extends Checked {
@@ -199,7 +199,7 @@ export const routes = {
       ["model"],
     ),
     status: 200,
-    reply: "WentOn",
+    reply: "PlayResult",
     errors: ["session_not_found", "session_closed", "run_cancelled", "version_conflict"],
   },
   forkSession: {

@@ -2,7 +2,7 @@
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { conversationOf, fieldsOf } from "../items-of.ts";
+import { conversationOf, fieldsOf } from "../conversation.ts";
 
 /** Makes messages of items. */
 export type ToMessages = (conversation: { instructions?: string; input: Item[] }) => object[];

@@ -1,11 +1,11 @@
 // What a table shows of a row. The file may come from anywhere: whatever is not as it should be is passed over.
-import { assistantTurns } from "../../core/assistant-turns.ts";
+import { assistantTurns } from "../../core/model.ts";
 import type { Json } from "../../core/json.ts";
 import { answerText, isFunctionCall, isMessage, textOf, type Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import type { RowSummary } from "../../core/run-view.ts";
+import type { RowSummary } from "../collection-view.ts";
 import { indexOf, type Finished } from "../finished.ts";
-import { conversationOf, fieldsOf } from "../items-of.ts";
+import { conversationOf, fieldsOf } from "../conversation.ts";
 import { branchOf } from "../tree.ts";
 
 /** How much of a text, how many tools and how much of their names: a model may have made them up. */

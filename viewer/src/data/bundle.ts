@@ -1,5 +1,5 @@
 // Runs and their rows out of the files of a bundle.
-import type { BundleAbout, BundlePart, BundleRow } from "../../../src/core/run-view.ts";
+import type { BundleAbout, BundlePart, BundleRow } from "../../../src/rollout/collection-view.ts";
 import type { Source } from "./source.ts";
 
 /** Loads a file of a bundle, as in load("runs/0/part-3"). */

@@ -1,7 +1,7 @@
 // Asks the server that the page came from. Every request carries the token, where the person gave one.
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
-import type { About, RowSummary } from "../../../src/core/run-view.ts";
+import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
 import { linesOf } from "./lines.ts";
 import { SourceError, type Source } from "./source.ts";
 

@@ -1,5 +1,5 @@
 // Where the page gets what it shows: a server, or the files of a bundle. Pages know only this.
-import type { About, RowSummary } from "../../../src/core/run-view.ts";
+import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 

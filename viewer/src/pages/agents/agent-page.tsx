@@ -1,7 +1,7 @@
 // An agent: what it is, and the conversations with it.
 import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
-import type { AgentAbout } from "../../../../src/core/run-view.ts";
+import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";

@@ -1,7 +1,7 @@
 // A conversation with an agent: what is said, what happens, and the state.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { AgentSessionInfo } from "../../../../src/core/agent-sessions.ts";
-import type { AgentAbout } from "../../../../src/core/run-view.ts";
+import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
 import type { Connection } from "../../data/events.ts";
 import { ask, post } from "../../data/server.ts";

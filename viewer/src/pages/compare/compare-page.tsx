@@ -1,6 +1,6 @@
 // Two runs side by side: what got better and what got worse.
 import { useMemo, useState } from "preact/hooks";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { number } from "../../parts/format.ts";

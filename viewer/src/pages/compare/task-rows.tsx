@@ -1,6 +1,6 @@
 // The rows of one task in one of the runs.
 import { useMemo } from "preact/hooks";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { number } from "../../parts/format.ts";
 import { taskOf } from "../runs/filter.ts";

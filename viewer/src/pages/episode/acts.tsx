@@ -1,7 +1,7 @@
 // What can be done from the shown version: fork, verify, rewind, close. The server decides; what it says is shown.
 import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import type { Verification } from "../../../../src/core/sessions.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";

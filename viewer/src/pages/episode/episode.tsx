@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { useKnown } from "../../known.ts";
 import type { Connection } from "../../data/events.ts";
 import { Nothing } from "../../parts/notice.tsx";

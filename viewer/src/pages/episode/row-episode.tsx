@@ -1,8 +1,8 @@
 // The episode of a row of a run.
 import type { Json } from "../../../../src/core/json.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
-import type { BundleRun } from "../../../../src/core/run-view.ts";
-import { fieldsOf } from "../../../../src/rollout/items-of.ts";
+import type { BundleRun } from "../../../../src/rollout/collection-view.ts";
+import { fieldsOf } from "../../../../src/rollout/conversation.ts";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { useLoaded } from "../../data/use-loaded.ts";

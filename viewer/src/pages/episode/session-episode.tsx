@@ -1,6 +1,6 @@
 // The episode of a session of a server, as it happens.
 import type { NumberedEvent } from "../../../../src/core/event.ts";
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { allEvents } from "../../data/server.ts";

@@ -10,8 +10,8 @@ import {
   type Item,
 } from "../../../../src/core/model.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
-import { conversationOf } from "../../../../src/rollout/items-of.ts";
-import { createCallFinder } from "../../../../src/rollout/log-of.ts";
+import { conversationOf } from "../../../../src/rollout/conversation.ts";
+import { createCallFinder } from "../../../../src/rollout/episode-log.ts";
 import { inForceIn } from "../../data/in-force.ts";
 import { titleOf } from "./event-kinds.ts";
 

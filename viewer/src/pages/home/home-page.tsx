@@ -1,6 +1,6 @@
 // What there is to look at: runs, environments with their sessions, agents.
 import { useState } from "preact/hooks";
-import type { AgentAbout, EnvironmentAbout, RunAbout } from "../../../../src/core/run-view.ts";
+import type { AgentAbout, EnvironmentAbout, RunAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { count } from "../../parts/format.ts";

@@ -1,5 +1,5 @@
 // The sessions of an environment that something happened in last.
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { Nothing } from "../../parts/notice.tsx";
 import { Parent } from "../sessions/parent.tsx";

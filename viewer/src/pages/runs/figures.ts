@@ -1,5 +1,5 @@
 // The figures of a whole run: what stands at its top, and what its charts draw. The formulas are those of `metrics`.
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
 import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";

@@ -1,5 +1,5 @@
 // Which rows are shown. All of it is in the address.
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { holds, readRange, type Range } from "./range.ts";
 
 /** The parameters of the address that narrow down the rows. */

@@ -1,5 +1,5 @@
 // Rows by their task, with the figures of each task, and the lines of a table in which tasks fold open.
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { taskOf } from "./filter.ts";
 
 export interface TaskGroup {

@@ -1,6 +1,6 @@
 // The columns of a run's table: the same for a row and, with means and counts, for a task.
 import type { ComponentChildren } from "preact";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { count, number, orDash, plain, seconds } from "../../parts/format.ts";
 import type { Column } from "./grid.tsx";
 import type { TaskGroup } from "./groups.ts";

@@ -1,6 +1,6 @@
 // The charts of a run. They show all of it; what the filter leaves out is pale. Each mark leads to its rows.
 import { useMemo } from "preact/hooks";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { Bars, type Bar } from "../../charts/bars.tsx";
 import { Bubbles } from "../../charts/bubbles.tsx";

@@ -1,6 +1,6 @@
 // The rows of a run that fit, one by one or by their task.
 import { useMemo, useState } from "preact/hooks";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
 import { Grid, type Line } from "./grid.tsx";
 import { foldedLines, groupRows, type TaskGroup } from "./groups.ts";

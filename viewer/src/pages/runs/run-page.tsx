@@ -1,6 +1,6 @@
 // A run: its figures, its charts and its rows.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { RunAbout } from "../../../../src/core/run-view.ts";
+import type { RunAbout } from "../../../../src/rollout/collection-view.ts";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";

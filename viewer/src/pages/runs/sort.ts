@@ -1,5 +1,5 @@
 // In which order rows and tasks are shown. What has no value comes last, whichever way it goes.
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { taskOf } from "./filter.ts";
 import type { TaskGroup } from "./groups.ts";
 

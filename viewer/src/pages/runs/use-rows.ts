@@ -1,6 +1,6 @@
 // The rows of a run as they come. Those of the last runs are kept, so that the way back from an episode is short.
 import { useEffect, useState } from "preact/hooks";
-import type { RowSummary } from "../../../../src/core/run-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { useKnown } from "../../known.ts";
 import { messageOf, type Source } from "../../data/source.ts";
 

@@ -1,7 +1,7 @@
 // Opens a session with a task that a person has written.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";

@@ -1,6 +1,6 @@
 // The sessions of an environment: those that are open and those that have ended, with who was forked from whom.
 import { useState } from "preact/hooks";
-import type { EnvironmentAbout } from "../../../../src/core/run-view.ts";
+import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
 import { useKnown } from "../../known.ts";
 import { count, number } from "../../parts/format.ts";

@@ -1,0 +1,90 @@
+// Replays the episodes of a file or of a store, and says which differ.
+import { HoldfastError } from "../../core/errors.ts";
+import type { Json } from "../../core/json.ts";
+import type { Sessions } from "../../core/sessions.ts";
+import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";
+import { replayEpisode, type ReplayedEpisode } from "../../rollout/replay.ts";
+import { createSessions } from "../../session/sessions.ts";
+import { createCounterLine } from "../counter-line.ts";
+import { loadEnvironment } from "../../rollout/load.ts";
+import { createComplaints, openStoreOf } from "../rollout-source.ts";
+
+export interface ReplayFlags {
+  environment: string;
+  store?: string;
+  json?: boolean;
+}
+
+interface Named {
+  session: string;
+  name: string;
+}
+
+/** How many of those that are not there are named: with the wrong store it is all of them. */
+const mostMissing = 3;
+
+export async function runReplay(file: string | undefined, flags: ReplayFlags): Promise<void> {
+  const environment = await loadEnvironment(flags.environment);
+  const store = await openStoreOf(file, flags.store);
+  const counting = createCounterLine("episodes replayed");
+  const counts = { same: 0, differs: 0, missing: 0 };
+  const sessions = createSessions({ environment, store });
+  try {
+    for await (const { session, name } of file === undefined ? sessionsIn(sessions) : sessionsOf(file)) {
+      const episode = await replayEpisode(sessions, session);
+      counts[episode.result]++;
+      counting.add();
+      if (flags.json) print(JSON.stringify({ name, ...episode }));
+      else if (episode.result === "differs" || (episode.result === "missing" && counts.missing <= mostMissing)) {
+        counting.end();
+        print(`${name}: ${inWords(episode, environment.name)}`);
+      }
+    }
+  } finally {
+    counting.end();
+    await sessions.stop();
+    await store.close();
+  }
+  const { same, differs, missing } = counts;
+  if (same + differs + missing === 0) {
+    throw new HoldfastError("cannot_load", `${file ?? flags.store} has no episodes of ${environment.name}`);
+  }
+  if (differs + missing > 0) process.exitCode = 1;
+  if (flags.json) print(JSON.stringify(counts));
+  else {
+    const others = [
+      ...(differs > 0 ? [`${differs} differ`] : []),
+      ...(missing > 0 ? [`${missing} not in the store`] : []),
+    ];
+    print([`${same + differs + missing} episodes replayed: ${same} came out the same`, ...others].join(", "));
+  }
+}
+
+async function* sessionsIn(sessions: Sessions): AsyncGenerator<Named, void, undefined> {
+  for await (const { session } of sessions.list()) yield { session, name: `session ${session}` };
+}
+
+/** Of what failed too, as far as it got; what failed before it was seeded has no episode. */
+async function* sessionsOf(file: string): AsyncGenerator<Named, void, undefined> {
+  for await (const { row } of finishedRollouts(file, createComplaints())) {
+    const { session_id: session, failure_kind: kind } = row;
+    if (typeof session === "string") yield { session, name: `${rolloutName(row)}, session ${session}` };
+    else if (kind !== "task") yield { session: "", name: rolloutName(row) };
+  }
+}
+
+function inWords(episode: Exclude<ReplayedEpisode, { result: "same" }>, environment: string): string {
+  if (episode.result === "missing") return `the store has no such episode of ${environment}`;
+  const { version, event, tool, what, recorded, replayed } = episode;
+  const where = tool === undefined ? event : `${event} ${tool}`;
+  return `event ${version} (${where}) has another ${what}: it was ${short(recorded)} and is ${short(replayed)}`;
+}
+
+function short(value: Json): string {
+  const text = JSON.stringify(value);
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

@@ -1,0 +1,134 @@
+// One reverification: from a file and its sessions to a file with new rewards, and what is said about it.
+import { rmSync } from "node:fs";
+import { HoldfastError } from "../../core/errors.ts";
+import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
+import { pathsOf } from "../../rollout/output.ts";
+import { createReverifier, type Reverified } from "../../rollout/reverify.ts";
+import { sideBySide } from "../../rollout/side-by-side.ts";
+import { createSessions } from "../../session/sessions.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import { createCounterLine } from "../counter-line.ts";
+import { assertFree, openOutput } from "../line-output.ts";
+import { loadEnvironment } from "../../rollout/load.ts";
+import { figure } from "../metrics/table.ts";
+import { createComplaints, openStoreOf } from "../rollout-source.ts";
+
+export interface ReverifyFlags {
+  environment: string;
+  store?: string;
+  everyStep?: boolean;
+  out: string;
+  concurrency: number;
+  force?: boolean;
+  json?: boolean;
+}
+
+export async function runReverify(file: string, flags: ReverifyFlags): Promise<void> {
+  const { out, everyStep = false, force = false } = flags;
+  const paths = pathsOf(out);
+  for (const path of [paths.rows, paths.failures]) assertFree(path, { force, input: file });
+  const environment = await loadEnvironment(flags.environment);
+  const source = finishedRollouts(file, createComplaints());
+  const first = await source.next();
+  if (first.done) throw new HoldfastError("cannot_load", `${file} has no rollouts`);
+  const store = await openStoreOf(file, flags.store);
+  const scratch = () => {
+    const copy = memoryStore();
+    return { store: copy, sessions: createSessions({ environment, store: copy }) };
+  };
+  const reverify = createReverifier({ store, scratch, everyStep });
+  const counting = createCounterLine("episodes judged");
+  const counts = createCounts();
+  const [rows, failures] = [openOutput(paths.rows), openOutput(paths.failures)];
+  try {
+    await sideBySide(startingWith(first.value, source), flags.concurrency, async ({ row, failed }) => {
+      const isOther = failed && row["failure_kind"] !== "verify";
+      const again = isOther ? { row, failed } : await reverify(row);
+      await (again.failed ? failures : rows).write(JSON.stringify(again.row));
+      counts.add(again, isOther);
+      counting.add();
+    });
+    // The rows last, and never beside failures of another time: where they are, all is.
+    rmSync(paths.rows, { force: true });
+    await failures.done();
+    await rows.done();
+  } finally {
+    counting.end();
+    await rows.abandon();
+    await failures.abandon();
+    await store.close();
+  }
+  const { judged, failed } = counts.result;
+  if (failed > 0) process.exitCode = 1;
+  if (flags.json) process.stdout.write(`${JSON.stringify({ file: out, ...counts.result })}\n`);
+  else process.stdout.write(`${out}: ${inWords(counts.result, paths.failures)}\n${judged > 0 ? next(file, out) : ""}`);
+}
+
+interface Counts {
+  /** Episodes that have a reward now. */
+  judged: number;
+  /** Of those, how many had another one before, and how many had none. */
+  changed: number;
+  new: number;
+  /** Episodes that could not be judged. */
+  failed: number;
+  /** Of those, how many have no session in the store. */
+  missing: number;
+  /** Failures that are nothing for a verifier. */
+  copied: number;
+  mean_before: number | null;
+  mean_after: number | null;
+}
+
+function createCounts() {
+  const result: Counts = {
+    judged: 0,
+    changed: 0,
+    new: 0,
+    failed: 0,
+    missing: 0,
+    copied: 0,
+    mean_before: null,
+    mean_after: null,
+  };
+  let [before, after, both] = [0, 0, 0];
+  return {
+    result,
+    add({ row, failed, change }: Reverified, isOther: boolean): void {
+      if (isOther) result.copied++;
+      else if (failed) result.failed++;
+      else result.judged++;
+      if (!isOther && row["failure_kind"] === "store") result.missing++;
+      if (isOther || failed) return;
+      if (!change) return void result.new++;
+      if (change.before !== change.after) result.changed++;
+      [before, after, both] = [before + change.before, after + change.after, both + 1];
+      [result.mean_before, result.mean_after] = [before / both, after / both];
+    },
+  };
+}
+
+function inWords(counts: Counts, failures: string): string {
+  const { judged, changed, new: added, failed, missing, copied, mean_before, mean_after } = counts;
+  const lost = missing > 0 ? ` (the store has no session of ${missing}: is it the right --store?)` : "";
+  const parts = [
+    `${judged} judged again`,
+    changed > 0
+      ? `${changed} with another reward (mean ${figure(mean_before)} before, ${figure(mean_after)} now)`
+      : "none with another reward",
+    ...(added > 0 ? [`${added} that had none`] : []),
+    ...(failed > 0 ? [`${failed} could not be judged${lost}: ${failures} says why`] : []),
+    ...(copied > 0 ? [`${copied} other failures copied`] : []),
+  ];
+  return parts.join(", ");
+}
+
+const next = (file: string, out: string): string => `Compare them: holdfast metrics ${file} ${out}\n`;
+
+async function* startingWith(
+  first: Finished,
+  rest: AsyncIterable<Finished>,
+): AsyncGenerator<Finished, void, undefined> {
+  yield first;
+  yield* rest;
+}

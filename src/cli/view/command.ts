@@ -1,0 +1,97 @@
+// Serves the viewer on what was given, until it is told to stop.
+import { randomBytes } from "node:crypto";
+import { relative } from "node:path";
+import { HoldfastError } from "../../core/errors.ts";
+import type { Store } from "../../core/store.ts";
+import { openRun } from "../../rollout/run-index.ts";
+import { serve } from "../../server/serve.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import { closeOnSignals, tokenFor } from "../listening.ts";
+import { offeredModels } from "../../rollout/offered-models.ts";
+import { runBundle } from "./bundle.ts";
+import { viewedEnvironments, type Viewed } from "./environments.ts";
+import { openBrowser } from "./open-browser.ts";
+import { openRuns, type ViewedRun } from "./runs.ts";
+
+export interface ViewFlags {
+  store?: string;
+  /** Targets, as often as the flag was given. */
+  environment?: string[];
+  port: number;
+  host: string;
+  token?: string;
+  model?: string;
+  open: boolean;
+  bundle?: string;
+}
+
+export async function runView(files: string[], flags: ViewFlags): Promise<void> {
+  if (flags.bundle !== undefined) {
+    if (files.length === 0) throw refusal("--bundle goes with files of rollouts: holdfast view --bundle OUT FILE");
+    return runBundle(files, flags.bundle, flags.store);
+  }
+  if (files.length === 0 && flags.store === undefined) {
+    throw refusal("name what to look at: files of rollouts, or a store with --store");
+  }
+  const { runs, store = memoryStore() } = await openRuns(files, flags.store);
+  try {
+    await serveViewer(runs, store, flags);
+  } catch (thrown) {
+    await store.close();
+    throw thrown;
+  }
+}
+
+async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): Promise<void> {
+  const viewed = await viewedEnvironments(flags.environment ?? [], runs, store);
+  if (runs.length === 0 && viewed.length === 0) {
+    throw refusal("the store has no sessions; name the code of an environment with --environment to begin some");
+  }
+  const solutions = viewed.flatMap(({ environment: { name }, solution }) =>
+    solution ? [[name, solution] as const] : [],
+  );
+  const isPlayable = viewed.some(({ target }) => target !== undefined);
+  const { host, port } = flags;
+  const token = tokenFor(host, flags.token);
+  const serving = await serve({
+    store,
+    host,
+    port,
+    token,
+    environments: viewed.map(({ environment }) => environment),
+    bare: new Set(viewed.flatMap(({ environment, target }) => (target === undefined ? environment.name : []))),
+    ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),
+    runs: runs.map(({ details }) => openRun(details)),
+    // No key is kept in a store that is only looked at.
+    secret: randomBytes(32).toString("base64url"),
+  });
+  // Before it is said where: whoever hears that may end it.
+  closeOnSignals({
+    async close() {
+      await serving.close();
+      await store.close();
+    },
+  });
+  const url = `${serving.url}/view/${runs.length === 1 ? "#at=runs/0" : ""}`;
+  const lines = [...linesOf(runs, viewed), `viewer at ${url}`];
+  if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
+  // At once: a program that waits for the address finds the token too.
+  process.stdout.write(`${lines.join("\n")}\n`);
+  if (flags.open && process.stdout.isTTY) openBrowser(url);
+}
+
+/** What can be done with each. */
+function linesOf(runs: ViewedRun[], viewed: Viewed[]): string[] {
+  const lines = runs.map(({ details: { file, sessions } }) =>
+    sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,
+  );
+  for (const { environment, target } of viewed) {
+    const code = target === undefined ? "its code is not known (--environment)" : `with the code of ${shown(target)}`;
+    lines.push(`${environment.name}, ${code}`);
+  }
+  return lines;
+}
+
+const shown = (target: string): string => (target.startsWith("/") ? relative(process.cwd(), target) : target);
+
+const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

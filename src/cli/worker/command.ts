@@ -1,0 +1,97 @@
+// One worker: plays what it is given until it is told to stop, and says what it does.
+import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
+import { plain } from "../plain.ts";
+import { queueAddress } from "../../queue/address.ts";
+import { createCollections } from "../../queue/collections.ts";
+
+export interface WorkerFlags {
+  queue: string;
+  store?: string;
+  concurrency: number;
+  json?: boolean;
+}
+
+/** How long it plays on when it was told to stop, in milliseconds: what is quick is over by then. */
+const grace = 2000;
+/** How long stores may take to close. */
+const closing = 2000;
+/** How often the same complaint is said, in milliseconds. */
+const sayEvery = 30_000;
+
+/** Plays until it is stopped. */
+export async function runWorker(flags: WorkerFlags): Promise<void> {
+  const { queue, store, concurrency, json = false } = flags;
+  const address = queueAddress(queue);
+  const say = (text: string): void => {
+    if (json) write({ type: "said", text });
+    else process.stderr.write(`${text}\n`);
+  };
+  const collections = createCollections({ queue, store, concurrency, folder: process.cwd() });
+  const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0 };
+  const complain = createComplaints(say);
+  const worker = await startQueueWorker({
+    address,
+    concurrency,
+    playerOf: collections.playerOf,
+    say,
+    onEvent(event) {
+      counts[event.type]++;
+      if (json) write(event);
+      else complain(event);
+    },
+  });
+  const stopped = stopAsked(say);
+  if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
+  else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);
+  await stopped;
+  await worker.stop(grace);
+  await Promise.race([collections.close(), new Promise((resolve) => setTimeout(resolve, closing).unref())]);
+  if (json) write({ type: "ended", ...counts });
+  else say(`worker ${worker.name} ends: ${countsText(counts)}`);
+}
+
+/** Resolves at the first signal that asks to stop. The second ends the process. */
+function stopAsked(say: (text: string) => void): Promise<void> {
+  return new Promise((resolve) => {
+    let isAsked = false;
+    const stop = (): void => {
+      if (isAsked) process.exit(130);
+      isAsked = true;
+      say("stopping; what is not over in a moment goes back into the queue (again to end at once)");
+      resolve();
+    };
+    process.on("SIGINT", stop).on("SIGTERM", stop);
+  });
+}
+
+/** Says what is not played here, and what goes wrong: the same only now and then, with how often it has been so. */
+function createComplaints(say: (text: string) => void): (event: WorkerEvent) => void {
+  const told = new Map<string, { at: number; times: number }>();
+  return ({ type, collection, reason = "it was not heard of for too long, and goes on elsewhere" }) => {
+    if (type === "played") return;
+    // By what it begins with: the rest may be another each time.
+    const key = `${type} ${collection} ${reason.slice(0, 40)}`;
+    const before = told.get(key) ?? { at: -Infinity, times: 0 };
+    before.times++;
+    if (performance.now() - before.at >= sayEvery) {
+      // What comes out of a queue may have been put there by anybody.
+      const what = plain(`${type}: a rollout of ${collection}: ${reason}`);
+      say(before.times === 1 ? what : `${what} (${before.times} times)`);
+      before.at = performance.now();
+    }
+    if (told.size >= mostTold) told.clear();
+    told.set(key, before);
+  };
+}
+
+const mostTold = 1000;
+
+const countsText = (counts: Record<string, number>): string =>
+  Object.entries(counts)
+    .filter(([type, count]) => count > 0 || type === "played")
+    .map(([type, count]) => `${count} ${type}`)
+    .join(", ");
+
+function write(event: object): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`);
+}

@@ -1,0 +1,77 @@
+// Models by name, as commands take them, and how they take the place of an agent's own.
+import { existsSync } from "node:fs";
+import type { Agent, ModelAgent } from "../core/agent.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Model } from "../core/model.ts";
+
+const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE";
+
+/** The agent with the model of that name, and so is every agent below it. */
+export async function withModel(agent: Agent, name: string): Promise<Agent> {
+  if (name === "scripted") return assertScripted(agent);
+  const model = await modelNamed(name);
+  return eachModelAgent(agent, (found) => ({ ...found, model }));
+}
+
+/** The model of a name. `seed` is that of a random one that names none. */
+export async function modelNamed(name: string, seed = 0): Promise<Model> {
+  const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
+  switch (kind) {
+    case "random": {
+      const { randomModel } = await import("./random.ts");
+      return randomModel({ seed: rest === "" ? seed : seedOf(name, rest) });
+    }
+    case "openai": {
+      const { openaiModel } = await import("./openai.ts");
+      return openaiModel({ model: given(name, rest, "openai:gpt-5.1") });
+    }
+    case "chat": {
+      const { chatModel } = await import("./chat.ts");
+      return chatModel({ model: given(name, rest, "chat:llama3.2") });
+    }
+    case "anthropic": {
+      const { anthropicModel } = await import("./anthropic.ts");
+      return anthropicModel({ model: given(name, rest, "anthropic:claude-sonnet-4-5") });
+    }
+    case "recorded": {
+      const file = given(name, rest, "recorded:answers.jsonl");
+      if (!existsSync(file)) throw new HoldfastError("cannot_load", `the recording ${file} is not there`);
+      const { recordedModel } = await import("./recorded.ts");
+      return recordedModel({ file });
+    }
+    default:
+      throw wrong(`"${name}" is no model; there are ${names}`);
+  }
+}
+
+function seedOf(name: string, text: string): number {
+  const seed = Number(text);
+  if (/^\d*$/.test(text) && Number.isSafeInteger(seed)) return seed;
+  throw wrong(`the seed of ${name} is not a whole number, as in random:7`);
+}
+
+function given(name: string, rest: string, example: string): string {
+  if (rest !== "") return rest;
+  throw wrong(`the model ${name} lacks what comes after the colon, as in ${example}`);
+}
+
+/** A script is the author's: it cannot be had by its name where there is none. */
+function assertScripted(agent: Agent): Agent {
+  return eachModelAgent(agent, (found) => {
+    if (found.model.name === "scripted") return found;
+    throw wrong(`the agent ${found.name} has no script: its model is ${found.model.name}`);
+  });
+}
+
+/** A copy of an agent in which every agent that asks a model is changed: those below it, and those that are tools. */
+function eachModelAgent(agent: Agent, change: (agent: ModelAgent) => ModelAgent): Agent {
+  const copy = (child: Agent): Agent => eachModelAgent(child, change);
+  const agents = agent.agents.map(copy);
+  if (agent.kind !== "model") return { ...agent, agents };
+  const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
+  return change({ ...agent, agents, tools: new Map(tools) });
+}
+
+function wrong(message: string): HoldfastError {
+  return new HoldfastError("invalid_option", message);
+}

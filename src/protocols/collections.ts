@@ -1,0 +1,64 @@
+// What the viewer asks a server as a whole, under /v1: what there is, and the rows of runs.
+import { HoldfastError } from "../core/errors.ts";
+import type { Protocol, Reply } from "../core/protocol.ts";
+import { ok } from "./http/route.ts";
+import type { About, RowSummary, Run, WholeRow } from "../rollout/collection-view.ts";
+
+export interface RunsOptions {
+  about: Omit<About, "runs">;
+  runs: readonly Run[];
+}
+
+/**
+ * Tells what is served, and gives files of rollouts row by row.
+ *
+ * @example
+ * const runs = runsProtocol({ about, runs: [openRun(details)] });
+ * await runs.handle({ method: "GET", path: "/v1/runs/0/rows", query, headers: {}, body: undefined, signal });
+ */
+export function runsProtocol({ about, runs }: RunsOptions): Protocol {
+  const named = new Map(runs.map((run) => [run.details.run, run]));
+
+  async function replyTo(path: string): Promise<Reply | undefined> {
+    if (path === "/v1/about") return ok({ ...about, runs: runs.map(aboutRun) } satisfies About);
+    const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(\/rows(?:\/([^/]+))?)?$/.exec(path) ?? [];
+    if (name === undefined) return undefined;
+    const run = named.get(name);
+    if (!run) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
+    if (rest === undefined) return ok(run.details);
+    if (number === undefined) return { status: 200, headers: { "content-type": lines }, stream: linesOf(run.rows()) };
+    const row = /^\d{1,15}$/.test(number) ? await run.row(Number(number)) : undefined;
+    if (!row) throw missing(`the run ${name} has no row ${number.slice(0, 100)}`);
+    return ok({ row } satisfies WholeRow);
+  }
+
+  return {
+    name: "runs",
+    async handle({ method, path }) {
+      if (path !== "/v1/about" && path !== "/v1/runs" && !path.startsWith("/v1/runs/")) return undefined;
+      if (method !== "GET") {
+        throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} takes GET, not ${method}`, {
+          detail: { allow: ["GET"] },
+        });
+      }
+      const reply = await replyTo(path);
+      if (reply) return reply;
+      throw missing("runs are at /v1/runs/{run}, /v1/runs/{run}/rows and /v1/runs/{run}/rows/{row}");
+    },
+  };
+}
+
+const lines = "application/x-ndjson";
+
+async function* linesOf(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<string, void, undefined> {
+  for await (const batch of batches) yield `${JSON.stringify(batch)}\n`;
+}
+
+const aboutRun = ({ details: { run, name, file, environment } }: Run): About["runs"][number] => ({
+  run,
+  name,
+  file,
+  environment,
+});
+
+const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

@@ -1,0 +1,108 @@
+// The events of a session as a reply: in pages, or live as server-sent events, each once and in order.
+import { isHoldfastError } from "../../core/errors.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import { readText } from "./field-schema.ts";
+import type { Reply, Request } from "../../core/protocol.ts";
+import { checked, firstOf, ok } from "./route.ts";
+
+/** An engine, of environments or of agents. */
+interface Engine {
+  info(session: string): Promise<{ ended?: string; version: number }>;
+  events(session: string, options: { after: number }): AsyncIterable<NumberedEvent>;
+}
+
+interface Asked {
+  id: string;
+  query: { after: number; limit: number };
+  request: Request;
+}
+
+/** The query of such a route. */
+export const eventsQuery = {
+  after: { type: "integer", minimum: 0, default: 0, description: "the version to go on after" },
+  limit: { type: "integer", minimum: 1, maximum: 1000, default: 100, description: "how many at most on a page" },
+} as const;
+
+/** Milliseconds between two looks at the log: the first after something happened, and the most it becomes. */
+const shortest = 20;
+const longest = 500;
+
+export async function eventsReply(engine: Engine, { id, query: { after, limit }, request }: Asked): Promise<Reply> {
+  if (wantsStream(request)) return live(engine, id, after, request);
+  const { items, more } = await firstOf<NumberedEvent>(engine.events(id, { after }), limit);
+  return ok({ events: items, next: more ? (items.at(-1)?.version ?? null) : null });
+}
+
+/** Whether the client asks for server-sent events. */
+export const wantsStream = ({ headers }: Request): boolean => /\btext\/event-stream\b/i.test(headers["accept"] ?? "");
+
+export const streamReply = (stream: AsyncIterable<string>): Reply => ({
+  status: 200,
+  headers: { "content-type": "text/event-stream" },
+  stream,
+});
+
+async function live(engine: Engine, session: string, from: number, request: Request): Promise<Reply> {
+  const field = { type: "integer", minimum: 0 } as const;
+  const last = request.headers["last-event-id"];
+  // The header, where both are there: a browser that connects again repeats the query.
+  const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
+  const { ended, version } = await engine.info(session);
+  // The one answer after which a browser does not connect again.
+  if (ended !== undefined && version <= after) return { status: 204 };
+  const { signal } = request;
+  return streamReply(liveEvents(engine, { session, after, ended: ended !== undefined, signal }));
+}
+
+interface LiveOptions {
+  session: string;
+  /** The version to go on after. */
+  after: number;
+  /** The session had ended when it was asked for. */
+  ended: boolean;
+  signal: AbortSignal;
+}
+
+/**
+ * Looks at the log again and again, as a session may be changed by any process. Ends when the session has ended and all
+ * that is in its log was sent; when it is gone; when the client is.
+ */
+async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator<string, void, undefined> {
+  const { session, signal } = options;
+  let { after, ended } = options;
+  for (let wait = shortest; !signal.aborted; wait = Math.min(2 * wait, longest)) {
+    try {
+      for await (const event of engine.events(session, { after })) {
+        if (signal.aborted) return;
+        yield `id: ${event.version}\n${sentEvent(event.type, event)}`;
+        after = event.version;
+        wait = shortest;
+        // A verdict may follow the end.
+        ended ||= event.type === "session.closed";
+      }
+    } catch (thrown) {
+      // A store that forgets what has ended, or an engine that stops: that is an end, too.
+      if (isHoldfastError(thrown) && (thrown.code === "session_not_found" || thrown.code === "engine_stopped")) return;
+      throw thrown;
+    }
+    if (ended) return;
+    await pause(wait, signal);
+  }
+}
+
+/** A server-sent event. */
+export const sentEvent = (type: string, data: unknown): string => `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+
+/** Resolves after a while; at once when the signal is aborted. */
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+  });
+}

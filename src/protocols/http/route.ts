@@ -1,0 +1,106 @@
+// Routes of an HTTP API as data: finds the one that a request is for, and checks the request by the route's schemas.
+import { HoldfastError } from "../../core/errors.ts";
+import { problemIn, readQuery, type FieldSchema, type Of } from "./field-schema.ts";
+import type { Reply, Request } from "../../core/protocol.ts";
+
+export interface Route {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** The one parameter of a path is the id of the session. */
+  readonly path: string;
+  readonly query?: FieldSchema;
+  readonly body?: FieldSchema;
+  /** Whether the Idempotency-Key header stands for `call`. */
+  readonly idempotent?: true;
+}
+
+type QueryOf<R> = R extends { readonly query: infer S } ? Of<S> : Record<never, never>;
+type BodyOf<R> = R extends { readonly body: infer S } ? Of<S> : Record<never, never>;
+
+/** What the handler of a route is given. */
+export interface Given<R> {
+  id: string;
+  query: QueryOf<R>;
+  body: BodyOf<R>;
+  request: Request;
+}
+
+export type Handlers<Routes> = { [Name in keyof Routes]: (given: Given<Routes[Name]>) => Reply | Promise<Reply> };
+
+/** The schema of a body or a query. */
+export const object = <const P, const R extends readonly (keyof P & string)[] = []>(properties: P, required?: R) =>
+  ({ type: "object", properties, required: required ?? ([] as unknown as R), additionalProperties: false }) as const;
+
+/** `handle` of a protocol whose routes are under /v1. `help` is said where nothing is. */
+export function createRouter<Routes extends { readonly [name: string]: Route }>(
+  routes: Routes,
+  handlers: Handlers<Routes>,
+  help: string,
+): (request: Request) => Promise<Reply | undefined> {
+  /** By path, then by method. */
+  const table = new Map<string, Map<string, string>>();
+  for (const [name, { path, method }] of Object.entries(routes)) {
+    table.set(path, (table.get(path) ?? new Map<string, string>()).set(method, name));
+  }
+  return async (request) => {
+    const { path, method } = request;
+    const [, encoded = "", rest = ""] = /^\/v1\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? [];
+    const methods = table.get(encoded === "" ? path : `/v1/sessions/{id}${rest}`);
+    if (!methods) {
+      if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
+      throw new HoldfastError("not_found", `there is nothing at ${shortened(path)}; ${help}`);
+    }
+    const name = methods.get(method);
+    if (name === undefined) {
+      const allow = [...methods.keys()];
+      const message = `${shortened(path)} takes ${allow.join(" or ")}, not ${method}`;
+      throw new HoldfastError("method_not_allowed", message, { detail: { allow } });
+    }
+    const id = decoded(encoded);
+    const { query, body } = checkedRequest(routes[name] as Route, request);
+    const handler = handlers[name] as unknown as (given: object) => Reply | Promise<Reply>;
+    const reply = await handler({ id, query, body, request });
+    const { call } = body as { call?: string };
+    if (id !== "") reply.about = { session: id, ...(call !== undefined && { call }) };
+    return reply;
+  };
+}
+
+export const ok = (body: unknown): Reply => ({ status: 200, body });
+
+const nothing: FieldSchema = { type: "object", properties: {}, additionalProperties: false };
+
+function checkedRequest(route: Route, request: Request): { query: object; body: object } {
+  const schema = route.query ?? nothing;
+  const query = checked(schema, readQuery(schema, request.query), "the query") as object;
+  // What a method without a body is sent as one means nothing.
+  const given = route.body ? checked(route.body, request.body === undefined ? {} : request.body, "the body") : {};
+  const key = route.idempotent && request.headers["idempotency-key"];
+  return { query, body: { ...(key !== undefined && { call: key }), ...(given as object) } };
+}
+
+/** The value, if it is as the schema says. */
+export function checked(schema: FieldSchema, value: unknown, name: string): unknown {
+  const problem = problemIn(schema, value, name);
+  if (!problem) return value;
+  throw new HoldfastError("invalid_option", problem.message, { detail: { field: problem.field } });
+}
+
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    throw new HoldfastError("invalid_request", `${shortened(id)} in the path is not percent-encoded as it should be`);
+  }
+}
+
+const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);
+
+/** As many as there are up to a limit, and whether there are more. */
+export async function firstOf<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
+  const items: T[] = [];
+  for await (const item of all) {
+    if (items.length === limit) return { items, more: true };
+    items.push(item);
+  }
+  return { items, more: false };
+}

@@ -1,0 +1,61 @@
+// The agent that plays a rollout: a plain one or the author's own, with the model that was asked for.
+import { defineAgent } from "../agent/define-agent.ts";
+import type { ModelAgent } from "../core/agent.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { Model } from "../core/model.ts";
+import type { Rollout } from "../core/rollout.ts";
+import { loadAgent, loadSolution } from "./load.ts";
+import { modelNamed } from "../models/by-name.ts";
+import type { CollectionSettings } from "./collection-settings.ts";
+import { solutionModel } from "./solution-model.ts";
+
+type AgentFlags = Pick<CollectionSettings, "agent" | "model" | "seed" | "maxSteps">;
+
+export interface Agents {
+  /** What rows call it. */
+  name: string;
+  of(rollout: Rollout): ModelAgent;
+}
+
+export async function agentsOf(target: string | undefined, flags: AgentFlags): Promise<Agents> {
+  const given = flags.agent === undefined ? undefined : await loadAgent(flags.agent);
+  if (given && given.kind !== "model") throw refusal("--agent must be an agent with a model");
+  const modelFor = await modelsOf(target, given, flags);
+  const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
+  const name = given?.name ?? "agent";
+  return {
+    name,
+    of(rollout) {
+      const model = modelFor(rollout);
+      if (given) return { ...given, model, limits: { ...given.limits, ...limits } };
+      const { instructions } = Object(rollout.row["responses_create_params"]) as { instructions?: Json };
+      const instruction = typeof instructions === "string" ? () => instructions : "";
+      return defineAgent({ name, model, instruction, limits });
+    },
+  };
+}
+
+async function modelsOf(
+  target: string | undefined,
+  given: ModelAgent | undefined,
+  { model: name, seed }: AgentFlags,
+): Promise<(rollout: Rollout) => Model> {
+  if (name !== "scripted") {
+    const model = await modelNamed(name, seed);
+    // A model that answers by the request alone would answer all repeats alike.
+    return name.startsWith("random") ? (rollout) => withField(model, rollout) : () => model;
+  }
+  if (given) return () => given.model;
+  const solution = target === undefined ? undefined : await loadSolution(target);
+  if (solution) return ({ row }) => solutionModel(solution, row);
+  throw refusal("there is no solution beside the environment to play; choose a --model");
+}
+
+function withField(model: Model, { task, repeat, attempt, origin }: Rollout): Model {
+  const branch = origin ? `-${origin.branch}` : "";
+  const metadata = { rollout: `${task}-${repeat}-${attempt}${branch}` };
+  return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
+}
+
+const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

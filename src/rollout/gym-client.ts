@@ -1,0 +1,221 @@
+// A client of servers of the gym protocol, Holdfast's and others: requests with cookies, and what is known of the server.
+import type { Dispatcher } from "undici";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import type { ToolSchema } from "../core/model.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { derivedId } from "../agent/episodes.ts";
+
+/** What a server has set, by name. Whoever has them has the session. */
+export type Cookies = { [name: string]: string };
+
+export interface GymPost {
+  path: string;
+  body: Json;
+  cookies?: Cookies | undefined;
+  /** Sent as the `Idempotency-Key`: Holdfast's servers apply a call of that id once, others may not know it. */
+  once?: string | undefined;
+  signal: AbortSignal;
+}
+
+export interface GymReply {
+  status: number;
+  text: string;
+  /** Those that were sent, with what the reply has set. */
+  cookies: Cookies;
+}
+
+export interface GymClient {
+  /** The address without a slash at its end. */
+  readonly root: string;
+  /** Gives every reply, refusals too; throws `tool_failed` if there is none, and what it was aborted with. */
+  post(request: GymPost): Promise<GymReply>;
+  /** The tools that the server tells of, by `GET /v1/environment`, which only Holdfast's answer. Asked for once. */
+  tools(): Promise<ToolSchema[]>;
+}
+
+/** With more sockets than this in a process, timers are seconds late. */
+const mostConnections = 900;
+const patience = 60_000;
+
+let shared: Promise<Dispatcher> | undefined;
+
+// Not fetch: that gives up on a server that works on its answer for five minutes.
+function dispatcher(): Promise<Dispatcher> {
+  shared ??= import("undici").then(
+    ({ Agent }) =>
+      new Agent({ connections: mostConnections, headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 4_000 }),
+  );
+  return shared;
+}
+
+/** `headers` gives what else requests carry: what says which trace they belong to. */
+export function createGymClient(url: string, headers: () => { [name: string]: string } = () => ({})): GymClient {
+  if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    throw new HoldfastError("invalid_agent", `"${url}" is not the address of a server, such as http://localhost:8080`);
+  }
+  const root = url.replace(/\/+$/, "");
+  const { origin, pathname } = new URL(root);
+  const prefix = pathname.replace(/\/+$/, "");
+  let asked: Promise<ToolSchema[]> | undefined;
+
+  async function send(path: string, options: Omit<Dispatcher.RequestOptions, "origin" | "path">) {
+    try {
+      const client = await dispatcher();
+      const reply = await client.request({ ...options, origin, path: prefix + path });
+      return {
+        status: reply.statusCode,
+        set: [reply.headers["set-cookie"] ?? []].flat(),
+        text: await reply.body.text(),
+      };
+    } catch (thrown) {
+      if ((options.signal as AbortSignal | undefined)?.aborted) throw thrown;
+      const message = `the server at ${root} did not answer: ${reasonOf(thrown)}`;
+      throw new HoldfastError("tool_failed", message, { cause: thrown });
+    }
+  }
+
+  async function askTools(): Promise<ToolSchema[]> {
+    const { status, text } = await send("/v1/environment", { method: "GET", signal: AbortSignal.timeout(patience) });
+    const { tools } = Object(status === 200 ? outputOf(text) : undefined) as { tools?: unknown };
+    if (Array.isArray(tools)) return (tools as Described[]).map(schemaOf);
+    const message = `the server at ${root} does not tell what tools it has: they have to be given`;
+    throw new HoldfastError("invalid_agent", message);
+  }
+
+  return {
+    root,
+    async post({ path, body, cookies = {}, once, signal }) {
+      const pairs = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
+      const { status, text, set } = await send(path, {
+        method: "POST",
+        headers: {
+          ...headers(),
+          ...(body !== null && { "content-type": "application/json" }),
+          ...(pairs.length > 0 && { cookie: pairs.join("; ") }),
+          ...(once !== undefined && { "idempotency-key": headerText(once) }),
+        },
+        // As the agents of that protocol send it.
+        body: body === null ? null : JSON.stringify(body),
+        signal,
+      });
+      return { status, text, cookies: mergedCookies(cookies, set) };
+    },
+    tools() {
+      asked ??= askTools();
+      asked.catch(() => (asked = undefined));
+      return asked;
+    },
+  };
+}
+
+/** Merged, and kept where a reply sets none: many servers set no cookie with an error. */
+function mergedCookies(cookies: Cookies, set: string[]): Cookies {
+  const merged = { ...cookies };
+  for (const line of set) {
+    const [, name, value] = /^\s*([^=;\s]+)\s*=\s*([^;]*)/.exec(line) ?? [];
+    if (name === undefined || value === undefined) continue;
+    if (/;\s*(max-age=(0|-\d+)|expires=[^;]*\b1970\b)/i.test(line)) delete merged[name];
+    else merged[name] = value.trim();
+  }
+  return merged;
+}
+
+/** A tool as Holdfast's servers tell of it. */
+interface Described {
+  name: string;
+  description?: string;
+  input?: { [keyword: string]: Json };
+}
+
+function schemaOf({ name, description, input }: Described): ToolSchema {
+  return {
+    type: "function",
+    name,
+    ...(description !== undefined && { description }),
+    parameters: { type: "object", properties: {}, ...input },
+  };
+}
+
+/** What a tool gave: the text as it came, or the JSON that it is where that makes the same text again. */
+export function outputOf(text: string): Json {
+  try {
+    const value = JSON.parse(text) as Json;
+    return typeof value === "object" && JSON.stringify(value) === text ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+// One error for each address of a name that has several.
+function reasonOf(thrown: unknown): string {
+  if (thrown instanceof AggregateError && thrown.errors.length > 0) return messageOf(thrown.errors[0]);
+  return messageOf(thrown);
+}
+
+/** Header values are plain text: another id stands for one that is not. */
+const headerText = (id: string): string => (/^[\w.:-]{1,200}$/.test(id) ? id : derivedId(id));
+
+const mostText = 2000;
+
+/** The text of a refusal, not too long to be told. */
+export function shownText(text: string): string {
+  if (text === "") return "with no text";
+  return text.length > mostText ? `${text.slice(0, mostText)}…` : text;
+}
+
+// Servers of others refuse a row with any other field in it.
+const createParams = new Set([
+  "background",
+  "include",
+  "input",
+  "instructions",
+  "max_output_tokens",
+  "max_tool_calls",
+  "metadata",
+  "model",
+  "parallel_tool_calls",
+  "previous_response_id",
+  "prompt",
+  "reasoning",
+  "service_tier",
+  "store",
+  "stream",
+  "temperature",
+  "text",
+  "tool_choice",
+  "tools",
+  "top_logprobs",
+  "top_p",
+  "truncation",
+  "user",
+]);
+
+/** A row as it is sent. */
+export function rowAsSent({ responses_create_params: given, ...row }: TaskRow): TaskRow {
+  const params = Object.entries(Object(given) as TaskRow).filter(([name]) => createParams.has(name));
+  return { ...row, responses_create_params: Object.fromEntries(params) };
+}
+
+/** The object that a text is in JSON, if it is one. */
+export function objectIn(text: string): TaskRow | undefined {
+  try {
+    // A copy, because what can be read may be nested too deeply to be written again.
+    const value: unknown = copyJson(JSON.parse(text), "the answer");
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as TaskRow) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a server of others says in the row of why a rollout failed. Undefined if it did not. */
+export function failureIn(row: TaskRow): string | undefined {
+  const { _ng_failure_class: known, failure_kind: kind, mask_sample: masked, _ng_no_persist: dropped } = row;
+  const isFailed = (known ?? null) !== null || (typeof kind === "string" && kind !== "") || masked === true || dropped;
+  if (!isFailed) return undefined;
+  const names = /^(_ng_failure_|failure_|mask_sample$|_ng_no_persist$)/;
+  const reasons = Object.entries(row).filter(([name]) => names.test(name));
+  return shownText(reasons.map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", "));
+}
+
+export const isOk = ({ status }: { status: number }): boolean => status >= 200 && status <= 299;

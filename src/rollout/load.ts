@@ -1,0 +1,172 @@
+// Loads what an author wrote: an environment or an agent from a folder, a file or a package, and what lies beside it.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, extname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { createJiti, type Jiti } from "jiti";
+import { isAgent } from "../agent/define-agent.ts";
+import type { Agent } from "../core/agent.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { Solution } from "../testing/environments.ts";
+
+/** An environment, and what lies beside it. */
+export interface Loaded {
+  environment: AnyEnvironment;
+  solution: Solution | undefined;
+  /** The rows of tasks.jsonl; none if there is no such file. */
+  tasks: Json[];
+}
+
+const endings = [".ts", ".mts", ".js", ".mjs"];
+
+/** Loads what a command was given as its target. */
+export async function load(target: string): Promise<Loaded> {
+  const environment = await loadEnvironment(target);
+  const solution = await loadSolution(target);
+  const folder = dirname(await locate(target, "environment"));
+  return { environment, solution, tasks: readTasks(join(folder, "tasks.jsonl")) };
+}
+
+/** Loads the solution that lies beside an environment, if one does. */
+export async function loadSolution(target: string): Promise<Solution | undefined> {
+  const beside = fileIn(dirname(await locate(target, "environment")), "solution");
+  const solution = beside && (await importModule(beside, beside))["default"];
+  if (solution === undefined || typeof solution === "function") return solution as Solution | undefined;
+  throw wrong(`the default export of ${beside} is not a function`);
+}
+
+/** Loads an environment and nothing of what lies beside it. */
+export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
+  return environmentIn(await importModule(await locate(target, "environment"), target), target);
+}
+
+/** Loads an agent: the default export of its module, or the one that is called `agent`. */
+export async function loadAgent(target: string): Promise<Agent> {
+  const module = await importModule(await locate(target, "agent"), target);
+  const found = agentIn(module);
+  if (found) return found;
+  const [first] = exportedIn(module);
+  if (first === undefined) throw wrong(`${target} exports no agent; write \`export default defineAgent({ … })\``);
+  const what = first === "default" ? "the default export" : "the export `agent`";
+  throw wrong(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
+}
+
+/** Loads what can be served: an environment with what lies beside it, or an agent. */
+export async function loadServed(target: string): Promise<Loaded | { agent: Agent }> {
+  const path = resolve(target);
+  if (existsSync(path) && statSync(path).isDirectory()) {
+    if (fileIn(path, "environment")) return load(target);
+    if (fileIn(path, "agent")) return { agent: await loadAgent(target) };
+    throw wrong(`the folder ${target} has no environment.ts and no agent.ts, nor one that ends with .js or .mjs`);
+  }
+  const agent = agentIn(await importModule(await locate(target, "agent"), target));
+  return agent ? { agent } : load(target);
+}
+
+// Not `module.default`: jiti gives the whole module for a default that is missing.
+const exportedIn = (module: Module): string[] => ["default", "agent"].filter((name) => name in module);
+
+function agentIn(module: Module): Agent | undefined {
+  return exportedIn(module)
+    .map((name) => module[name])
+    .find(isAgent);
+}
+
+/** The rows of a file of JSON lines; none if it is not there. */
+export function readTasks(file: string): Json[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.flatMap((line, at) => {
+    if (line.trim() === "") return [];
+    try {
+      return [JSON.parse(line) as Json];
+    } catch (cause) {
+      throw wrong(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
+    }
+  });
+}
+
+/** The file that a target stands for. */
+export async function locate(target: string, name: "environment" | "agent"): Promise<string> {
+  const path = resolve(target);
+  if (existsSync(path)) {
+    if (!statSync(path).isDirectory()) return path;
+    const file = fileIn(path, name);
+    if (file) return file;
+    throw wrong(`the folder ${target} has no ${name}.ts, .js or .mjs`);
+  }
+  const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
+  const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
+  if (found !== undefined) return found.startsWith("file:") ? fileURLToPath(found) : found;
+  throw wrong(isPath ? `${target} is not there` : `${target} is no folder, no file and no package that is installed`);
+}
+
+function fileIn(folder: string, name: string): string | undefined {
+  return endings.map((ending) => join(folder, `${name}${ending}`)).find((path) => existsSync(path));
+}
+
+type Module = { [name: string]: unknown };
+
+// What Node says when it cannot take a module as it is. Then nothing of it has run yet, and it can be tried otherwise.
+const notForNode = new Set([
+  "ERR_MODULE_NOT_FOUND",
+  "ERR_UNKNOWN_FILE_EXTENSION",
+  "ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING",
+  "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
+]);
+
+async function importModule(file: string, target: string): Promise<Module> {
+  const isScript = !file.endsWith("ts");
+  try {
+    if (isScript || (process.features as { typescript?: unknown }).typescript) {
+      try {
+        return (await import(pathToFileURL(file).href)) as Module;
+      } catch (thrown) {
+        if (!notForNode.has((thrown as { code?: string } | null)?.code ?? "")) throw thrown;
+      }
+    }
+    return (await (await jitiAt(dirname(file))).import(file)) as Module;
+  } catch (cause) {
+    throw wrong(`${target} could not be loaded: ${firstLine(messageOf(cause))}`, cause);
+  }
+}
+
+/** Loads TypeScript on any Node, and lets it import this very copy of the package, wherever it lies. */
+async function jitiAt(folder: string): Promise<Jiti> {
+  return createJiti(pathToFileURL(join(folder, "environment.ts")).href, {
+    // Nothing is written into the author's folder.
+    fsCache: false,
+    virtualModules: {
+      holdfast: await import("holdfast"),
+      "holdfast/testing": await import("holdfast/testing"),
+      "holdfast/stores/memory": await import("holdfast/stores/memory"),
+      "holdfast/stores/sqlite": await import("holdfast/stores/sqlite"),
+      "holdfast/models/scripted": await import("holdfast/models/scripted"),
+      "holdfast/models/random": await import("holdfast/models/random"),
+      "holdfast/models/recorded": await import("holdfast/models/recorded"),
+      "holdfast/models/openai": await import("holdfast/models/openai"),
+      "holdfast/models/chat": await import("holdfast/models/chat"),
+      "holdfast/models/anthropic": await import("holdfast/models/anthropic"),
+    },
+  });
+}
+
+function environmentIn(module: Module, target: string): AnyEnvironment {
+  const { default: made } = module;
+  // Not `made === undefined`: jiti gives the whole module for a default that is missing.
+  if (!("default" in module)) {
+    throw wrong(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
+  }
+  const { name, definitions } = (typeof made === "object" && made !== null ? made : {}) as Partial<AnyEnvironment>;
+  if (typeof name === "string" && definitions instanceof Map) return made as AnyEnvironment;
+  throw wrong(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
+}
+
+function firstLine(text: string): string {
+  return text.split("\n", 1)[0] ?? text;
+}
+
+function wrong(message: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("cannot_load", message, { cause });
+}

@@ -1,0 +1,46 @@
+// The transcript of an episode as rollout files have it: one Responses object.
+import type { EventOf, NumberedEvent } from "../../core/event.ts";
+import { copyJson, type Json } from "../../core/json.ts";
+import type { Usage } from "../../core/model.ts";
+import type { Rollout, TaskRow } from "../../core/rollout.ts";
+
+/** The whole transcript as a Responses object. */
+export function responseOf({ row, session }: Rollout, events: NumberedEvent[]): Json {
+  const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
+  const items = events.flatMap((event) =>
+    event.type !== "invocation.began" && "items" in event ? (event.items ?? []) : [],
+  );
+  const began = events.find(({ type }) => type === "invocation.began");
+  const params = Object(row["responses_create_params"]) as TaskRow;
+  const { tools = [], parallel_tool_calls = true, tool_choice = "auto" } = params;
+  const response = {
+    id: `resp_${session}`,
+    object: "response",
+    created_at: Math.floor((began?.at ?? 0) / 1000),
+    model: answers.findLast(({ model }) => model !== undefined)?.model ?? "none",
+    status: "completed",
+    output: items,
+    usage: totalUsage(answers),
+    parallel_tool_calls,
+    tool_choice,
+    tools,
+  };
+  return copyJson(response, "the response", "drop");
+}
+
+function totalUsage(answers: EventOf<"model.answered">[]): Json {
+  const total = (field: keyof Usage): number =>
+    answers.reduce((sum, { usage }) => sum + (typeof usage?.[field] === "number" ? usage[field] : 0), 0);
+  const detail = (group: string, field: string): number =>
+    answers.reduce(
+      (sum, { usage }) => sum + Number((Object(usage?.[group]) as Record<string, unknown>)[field] ?? 0),
+      0,
+    );
+  return {
+    input_tokens: total("input_tokens"),
+    input_tokens_details: { cached_tokens: detail("input_tokens_details", "cached_tokens") },
+    output_tokens: total("output_tokens"),
+    output_tokens_details: { reasoning_tokens: detail("output_tokens_details", "reasoning_tokens") },
+    total_tokens: total("total_tokens"),
+  };
+}

@@ -1,0 +1,208 @@
+// createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another one.
+import type { AgentContext, Toolset } from "../../core/agent.ts";
+import type { AgentState } from "../../core/agent-sessions.ts";
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import type { Json } from "../../core/json.ts";
+import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
+import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
+import { whenDecided } from "../../agent/episodes.ts";
+import { failureIn, isOk, objectIn, outputOf, rowAsSent, shownText } from "../gym-client.ts";
+import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
+import { createPlayerOn, type PlayerOptions } from "./player.ts";
+import type { Stage } from "./episode-host.ts";
+
+export interface ServerPlayerOptions extends Omit<PlayerOptions, "episodes"> {
+  client: GymClient;
+}
+
+/**
+ * Plays on a server. The conversation is kept here, in the store; of the episode it has the cookies, in its state under
+ * `gym:URL`, so that an episode that was cut short goes on. A call that may have reached another server than Holdfast's
+ * before it was cut short is not sent again: the rollout has failed, and is played from its beginning.
+ */
+export function createServerPlayer({ client, ...options }: ServerPlayerOptions): Play {
+  return createPlayerOn(serverStage(client), options);
+}
+
+function serverStage(client: GymClient): Stage {
+  const key = `gym:${client.root}`;
+
+  function cookiesIn(state: AgentState): Cookies {
+    if (state[key] !== undefined) return { ...(state[key] as Cookies) };
+    throw new HoldfastError("outcome_unknown", `the episode was not begun at ${client.root}`);
+  }
+
+  async function seed({ row }: Rollout, signal: AbortSignal): Promise<AgentState> {
+    const { cookies, ...reply } = await lifecycle("seed_failed", {
+      path: "/seed_session",
+      body: rowAsSent(row),
+      signal,
+    });
+    if (isOk(reply)) return { [key]: cookies };
+    const message = `the server answered /seed_session with ${reply.status}: ${shownText(reply.text)}`;
+    // It is the row that does not fit: it would be refused again.
+    const isRefused = reply.status === 422 || reply.status === 400;
+    throw new HoldfastError(isRefused ? "invalid_task" : "seed_failed", message);
+  }
+
+  async function lifecycle(code: "seed_failed" | "verify_failed", request: Parameters<GymClient["post"]>[0]) {
+    try {
+      return await client.post(request);
+    } catch (thrown) {
+      if (request.signal.aborted) throw thrown;
+      throw new HoldfastError(code, messageOf(thrown), { cause: thrown });
+    }
+  }
+
+  return {
+    // The server's own, if it has told, comes with the verdict.
+    sessionOf: ({ session }) => session,
+    open: seed,
+    version: () => Promise.reject(new HoldfastError("invalid_option", "an episode on a server cannot be forked")),
+    tools: ({ row }, before) => sessionTools(toolsIn(row), callsInDoubt(before)),
+    async verdict({ row }, { state, response, signal }) {
+      const body = { ...rowAsSent(row), response };
+      const request = { path: "/verify", body, cookies: cookiesIn(await state()), signal };
+      return verdictIn(await lifecycle("verify_failed", request));
+    },
+  };
+
+  /** The tools of one conversation. Whatever the server answers is what the model reads. */
+  function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
+    /** Newer than those in the state while the calls of an answer are made, one after the other. */
+    let cookies: Cookies | undefined;
+    let last: Promise<unknown> = Promise.resolve();
+
+    async function send(context: AgentContext, tool: string, input: Json, once: string): Promise<Json> {
+      context.signal.throwIfAborted();
+      cookies ??= cookiesIn(context.state);
+      if (inDoubt.has(once) && !isHoldfast(cookies)) throw inDoubtError(client.root, tool);
+      const path = `/${encodeURIComponent(tool)}`;
+      const reply = await answered(client.post({ path, body: input, cookies, once, signal: context.signal }));
+      // Refusals too: they are results, so that their cookies are committed with them.
+      cookies = reply.cookies;
+      context.state[key] = cookies;
+      return resultOf(reply);
+    }
+
+    return {
+      list: () => Promise.resolve(structuredClone(tools)),
+      call(context, { tool, input, once }) {
+        const before = last;
+        const turn = (async () => {
+          await before.catch(() => undefined);
+          return whenDecided(context.signal, () => send(context, tool, input, once));
+        })();
+        last = turn;
+        return turn;
+      },
+    };
+  }
+}
+
+/** Holdfast's servers apply a call once, however often it is sent. */
+const isHoldfast = (cookies: Cookies): boolean => Object.keys(cookies).some((name) => name.startsWith("holdfast_"));
+
+/** The calls that were decided on when the conversation was cut short, by the ids that they are sent with. */
+function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
+  const at = before.findLastIndex(({ type }) => type === "model.answered");
+  const answer = before[at];
+  if (answer?.type !== "model.answered") return new Set();
+  if (before.slice(at).some(({ type }) => type === "tools.answered")) return new Set();
+  const calls = (answer.items ?? []).filter(isFunctionCall);
+  return new Set(calls.map(({ call_id }) => `${answer.version}.${call_id}`));
+}
+
+function inDoubtError(root: string, tool: string): HoldfastError {
+  const message = `${tool} may have been called before the episode was cut short, and ${root} would apply it twice`;
+  return new HoldfastError("outcome_unknown", message);
+}
+
+/** A call whose answer was lost may have been applied or not. */
+async function answered(reply: Promise<GymReply>): Promise<GymReply> {
+  try {
+    return await reply;
+  } catch (thrown) {
+    if (!(thrown instanceof HoldfastError)) throw thrown;
+    throw new HoldfastError("outcome_unknown", thrown.message, { cause: thrown });
+  }
+}
+
+/** What a gateway, or a server that cannot work, answers in place of the tool. */
+const notByTheTool = new Set([502, 503, 504, 507]);
+/** Of Holdfast's servers: the session is lost, or what became of the call. */
+const lostCodes = new Set(["outcome_unknown", "session_not_found", "session_closed", "version_conflict"]);
+
+/** What the model reads, as it came, whatever the status. */
+function resultOf({ status, text }: GymReply): Json {
+  if (isOk({ status })) return outputOf(text);
+  const { code, message } = Object(Object(outputOf(text))["error"]) as { code?: unknown; message?: unknown };
+  if (code === "call_in_progress") throw new HoldfastError("call_in_progress", String(message));
+  if (notByTheTool.has(status) || lostCodes.has(String(code))) {
+    throw new HoldfastError("outcome_unknown", `the server answered ${status}: ${shownText(text)}`);
+  }
+  return outputOf(text);
+}
+
+function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
+  if (!isOk(reply)) throw noVerdict(`with ${reply.status}: ${shownText(reply.text)}`);
+  const given = objectIn(reply.text);
+  if (!given) throw noVerdict(`with what is no JSON object: ${shownText(reply.text)}`);
+  const { responses_create_params: _, response: __, session_id: session, ...told } = given;
+  const verdict = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
+  const failed = failureIn(verdict);
+  if (failed !== undefined) throw noVerdict(`that it failed: ${failed}`);
+  if (!Number.isFinite(verdict["reward"])) throw noVerdict("without a reward that is a number");
+  return { verdict, ...(typeof session === "string" && { session }) };
+}
+
+/** Without what Holdfast's servers tell of the session. */
+function withoutOwn(told: TaskRow): TaskRow {
+  const { episode: _, reseeds: __, verdicts: ___, ...verdict } = told;
+  return verdict;
+}
+
+const noVerdict = (what: string): HoldfastError =>
+  new HoldfastError("verify_failed", `the server answered /verify ${what}`);
+
+/** The functions among the tools of a row. */
+function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
+  const { tools } = Object(params) as { tools?: Json };
+  const listed = Array.isArray(tools) ? tools.map((tool) => Object(tool) as ToolSchema) : [];
+  return listed.filter(({ type }) => type === "function");
+}
+
+/** What is no tool on any server of this protocol: with them a model could seed its own episode, or ask for its reward. */
+const lifecycleNames = new Set([
+  "seed_session",
+  "verify",
+  "close_session",
+  "aggregate_metrics",
+  "reverify_mode",
+  "mcp",
+  "run",
+  "reset",
+  "step",
+  "close",
+  "v1",
+  "ng-rollout",
+  "docs",
+  "metrics",
+  "healthz",
+  "readyz",
+]);
+
+/** A row as it is played: with the tools that the server tells of, if it does, unless it brings its own. */
+export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
+  const params = Object(row["responses_create_params"]) as TaskRow;
+  const isGiven = Array.isArray(params["tools"]) && params["tools"].length > 0;
+  const tools = isGiven ? params["tools"] : told;
+  const played: TaskRow = { ...row, responses_create_params: { ...params, tools: tools as Json } };
+  for (const { name } of toolsIn(played)) {
+    // A path of several steps could lead to them too.
+    if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !lifecycleNames.has(name)) continue;
+    throw new HoldfastError("invalid_task", `the row names a tool ${JSON.stringify(name)}, which no model may call`);
+  }
+  return played;
+}

@@ -1,0 +1,48 @@
+// A row as it is played: checked, with the tools of the environment and the settings of the command.
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { jsonSchemaOf } from "../core/schema.ts";
+import { problemsOf, toolNamesIn } from "./task-sets.ts";
+import type { CollectionSettings } from "./collection-settings.ts";
+
+type RowFlags = Pick<CollectionSettings, "temperature">;
+
+/** Gives what makes rows ready. It throws what is wrong with one. */
+export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
+  const tools = [...environment.definitions].map(([name, { description, input }]) => ({
+    type: "function",
+    name,
+    description,
+    parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
+  }));
+
+  return (row: TaskRow): Promise<TaskRow> => {
+    const params = Object(row["responses_create_params"]) as TaskRow;
+    const named = new Set(toolNamesIn(row));
+    // As the environment describes them: a row need not know more than their names.
+    const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
+    const filled = { ...row, responses_create_params: { ...params, tools: offered as Json } };
+    return toldRow(row, filled, { environment, agent, flags });
+  };
+}
+
+interface Told {
+  environment?: AnyEnvironment;
+  agent: string;
+  flags: RowFlags;
+}
+
+/** A row that was filled in, with the settings of the command, if there is nothing wrong with it as it was given. */
+export async function toldRow(given: TaskRow, filled: TaskRow, { environment, agent, flags }: Told): Promise<TaskRow> {
+  const problems = await problemsOf(given, environment);
+  if (problems.length > 0) throw new HoldfastError("invalid_task", problems.join("; "));
+  const { temperature } = flags;
+  const params = Object(filled["responses_create_params"]) as TaskRow;
+  return {
+    ...filled,
+    agent_ref: filled["agent_ref"] ?? { type: "responses_api_agents", name: agent },
+    responses_create_params: { ...params, ...(temperature !== undefined && { temperature }) },
+  };
+}

@@ -1,0 +1,47 @@
+// The model that plays a solution: asked again with the results so far, it makes the next calls. It keeps nothing.
+import type { Json } from "../core/json.ts";
+import { isFunctionCall, textOf, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
+import { taskOf, type TaskRow } from "../core/rollout.ts";
+import { scriptedModel } from "../models/scripted.ts";
+import type { Call, Solution } from "../testing/environments.ts";
+
+/** Plays the solution of a task. Which turn is next is read from the conversation, so that it goes on after a restart. */
+export function solutionModel(solution: Solution, row: TaskRow): Model {
+  const task = taskOf(row);
+  return scriptedModel(({ input }) => {
+    const turns = turnsOf(input);
+    const steps = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, Json[]>;
+    let step = steps.next([]);
+    for (const results of turns) {
+      if (step.done) break;
+      step = steps.next(results);
+    }
+    if (step.done) return typeof step.value === "string" ? step.value : "Done.";
+    const calls = Array.isArray(step.value) ? step.value : [step.value];
+    return { calls: calls.map(({ tool, input: given }) => ({ name: tool, arguments: given })) };
+  });
+}
+
+/** The results of each turn's calls so far. */
+function turnsOf(input: Item[]): Json[][] {
+  const turns: Json[][] = [];
+  let open = false;
+  for (const item of input) {
+    if (isFunctionCall(item)) {
+      if (!open) turns.push([]);
+      open = true;
+    } else if (item.type === "function_call_output") {
+      open = false;
+      turns.at(-1)?.push(parsed(textOf((item as FunctionCallOutput).output)));
+    }
+  }
+  return turns;
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}

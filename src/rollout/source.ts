@@ -1,0 +1,128 @@
+// What a collection plays: an environment in this process, a server of the gym protocol, or an agent elsewhere.
+import { createGymClient, type GymClient } from "./gym-client.ts";
+import { createAgentPlayer } from "./play/agent-player.ts";
+import { createServerPlayer, rowForServer } from "./play/server-player.ts";
+import { createPlayer } from "./play/player.ts";
+import { isHoldfastError } from "../core/errors.ts";
+import type { ToolSchema } from "../core/model.ts";
+import type { Play, TaskRow } from "../core/rollout.ts";
+import type { Store } from "../core/store.ts";
+import { createAgentSessions } from "../session/agent-sessions.ts";
+import { createSessions } from "../session/sessions.ts";
+import { loadEnvironment } from "./load.ts";
+import type { Telemetry } from "../telemetry/start.ts";
+import { telemetry } from "../telemetry/process.ts";
+import { isUrl, type CollectionSettings } from "./collection-settings.ts";
+import { agentsOf, type Agents } from "./agents.ts";
+import { preparing, toldRow } from "./prepare.ts";
+
+export interface Source {
+  /** What the record calls the environment. */
+  environment: string;
+  /** What rows call the agent. */
+  agent: string;
+  /** Makes a row ready. Throws what is wrong with it. */
+  prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
+  player(store: Store): Player;
+  /** Where it is kept what was played, unless it is told or in a file beside the rows. */
+  store?: string;
+}
+
+export interface Player {
+  play: Play;
+  /** Waits for what is under way. */
+  stop(): Promise<void>;
+}
+
+/** What outcomes depend on, and how many are played at once. */
+export type SourceSettings = Pick<
+  CollectionSettings,
+  "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
+>;
+
+export async function sourceOf(target: string | undefined, flags: SourceSettings): Promise<Source> {
+  if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
+  if (flags.server !== undefined) return serverSource(flags.server, target, flags);
+  return environmentSource(target as string, flags);
+}
+
+async function environmentSource(target: string, flags: SourceSettings): Promise<Source> {
+  const environment = await loadEnvironment(target);
+  const traces = await telemetry();
+  const agents = await agentsOf(target, flags);
+  return {
+    environment: environment.name,
+    agent: agents.name,
+    prepare: preparing(environment, agents.name, flags),
+    player(store) {
+      const engine = createSessions({ environment, store });
+      const episodes = traces?.sessions(engine) ?? engine;
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
+      const play = createPlayer({
+        sessions,
+        episodes,
+        agentFor: tracedAgents(agents.of, traces),
+        timeout: flags.timeout,
+      });
+      return {
+        play: traces?.play(play) ?? play,
+        async stop() {
+          await episodes.stop();
+          await sessions.stop();
+        },
+      };
+    },
+  };
+}
+
+async function serverSource(url: string, target: string | undefined, flags: SourceSettings): Promise<Source> {
+  const traces = await telemetry();
+  const client = createGymClient(url, traces?.headers);
+  const agents = await agentsOf(target, flags);
+  const tools = await toolsTold(client);
+  return {
+    environment: client.root,
+    agent: agents.name,
+    prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
+    player(store) {
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
+      const agentFor = tracedAgents(agents.of, traces);
+      const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout });
+      return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };
+    },
+  };
+}
+
+async function agentSource(url: string, flags: SourceSettings): Promise<Source> {
+  const traces = await telemetry();
+  const client = createGymClient(url, traces?.headers);
+  await toolsTold(client);
+  return {
+    // Nothing is kept here of what is played elsewhere.
+    environment: client.root,
+    agent: "agent",
+    store: "memory:",
+    prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
+    player() {
+      const play = createAgentPlayer({ client, timeout: flags.timeout });
+      return { play: traces?.play(play) ?? play, stop: () => Promise.resolve() };
+    },
+  };
+}
+
+function tracedAgents(agentFor: Agents["of"], traces: Telemetry | undefined): Agents["of"] {
+  return traces ? (rollout) => traces.agent(agentFor(rollout)) : agentFor;
+}
+
+/** What is not there is known before anything has failed: whatever it answers, it is. Only Holdfast's tell their tools. */
+async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
+  try {
+    return await client.tools();
+  } catch (thrown) {
+    if (isHoldfastError(thrown) && thrown.code === "invalid_agent") return undefined;
+    throw thrown;
+  }
+}
+
+/** Conversations are in use for as long as they are under way, and not looked at again when they are over. */
+const cacheOf = ({ concurrency }: SourceSettings): { sessions: number } => ({ sessions: concurrency });

@@ -1,0 +1,39 @@
+// The figures of a collection as far as it has come, and their file.
+import { finishedRollouts } from "./finished.ts";
+import { createMetrics, type RunMetrics } from "./metrics.ts";
+import { pathsOf, writeWhole } from "./output.ts";
+import { readRows } from "./tasks.ts";
+
+export async function writeMetrics(out: string, agent: string, seed: number): Promise<RunMetrics> {
+  const metrics = createMetrics({ seed });
+  // A line that is no row was never one of this collection's.
+  for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
+  const result = metrics.result();
+  const { agent_metrics, key_metrics, pass_metrics } = result;
+  const entry = { agent_ref: { name: agent }, agent_metrics: { ...agent_metrics, ...pass_metrics }, key_metrics };
+  const opening = JSON.stringify([{ ...entry, group_level_metrics: [] }], null, 2).replace(/\[\]\s*\}\s*\]$/, "[");
+  const planned = new Map<number, number>();
+  for await (const read of readRows(pathsOf(out).inputs)) {
+    const task = "row" in read ? Number(read.row["_ng_task_index"]) : Number.NaN;
+    planned.set(task, (planned.get(task) ?? 0) + 1);
+  }
+  await writeWhole(
+    pathsOf(out).metrics,
+    textOf(
+      opening,
+      metrics.groups((task) => planned.get(task)),
+    ),
+  );
+  return result;
+}
+
+/** One group at a time: together they are as long as the rows. */
+function* textOf(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
+  yield opening;
+  let separator = "\n";
+  for (const group of groups) {
+    yield `${separator}      ${JSON.stringify(group)}`;
+    separator = ",\n";
+  }
+  yield "\n    ]\n  }\n]\n";
+}

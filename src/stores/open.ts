@@ -1,0 +1,102 @@
+// Opens a store by its URL.
+import { existsSync } from "node:fs";
+import { HoldfastError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
+import { telemetry } from "../telemetry/process.ts";
+
+/** What the URLs of stores look like, for messages and for --help. */
+export const storeUrls =
+  "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
+
+export interface StoreWishes {
+  /** It is not made if it is not there. */
+  isThere?: boolean;
+  /** The URL of a store for what is idle, and after how many milliseconds it is. */
+  cold?: string | undefined;
+  coldAfter?: number | undefined;
+}
+
+const anHour = 3_600_000;
+
+/** Opens a store. Who calls this closes it. */
+export async function openStore(url: string, wishes: StoreWishes = {}): Promise<Store> {
+  const { cold: coldUrl, coldAfter = anHour } = wishes;
+  if (coldUrl === undefined) return opened(url, wishes);
+  assertTiers(url, coldUrl);
+  const hot = await opened(url, wishes);
+  try {
+    const cold = await opened(coldUrl, {});
+    const { tieredStore } = await import("./tiered.ts");
+    return tieredStore({ hot, cold, idle: coldAfter });
+  } catch (thrown) {
+    await hot.close();
+    throw thrown;
+  }
+}
+
+/** Refuses two stores that cannot be tiers of one. */
+function assertTiers(url: string, cold: string): void {
+  if (url.startsWith("memory:")) throw refusal("--cold goes with a --store that lasts, which knows where sessions are");
+  if (cold === url) throw refusal("--cold must be another store than --store");
+  for (const each of [url, cold]) assertKeeps(each);
+}
+
+const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
+
+/** One of two tiers may not forget sessions by itself: the other would still count on them. */
+function assertKeeps(url: string): void {
+  const [address, query] = url.split("?", 2);
+  if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
+  throw refusal(
+    "`expire` in the URL of a Redis store does not go with --cold, which needs all that was stored: leave it out",
+  );
+}
+
+async function opened(url: string, { isThere = false }: StoreWishes): Promise<Store> {
+  const store = await storeAt(url, isThere);
+  return (await telemetry())?.store(store, url) ?? store;
+}
+
+async function storeAt(url: string, isThere: boolean): Promise<Store> {
+  const [, scheme, rest = ""] = /^([a-z0-9+.-]+):(.*)$/i.exec(url) ?? [];
+  switch (scheme?.toLowerCase()) {
+    case "memory": {
+      const { memoryStore } = await import("./memory.ts");
+      return memoryStore();
+    }
+    case "sqlite": {
+      if (rest === "") throw new HoldfastError("invalid_option", "a SQLite store is sqlite:FILE, as in sqlite:runs.db");
+      if (isThere && !existsSync(rest)) throw new HoldfastError("invalid_option", `there is no file ${rest}`);
+      const { sqliteStore } = await import("./sqlite.ts");
+      return sqliteStore({ file: rest });
+    }
+    case "redis":
+    case "rediss":
+    case "redis+sentinel":
+    case "redis+cluster":
+    case "rediss+cluster": {
+      const { redisStore } = await import("./redis.ts");
+      return redisStore({ url });
+    }
+    case "postgres":
+    case "postgresql": {
+      const { postgresStore } = await import("./postgres.ts");
+      return postgresStore({ url });
+    }
+    case "s3": {
+      const { s3Store } = await import("./s3.ts");
+      return s3Store({ url });
+    }
+    case "http":
+    case "https": {
+      const { httpStore } = await import("./http.ts");
+      return httpStore({ url });
+    }
+    default:
+      // Without what may be a password.
+      throw new HoldfastError(
+        "invalid_option",
+        `"${url.replace(/\/\/.*@/, "//…@")}" is no store; there are ${storeUrls}`,
+      );
+  }
+}

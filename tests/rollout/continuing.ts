@@ -1,0 +1,13 @@
+// Has models go on with sessions in tests: their conversations are in memory, as a server has them.
+import { createAgentSessions, memoryStore, type Sessions } from "holdfast";
+import { createSessionPlayer, type ModelFor } from "../../src/rollout/play/continue-session.ts";
+import type { AnyEnvironment } from "../../src/core/environment.ts";
+import type { SessionPlayer } from "../../src/rollout/play/continue-session.ts";
+
+export function goingOnOf<E extends AnyEnvironment>(
+  episodes: Sessions<E>,
+  models: { [name: string]: ModelFor },
+): SessionPlayer {
+  const scratch = () => createAgentSessions({ app: "play", store: memoryStore() });
+  return createSessionPlayer({ episodes: episodes as Sessions, models: new Map(Object.entries(models)), scratch });
+}

@@ -1,0 +1,218 @@
+// createServerPlayer: episodes on a server of others that is strict about cookies, and on Holdfast's own.
+import { createAgentSessions, defineAgent, memoryStore, scriptedModel, type AgentSessions, type Json } from "holdfast";
+import { expect, onTestFinished, test } from "vitest";
+import { createGymClient } from "../../src/rollout/gym-client.ts";
+import { createServerPlayer, rowForServer } from "../../src/rollout/play/server-player.ts";
+import type { Model } from "../../src/core/model.ts";
+import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
+import { serve } from "../../src/server/serve.ts";
+import { foreignGym } from "../protocols/foreign-gym.ts";
+import { gymCounter } from "../protocols/gym-client.ts";
+
+const functions = (...names: string[]): Json =>
+  names.map((name) => ({ type: "function", name, parameters: { type: "object", properties: {} }, strict: false }));
+
+const rowOf = (fields: TaskRow = {}): TaskRow => ({
+  responses_create_params: {
+    input: "Make it six.",
+    tools: functions("increment_counter", "get_counter_value", "crash", "nowhere"),
+    temperature: 0.5,
+    not_a_parameter: 1,
+  },
+  initial_count: 3,
+  expected_count: 6,
+  _ng_task_index: 4,
+  _ng_rollout_index: 1,
+  ...fields,
+});
+
+const rolloutOf = (row: TaskRow = rowOf(), session = "conversation-0123456789"): Rollout => ({
+  task: 4,
+  repeat: 1,
+  attempt: 0,
+  row,
+  session,
+  random: 7,
+});
+
+const add = (count: Json) => ({ name: "increment_counter", arguments: { count } });
+const never = new AbortController().signal;
+
+const engine = (): AgentSessions => createAgentSessions({ app: "rollouts", store: memoryStore() });
+
+function playerOn(url: string, model: Model, sessions = engine(), timeout?: number) {
+  const agentFor = () => defineAgent({ name: "agent", model });
+  return createServerPlayer({ client: createGymClient(url), sessions, agentFor, timeout });
+}
+
+const outputsOf = ({ fields }: Played): string[] =>
+  (fields["response"] as { output: { type: string; output: string }[] }).output.flatMap(({ type, output }) =>
+    type === "function_call_output" ? [output] : [],
+  );
+
+test("an episode on a strict server of others: every cookie is the newest, also after errors that set none", async () => {
+  const { url, requests, counts } = await foreignGym();
+  const model = scriptedModel([
+    { calls: [add(1), { name: "crash" }, add("x"), add(1)] },
+    { calls: [{ name: "nowhere" }, add(1), { name: "seed_session", arguments: { initial_count: 6 } }] },
+    { calls: [{ name: "get_counter_value" }, add(null)] },
+    "It is six.",
+  ]);
+  const played = await playerOn(`${url}/`, model)(rolloutOf(), never);
+  expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 }, session: "conversation-0123456789" });
+  expect(played.failure).toBeUndefined();
+  // As they came; what the row does not list is not sent.
+  const [first, crashed, wrong, , nowhere, , seeding, read] = outputsOf(played);
+  expect([first, crashed, nowhere, read]).toEqual([
+    '{"success":true}',
+    "\"KeyError('boom')\"",
+    '{"detail":"Not Found"}',
+    '{"count":6}',
+  ]);
+  expect(wrong).toContain("detail");
+  expect(seeding).toContain("unknown_tool");
+  expect(counts()).toEqual([6]);
+  expect(requests.map(({ path }) => path)).toEqual([
+    "/seed_session",
+    "/increment_counter",
+    "/crash",
+    "/increment_counter",
+    "/increment_counter",
+    "/nowhere",
+    "/increment_counter",
+    "/get_counter_value",
+    "/increment_counter",
+    "/verify",
+  ]);
+  // The whole row, but for what such servers refuse.
+  const { responses_create_params: params, ...fields } = (requests[0] as { body: unknown }).body as TaskRow;
+  expect(fields).toEqual({ initial_count: 3, expected_count: 6, _ng_task_index: 4, _ng_rollout_index: 1 });
+  expect(params).toEqual({
+    input: "Make it six.",
+    temperature: 0.5,
+    tools: (rowOf()["responses_create_params"] as TaskRow)["tools"],
+  });
+  const keys = requests.slice(1, -1).map(({ key }) => key);
+  expect(new Set(keys).size).toBe(8);
+});
+
+test("RESUME: an episode that was cut short goes on with its cookies, and what was answered is not asked for again", async () => {
+  const { url, requests } = await foreignGym();
+  const sessions = engine();
+  let asked = 0;
+  const cut = new AbortController();
+  const script = [{ calls: [add(1)] }, { calls: [{ name: "crash" }, add("x")] }, { calls: [add(2)] }, "Done."];
+  const model = scriptedModel(({ input }) => {
+    asked++;
+    const turn = input.filter(({ type }) => type === "function_call_output").length;
+    if (turn === 3 && asked === 3) cut.abort();
+    return script[[0, 1, 2, 2, 3][turn] ?? 3];
+  });
+  const first = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
+  expect(first.failure).toBeDefined();
+  // As another process.
+  const played = await playerOn(url, model, sessions)(rolloutOf(), never);
+  expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 } });
+  expect(requests.map(({ path }) => path)).toEqual([
+    "/seed_session",
+    "/increment_counter",
+    "/crash",
+    "/increment_counter",
+    "/increment_counter",
+    "/verify",
+  ]);
+  // The answer during which it was cut short was not committed.
+  expect(asked).toBe(5);
+});
+
+/** A player that is cut short when its second request has reached the server, which does not answer it. */
+async function cutInCall(url: string, sessions: AgentSessions, model: Model, cut: AbortController): Promise<void> {
+  const played = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
+  expect(played.failure).toEqual({ kind: "internal", reason: "it was cancelled" });
+}
+
+test("ONCE: a call that may have reached a server of others is not sent again: the rollout has failed", async () => {
+  const cut = new AbortController();
+  const { url, requests } = await foreignGym((_, seen) => {
+    if (seen !== 2) return undefined;
+    cut.abort();
+    return "drop";
+  });
+  const sessions = engine();
+  const model = scriptedModel([{ calls: [add(3)] }, "Done."]);
+  await cutInCall(url, sessions, model, cut);
+  const played = await playerOn(url, model, sessions)(rolloutOf(), never);
+  expect(played.failure).toMatchObject({ kind: "tool", reason: expect.stringContaining("twice") as string });
+  expect(played.fields).not.toHaveProperty("reward");
+  expect(requests.length).toBe(2);
+});
+
+test("ONCE: to Holdfast's own server it is sent again, and applied once", async () => {
+  const serving = await serve({ environments: [gymCounter], store: memoryStore(), port: 0, log: { what: "none" } });
+  onTestFinished(() => serving.close());
+  const sessions = engine();
+  const client = createGymClient(serving.url);
+  const cut = new AbortController();
+  const agentFor = () => defineAgent({ name: "agent", model: scriptedModel([{ calls: [add(3)] }, "Done."]) });
+  const cutting: typeof client = {
+    ...client,
+    async post(request) {
+      const reply = await client.post(request);
+      if (request.path === "/increment_counter") cut.abort();
+      return reply;
+    },
+  };
+  const row = rowForServer({ ...rowOf(), responses_create_params: { input: "Go." } }, await client.tools());
+  expect((row["responses_create_params"] as TaskRow)["tools"]).toContainEqual(
+    expect.objectContaining({ type: "function", name: "increment_counter" }),
+  );
+  await createServerPlayer({ client: cutting, sessions, agentFor })(rolloutOf(row), cut.signal);
+  const played = await createServerPlayer({ client, sessions, agentFor })(rolloutOf(row), never);
+  expect(played).toMatchObject({ fields: { reward: 1, count: 6, answered: true } });
+  // The server's own session, which it can be asked for.
+  const info = await fetch(`${serving.url}/v1/sessions/${played.session}`);
+  expect(await info.json()).toMatchObject({ session: played.session });
+});
+
+const doing = { calls: [add(3)] };
+const failures: [what: string, path: string, instead: Parameters<typeof foreignGym>[0], kind: string][] = [
+  ["a seed that fails", "/seed_session", () => ({ status: 500, body: "KeyError('x')" }), "seed"],
+  ["a seed that is not answered", "/seed_session", () => "drop", "seed"],
+  ["a row that the server refuses", "/seed_session", () => ({ status: 422, body: { detail: [] } }), "task"],
+  ["a tool that is not answered", "/increment_counter", () => "drop", "tool"],
+  ["a gateway that answers for the tool", "/increment_counter", () => ({ status: 503, body: "" }), "tool"],
+  ["a verifier that throws", "/verify", () => ({ status: 500, body: "KeyError('x')" }), "verify"],
+  ["a verifier that does not answer", "/verify", () => "drop", "verify"],
+  ["a verdict without a reward", "/verify", () => ({ status: 200, body: {} }), "verify"],
+  ["a verdict that is no object", "/verify", () => ({ status: 200, body: [1] }), "verify"],
+  [
+    ...(["a judge that failed", "/verify"] as const),
+    () => ({ status: 200, body: { reward: 0, _ng_failure_class: "judge_failed", _ng_failure_judge_error: "429" } }),
+    "verify",
+  ],
+];
+
+test.each(failures)("SCORED: %s is a failure, and no reward", async (_, path, instead, kind) => {
+  const { url } = await foreignGym((request, seen) => (request.path === path ? instead?.(request, seen) : undefined));
+  const played = await playerOn(url, scriptedModel([doing, "Done."]))(rolloutOf(), never);
+  expect(played.failure?.kind).toBe(kind);
+  expect(played.fields).not.toHaveProperty("reward");
+  if (kind === "verify") expect(outputsOf(played)).toEqual(['{"success":true}']);
+  if (path === "/verify" && kind === "verify") expect(played.failure?.reason).toMatch(/server/);
+});
+
+test("a server that is not there, or does not answer in time", async () => {
+  const gone = await playerOn("http://127.0.0.1:1", scriptedModel([]))(rolloutOf(), never);
+  expect(gone.failure).toMatchObject({ kind: "seed", reason: expect.stringContaining("did not answer") as string });
+  const { url } = await foreignGym();
+  const slow: Model = { name: "slow", respond: () => new Promise(() => undefined) };
+  const late = await playerOn(url, slow, engine(), 50)(rolloutOf(), never);
+  expect(late.failure?.kind).toBe("timeout");
+});
+
+test("RESERVED: a row cannot make a tool of what is not one", () => {
+  for (const name of ["seed_session", "verify", "ng-rollout/x/verify", "..", "a%2Fb", ""]) {
+    const row = { responses_create_params: { input: "Go.", tools: functions(name) } };
+    expect(() => rowForServer(row)).toThrow("which no model may call");
+  }
+});

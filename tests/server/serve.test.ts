@@ -1,0 +1,228 @@
+// serve(): which environments and agents it takes, and what its parts do only together: every gym reply has the cookie of
+// its environment.
+import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Agent, type Model } from "holdfast";
+import { describe, expect, onTestFinished, test } from "vitest";
+import manifest from "../../package.json" with { type: "json" };
+import type { Run } from "../../src/rollout/collection-view.ts";
+import { serve, type ServeOptions } from "../../src/server/serve.ts";
+import { gate } from "../agent/engine.ts";
+
+const named = (name: string) =>
+  defineEnvironment({
+    name,
+    tools: { ping: tool({ description: "Ping.", run: () => "pong" }) },
+    verify: () => 1,
+  });
+
+async function served(names: string[], options: Partial<ServeOptions> = {}): Promise<string> {
+  const store = memoryStore();
+  const environments = names.map(named);
+  const { url, close } = await serve({ environments, store, port: 0, log: { what: "none" }, ...options });
+  onTestFinished(async () => {
+    await close();
+    await store.close();
+  });
+  return url;
+}
+
+test.each(["", "short", "two words", "é".repeat(10)])(
+  "the token %j would guard nothing, and is refused",
+  async (token) => {
+    const refused = expect(served(["one"], { token })).rejects;
+    await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining("token") as unknown });
+  },
+);
+
+describe("environments", () => {
+  test.each([
+    [[], "there is no environment to serve"],
+    [["one", "two", "one"], "two environments are called one"],
+    // Their cookies would have the same name.
+    [["a-b", "a_b"], "two environments are called a_b"],
+    ...["v1", "ng-rollout", "metrics", "healthz", "readyz", "docs", "view"].map((name): [string[], string] => [
+      ["one", name],
+      `an environment called ${name} cannot be served`,
+    ]),
+  ])("%j are refused", async (names, message) => {
+    const refused = expect(served(names)).rejects;
+    await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as unknown });
+  });
+
+  test("one that has the name of a path of the first one is refused", async () => {
+    for (const name of ["verify", "seed_session", "ping"]) {
+      await expect(served(["one", name])).rejects.toMatchObject({ code: "invalid_option" });
+    }
+  });
+
+  test("two are served under their names, with a cookie each, and the first one also at the root", async () => {
+    const url = await served(["one", "two-three"]);
+    const cookieAt = async (path: string): Promise<unknown> =>
+      (await fetch(url + path, { method: "POST" })).headers.get("set-cookie")?.split("=")[0];
+    const paths = ["/ping", "/one/ping", "/two-three/ping", "/two/ping"];
+    expect(await Promise.all(paths.map(cookieAt))).toEqual([
+      "holdfast_one",
+      "holdfast_one",
+      "holdfast_two_three",
+      "holdfast_one",
+    ]);
+  });
+});
+
+describe("a client that keeps only the cookies of the last reply keeps its session", () => {
+  const token = "a-token-of-the-server";
+
+  test.each([
+    ["401", "GET", "/v1/sessions", 401],
+    ["401 below its name", "GET", "/one/v1/sessions", 401],
+    ["401 of /metrics", "GET", "/metrics", 401],
+    ["405", "OPTIONS", "/ping", 405],
+    ["405 with a body", "PROPFIND", "/seed_session", 405],
+    ["405 of /v1", "PUT", "/v1/sessions", 405],
+    ["405 of /healthz", "POST", "/healthz", 405],
+    ["404", "GET", "/nowhere", 404],
+  ])("through a %s", async (_, method, path, status) => {
+    const url = await served(["one", "two"], { token });
+    const headers = (cookie: string, path = ""): Record<string, string> => ({
+      cookie,
+      ...(status !== 401 && path.startsWith("/v1") && { authorization: `Bearer ${token}` }),
+    });
+    const cookieOf = (response: Response): string => response.headers.get("set-cookie")?.split(";", 1)[0] ?? "";
+    const seeded = await fetch(`${url}/seed_session`, { method: "POST" });
+    const { session_id: session } = (await seeded.json()) as { session_id: string };
+    const refused = await fetch(url + path, { method, headers: headers(cookieOf(seeded), path) });
+    expect(refused.status).toBe(status);
+    const verified = await fetch(`${url}/verify`, { method: "POST", headers: headers(cookieOf(refused)) });
+    expect(await verified.json()).toMatchObject({ session_id: session, episode: 1 });
+  });
+});
+
+describe("agents", () => {
+  const agentNamed = (name: string, model: Model = scriptedModel(() => `I am ${name}.`)): Agent =>
+    defineAgent({ name, model });
+  const json = { "content-type": "application/json" };
+  const nameAt = async (url: string): Promise<unknown> =>
+    ((await (await fetch(`${url}/v1/agent`)).json()) as { name?: string }).name;
+  const openAt = async (url: string): Promise<string> => {
+    const { session } = (await (await fetch(`${url}/v1/sessions`, { method: "POST" })).json()) as { session: string };
+    return `${url}/v1/sessions/${session}`;
+  };
+
+  test("are served alone, under their names, the first one also at the root", async () => {
+    const url = await served([], { agents: ["one", "two"].map((name) => agentNamed(name)) });
+    const names = await Promise.all([url, `${url}/one`, `${url}/two`].map(nameAt));
+    expect(names).toEqual(["one", "one", "two"]);
+    const at = await openAt(`${url}/two`);
+    const body = JSON.stringify({ message: "Who are you?" });
+    const said = await fetch(`${at}/run`, { method: "POST", headers: json, body });
+    expect(await said.json()).toMatchObject({ outcome: "answered" });
+  });
+
+  test("are served beside environments, of which the first is at the root unless another is named", async () => {
+    const agents = [agentNamed("helper")];
+    const url = await served(["one"], { agents });
+    expect((await fetch(`${url}/v1/environment`)).status).toBe(200);
+    expect(await nameAt(`${url}/helper`)).toBe("helper");
+    const about = (await (await fetch(`${url}/v1/about`)).json()) as object;
+    expect(about).toMatchObject({ environments: [{ at: "/one" }], agents: [{ name: "helper", at: "/helper" }] });
+    const turned = await served(["one"], { agents, root: "helper" });
+    expect(await nameAt(turned)).toBe("helper");
+    expect((await fetch(`${turned}/one/v1/environment`)).status).toBe(200);
+  });
+
+  test.each([
+    [["one"], ["one"], "two agents, or an agent and an environment, are called one"],
+    [["a-b"], ["a_b"], "are called a_b"],
+    [[], ["one", "one"], "are called one"],
+    [["one"], ["v1"], "an agent called v1 cannot be served"],
+    [["one"], ["ping"], "an agent called ping cannot be served"],
+    // Conversations of rollouts are kept under that name.
+    [["one"], ["rollouts"], "an agent called rollouts cannot be served"],
+  ])("environments %j and agents %j are refused", async (environments, agents, message) => {
+    const refused = expect(served(environments, { agents: agents.map((name) => agentNamed(name)) })).rejects;
+    await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as unknown });
+  });
+
+  test.each([{}, { accept: "text/event-stream" }])(
+    "a run whose request is ended is cancelled (%j)",
+    async (headers: object) => {
+      const [asked, cancelled] = [gate(), gate()];
+      const model: Model = {
+        name: "waiting",
+        respond: (_, { signal } = {}) =>
+          new Promise((_resolve, reject) => {
+            asked.open();
+            signal?.addEventListener("abort", () => {
+              cancelled.open();
+              reject(new Error("cancelled"));
+            });
+          }),
+      };
+      const url = await served([], { agents: [agentNamed("slow", model)] });
+      const at = await openAt(url);
+      const leaving = new AbortController();
+      const body = JSON.stringify({ message: "Hello." });
+      const run = { method: "POST", headers: { ...json, ...headers }, body, signal: leaving.signal };
+      const running = fetch(`${at}/run`, run)
+        .then((response) => response.text())
+        .catch(() => "gone");
+      await asked.opened;
+      leaving.abort();
+      expect(await running).toBe("gone");
+      await cancelled.opened;
+      expect(await (await fetch(at)).json()).toMatchObject({ version: 2 });
+    },
+  );
+});
+
+describe("models", () => {
+  test("go on with sessions of the environments that they are for, and are told of", async () => {
+    const pinging = () => scriptedModel([{ calls: [{ name: "ping" }] }, "Done."]);
+    const models: ServeOptions["models"] = new Map([["pinging", ({ name }) => (name === "one" ? pinging : undefined)]]);
+    const url = await served(["one", "two"], { models });
+    expect(await (await fetch(`${url}/v1/about`)).json()).toMatchObject({ models: ["pinging"] });
+    const headers = { "content-type": "application/json" };
+    const play = async (name: string): Promise<unknown> => {
+      const opened = await fetch(`${url}/${name}/v1/sessions`, { method: "POST", headers, body: '{"task":{}}' });
+      const { session } = (await opened.json()) as { session: string };
+      const body = '{"model":"pinging"}';
+      return (await fetch(`${url}/${name}/v1/sessions/${session}/play`, { method: "POST", headers, body })).json();
+    };
+    expect(await play("one")).toMatchObject({ outcome: "answered", steps: 2, version: 3 });
+    expect(await play("two")).toMatchObject({ error: { code: "not_found" } });
+  });
+});
+
+describe("what the viewer asks", () => {
+  test("is what is served, at the root only", async () => {
+    const url = await served(["one", "two"], { bare: new Set(["two"]) });
+    const about = (await (await fetch(`${url}/v1/about`)).json()) as object;
+    expect(about).toMatchObject({
+      environments: [
+        { name: "one", at: "/one", bare: false },
+        { name: "two", at: "/two", bare: true },
+      ],
+      version: manifest.version,
+      agents: [],
+      models: [],
+      runs: [],
+    });
+    for (const path of ["/one/v1/about", "/v1/runs/0"]) expect((await fetch(url + path)).status).toBe(404);
+  });
+
+  test("needs no environment where there are runs", async () => {
+    const details = { run: "0", name: "a", file: "a.jsonl", environment: null, settings: {}, sessions: false };
+    const run: Run = { details, rows: async function* () {}, row: async () => undefined };
+    const url = await served([], { runs: [run] });
+    expect(await (await fetch(`${url}/v1/runs/0`)).json()).toEqual(details);
+    expect((await fetch(`${url}/v1/sessions`)).status).toBe(404);
+  });
+
+  test("does not take a tool's name from it", async () => {
+    const view = tool({ description: "View.", run: () => "seen" });
+    const environments = [defineEnvironment({ name: "one", tools: { view }, verify: () => 1 })];
+    const url = await served([], { environments });
+    expect(await (await fetch(`${url}/view`, { method: "POST" })).text()).toBe("seen");
+    const redirected = await fetch(`${url}/view`, { redirect: "manual" });
+    expect([redirected.status, redirected.headers.get("location")]).toEqual([302, "/view/"]);
+  });
+});
