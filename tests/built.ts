@@ -18,7 +18,8 @@ export async function built(): Promise<string> {
     () => false,
   );
   if (first) {
-    await writeFile(join(folder, "package.json"), '{"type":"module"}');
+    const exports = { ".": "./src/index.js", "./testing": "./src/testing/index.js", "./*": "./src/*.js" };
+    await writeFile(join(folder, "package.json"), JSON.stringify({ name: "holdfast", type: "module", exports }));
     const [problems] = await Promise.all([compile(source), buildViewer(join(folder, "dist/viewer"))]);
     await writeFile(done, problems);
   }
