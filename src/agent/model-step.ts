@@ -13,7 +13,7 @@ import {
   type ToolSchema,
 } from "../core/model.ts";
 import { cancelledRun, firstValue, orAborted, responseOf } from "./callbacks.ts";
-import { historyFor } from "./history.ts";
+import { itemsFor } from "./sight.ts";
 import { fillInstruction } from "./instruction.ts";
 import { placed, type Invocation, type Place } from "./invocation.ts";
 
@@ -86,7 +86,7 @@ async function requestOf(
   // A callback may change the request, and what it does to this one must not show in the next.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
-  const seen = historyFor(invocation.entered.events, sight);
+  const seen = itemsFor(invocation.entered.events, sight);
   const input = place.alone ? [...place.alone.request, ...seen] : seen;
   return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
 }

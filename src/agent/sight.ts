@@ -1,0 +1,213 @@
+// What an agent's model is shown of a conversation: its own items as they are, items of other agents as text.
+import type { AgentEvent, NumberedEvent } from "../core/event.ts";
+import {
+  isFunctionCall,
+  isMessage,
+  textOf,
+  type FunctionCall,
+  type FunctionCallOutput,
+  type Item,
+} from "../core/model.ts";
+
+/** Which part of the conversation an agent sees. */
+export interface Sight {
+  agent: string;
+  /** Where it runs among agents that run side by side. */
+  branch: string | undefined;
+  /** The path of an agent that is another one's tool: it sees its request and what was said below it. */
+  alone: string | undefined;
+}
+
+/** A fold of events into the items that a model is shown. */
+interface View {
+  add(event: NumberedEvent): void;
+  /** A list of the caller's own; the items are not. */
+  items(): Item[];
+}
+
+interface Kept {
+  view: View;
+  /** How many events were added. */
+  seen: number;
+}
+
+// Kept with the list of events, which grows: each turn costs the new events, not the whole conversation.
+const views = new WeakMap<readonly NumberedEvent[], Map<string, Kept>>();
+
+/** Returns the items that a model is shown. */
+export function itemsFor(events: readonly NumberedEvent[], sight: Sight): Item[] {
+  const kept = sight.alone === undefined ? keptView(events, sight) : aloneView(events, sight, sight.alone);
+  for (; kept.seen < events.length; kept.seen++) kept.view.add(events[kept.seen] as NumberedEvent);
+  return kept.view.items();
+}
+
+function keptView(events: readonly NumberedEvent[], sight: Sight): Kept {
+  let known = views.get(events);
+  if (!known) {
+    known = new Map();
+    views.set(events, known);
+  }
+  const key = `${sight.agent} ${sight.branch ?? ""}`;
+  let kept = known.get(key);
+  if (!kept) {
+    kept = { view: createSight(sight), seen: 0 };
+    known.set(key, kept);
+  }
+  return kept;
+}
+
+/** Not kept: an agent that is a tool is asked once, and all that it sees came after the answer that calls it. */
+function aloneView(events: readonly NumberedEvent[], sight: Sight, alone: string): Kept {
+  // By path, not by call id: some models use the same id again.
+  const above = alone.slice(0, alone.lastIndexOf("#"));
+  const asked = events.findLastIndex((event) => event.type === "model.answered" && event.path === above);
+  return { view: createSight(sight), seen: Math.max(0, asked) };
+}
+
+/**
+ * Folds events into the items of one agent. Agents that run beside it are hidden while their `parallel` runs. Everything
+ * that ended before the agent began is visible: earlier messages, earlier steps, earlier rounds of a loop.
+ */
+function createSight({ agent, branch, alone }: Sight): View {
+  if (alone !== undefined) return createSightBelow(alone, agent, branch);
+  const all = createTranscript(agent);
+  /** The running invocation, as seen from the branch. */
+  let current = branch === undefined ? undefined : createTranscript(agent);
+  /** How many items came before that invocation. */
+  let before = 0;
+  return {
+    add(event) {
+      if (event.type === "invocation.began") {
+        all.end();
+        before = all.items.length;
+        all.items.push(...event.items);
+        if (!current) return;
+        current = createTranscript(agent);
+        current.items.push(...event.items);
+      }
+      // An agent that is a tool speaks to its caller only, through the result of the call.
+      if (!isByAgent(event) || event.path.includes("#")) return;
+      all.add(event);
+      if (!areSideBySide(event.branch, branch)) current?.add(event);
+    },
+    items: () => (current ? [...all.items.slice(0, before), ...current.shown()] : all.shown()),
+  };
+}
+
+/** The same for an agent that is a tool, or is run by one. */
+function createSightBelow(above: string, agent: string, branch: string | undefined): View {
+  const transcript = createTranscript(agent);
+  return {
+    add(event) {
+      if (!isByAgent(event) || !isBelow(event.path, above)) return;
+      if (!areSideBySide(event.branch, branch)) transcript.add(event);
+    },
+    items: transcript.shown,
+  };
+}
+
+type ByAgent = Extract<AgentEvent, { path: string }> & { version: number };
+
+const isByAgent = (event: NumberedEvent): event is ByAgent => "path" in event;
+
+function isBelow(path: string, above: string): boolean {
+  if (!path.startsWith(above)) return false;
+  const rest = path.slice(above.length);
+  return rest === "" || (/^[/>]/.test(rest) && !rest.includes("#"));
+}
+
+/** Whether two branches of one invocation are different children of the same run of a `parallel`. */
+function areSideBySide(a: string | undefined, b: string | undefined): boolean {
+  if (a === undefined || b === undefined || a === b) return false;
+  const others = forksOf(b);
+  for (const [at, fork] of forksOf(a).entries()) {
+    const other = others[at];
+    // One branch is inside the other, or they are of two `parallel` that ran one after the other.
+    if (other?.parallel !== fork.parallel) return false;
+    if (other.child !== fork.child) return true;
+  }
+  return false;
+}
+
+/** The runs of `parallel` around an agent, outermost first, and the child of each that the agent is in. */
+function forksOf(branch: string): { parallel: string; child: string }[] {
+  const forks: { parallel: string; child: string }[] = [];
+  let rest = branch;
+  // A branch is `PATH.CHILD`, joined by "/". Paths have dots of their own (`2.critic` in a loop); but the path after a
+  // child begins with the path of the `parallel` and the child.
+  for (let dot = rest.indexOf("."); dot >= 0; dot = rest.indexOf(".", dot + 1)) {
+    const parallel = rest.slice(0, dot);
+    const [child = ""] = /^[^/.]*/.exec(rest.slice(dot + 1)) ?? [];
+    const end = dot + 1 + child.length;
+    if (end < rest.length && !rest.startsWith(`/${parallel}/${child}`, end)) continue;
+    forks.push({ parallel, child });
+    rest = rest.slice(end + 1);
+    dot = -1;
+  }
+  return forks;
+}
+
+/** The items of events, as one agent reads them. */
+function createTranscript(agent: string) {
+  const items: Item[] = [];
+  /** Calls without a result, by the path of the agent that made them. A call id alone is not unique. */
+  const open = new Map<string, FunctionCall[]>();
+  /** The paths of this agent's own open calls. */
+  const own = new Set<string>();
+  /** What others said since: servers want the results right after the calls. */
+  let held: Item[] = [];
+
+  function release(path: string): void {
+    open.delete(path);
+    own.delete(path);
+    if (own.size > 0) return;
+    items.push(...held);
+    held = [];
+  }
+
+  /** Ends calls of a run that was cut short: servers refuse a conversation with calls that have no result. */
+  function cut(path: string): void {
+    for (const { call_id } of own.has(path) ? (open.get(path) ?? []) : []) {
+      const output = "The run was cut short. Whether this call took effect is not known.";
+      items.push({ type: "function_call_output", call_id, output });
+    }
+    release(path);
+  }
+
+  return {
+    items,
+    shown: (): Item[] => [...items, ...held],
+    /** The invocation is over. */
+    end(): void {
+      for (const path of open.keys()) cut(path);
+    },
+    add(event: ByAgent): void {
+      const isOwn = event.agent === agent;
+      // A run that was out of time may have left calls without a result.
+      if (event.type === "agent.ended") cut(event.path);
+      const said = event.items ?? [];
+      if (isOwn) items.push(...said);
+      else (own.size > 0 ? held : items).push(...said.flatMap((item) => inWords(item, event, open.get(event.path))));
+      if (event.type === "tools.answered") release(event.path);
+      if (event.type !== "model.answered") return;
+      const calls = said.filter(isFunctionCall);
+      if (calls.length === 0) return;
+      open.set(event.path, calls);
+      if (isOwn) own.add(event.path);
+    },
+  };
+}
+
+/** An item of another agent, as something that was said to this one. */
+function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
+  const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);
+  if (isMessage(item)) {
+    const text = textOf(item.content);
+    return said(text && `[${agent}] said: ${text}`);
+  }
+  if (isFunctionCall(item)) return said(`[${agent}] called ${item.name} with ${item.arguments}`);
+  if (item.type !== "function_call_output") return [];
+  const { call_id, output } = item as FunctionCallOutput;
+  const name = calls.find((call) => call.call_id === call_id)?.name ?? "a tool";
+  return said(`[${agent}] was given by ${name}: ${textOf(output)}`);
+}
