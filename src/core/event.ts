@@ -14,9 +14,10 @@ export type Outcome =
 /** What verify gave: the reward, and whatever else the environment's verify returned beside it. */
 export type Verdict = { reward: number; [detail: string]: Json };
 
-/** The random numbers of an episode: its seed, and how many calls have drawn from it. */
+/** The random numbers of an episode. */
 export interface Randomness {
   seed: number;
+  /** The number of calls that have drawn from it; `draws` in the code. Stored under this name since the first version. */
   turn: number;
 }
 

@@ -20,7 +20,9 @@ import type { Listed, Store } from "../core/store.ts";
 import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
 import { createShared } from "./shared.ts";
-import { createLogs, timeNow, turn, type Hot } from "./log.ts";
+import { exclusive } from "./exclusive.ts";
+import { createLogs, timeNow } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 
 export interface AgentSessionsOptions {
   /** Letters, digits, `-` and `_`. What is shared as `app:` is shared under this name. */
@@ -53,7 +55,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
   const environment = `agent:${app}`;
   const logs = createLogs(store, environment, cache);
   const shared = createShared({ app, store, cache, logs });
-  const histories = new WeakMap<Hot, History>();
+  const histories = new WeakMap<OpenLog, History>();
   let underWay = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
@@ -69,45 +71,45 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
   }
 
   /** The events in force, read as far as the process knows of them. */
-  async function historyOf(hot: Hot): Promise<NumberedEvent[]> {
-    let history = histories.get(hot);
+  async function historyOf(log: OpenLog): Promise<NumberedEvent[]> {
+    let history = histories.get(log);
     if (!history) {
       history = { events: [], version: 0 };
-      histories.set(hot, history);
+      histories.set(log, history);
     }
-    if (history.version < hot.session.version) {
+    if (history.version < log.session.version) {
       let isRewound = false;
-      for await (const event of logs.events(hot.id, history.version)) {
-        if (event.version > hot.session.version) break;
+      for await (const event of logs.events(log.id, history.version)) {
+        if (event.version > log.session.version) break;
         if (event.type === "session.rewound") isRewound = true;
         history.events.push(freezeJson(event));
         history.version = event.version;
       }
-      if (isRewound) history.events = history.events.filter(({ version }) => isInForce(hot.session, version));
+      if (isRewound) history.events = history.events.filter(({ version }) => isInForce(log.session, version));
     }
     return history.events;
   }
 
-  async function entered(hot: Hot, leave: () => void): Promise<Entered> {
-    hot.owned = new WeakSet();
-    await logs.refresh(hot);
-    assertOpen(hot);
-    const user = userOf(hot.session);
-    const events = await historyOf(hot);
+  async function entered(log: OpenLog, leave: () => void): Promise<Entered> {
+    log.owned = new WeakSet();
+    await logs.refresh(log);
+    assertOpen(log);
+    const user = userOf(log.session);
+    const events = await historyOf(log);
     let sharedNow = await shared.all(user);
     let state: AgentState | undefined;
     // One at a time: agents that run side by side commit to the same log.
     let last: Promise<unknown> = Promise.resolve();
     // Once another process has come between, what runs side by side here was made for a state that is no more.
     let lost: HoldfastError | undefined;
-    const stateNow = (): AgentState => (state ??= withShared(hot.session.state as AgentState, sharedNow));
+    const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
     return {
-      session: hot.id,
+      session: log.id,
       user,
       events,
-      stored: () => storedState(hot.id),
+      stored: () => storedState(log.id),
       leave() {
-        lost ??= new HoldfastError("session_busy", `the run on session ${hot.id} is over`);
+        lost ??= new HoldfastError("session_busy", `the run on session ${log.id} is over`);
         leave();
       },
       get state() {
@@ -116,20 +118,20 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
       commit(given, change) {
         const committing = last.then(async () => {
           if (lost) throw lost;
-          assertOpen(hot);
+          assertOpen(log);
           const delta = change(stateNow());
           const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
-          const event = { ...given, at: timeNow(hot.session) } as AgentEvent;
+          const event = { ...given, at: timeNow(log.session) } as AgentEvent;
           if (own.length > 0) event.delta = own;
           const changes = { user: ofUser, app: ofApp };
-          const stored = await shared.commit(hot, event, changes, sharedNow, user).catch((thrown: unknown) => {
+          const stored = await shared.commit(log, event, changes, sharedNow, user).catch((thrown: unknown) => {
             if (isHoldfastError(thrown) && thrown.code === "session_busy") lost = thrown;
             throw thrown;
           });
           sharedNow = { ...sharedNow, ...stored.now };
           state = undefined;
-          const numbered = freezeJson({ ...(stored.event as AgentEvent), version: hot.session.version });
-          const history = histories.get(hot) as History;
+          const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
+          const history = histories.get(log) as History;
           history.events.push(numbered);
           history.version = numbered.version;
           return numbered;
@@ -142,26 +144,26 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
 
   function enter(id: string, { signal, busy = "wait" }: EnterOptions = {}): Promise<Entered> {
     return new Promise((resolve, reject) => {
-      const work = (hot: Hot): Promise<void> => {
-        if (busy === "refuse" && hot.busy) {
-          throw new HoldfastError("session_busy", `an agent is running on session ${hot.id}`);
+      const work = (log: OpenLog): Promise<void> => {
+        if (busy === "refuse" && log.busy) {
+          throw new HoldfastError("session_busy", `an agent is running on session ${log.id}`);
         }
-        return turn(hot, signal, async () => {
+        return exclusive(log, signal, async () => {
           let leave = (): void => undefined;
           const left = new Promise<void>((done) => (leave = done));
-          resolve(await entered(hot, leave));
+          resolve(await entered(log, leave));
           await left;
         });
       };
-      track(() => logs.use(id, async (hot) => work(hot))).catch(reject);
+      track(() => logs.use(id, async (log) => work(log))).catch(reject);
     });
   }
 
-  async function commitAlone(hot: Hot, event: Event): Promise<void> {
-    await shared.commit(hot, event, nothingShared(), { user: {}, app: {} }, userOf(hot.session));
+  async function commitAlone(log: OpenLog, event: Event): Promise<void> {
+    await shared.commit(log, event, nothingShared(), { user: {}, app: {} }, userOf(log.session));
   }
 
-  function assertOpen({ id, session: { ended } }: Hot): void {
+  function assertOpen({ id, session: { ended } }: OpenLog): void {
     if (ended) throw new HoldfastError("session_closed", `session ${id} was closed`, { detail: { reason: ended } });
   }
 
@@ -209,11 +211,11 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     enter,
     rewind: (id, invocation) =>
       track(() =>
-        logs.use(id, (hot) =>
-          turn(hot, undefined, async () => {
-            await logs.refresh(hot);
-            assertOpen(hot);
-            const events = await historyOf(hot);
+        logs.use(id, (log) =>
+          exclusive(log, undefined, async () => {
+            await logs.refresh(log);
+            assertOpen(log);
+            const events = await historyOf(log);
             const began = events.find((event) => event.type === "invocation.began" && event.invocation === invocation);
             if (!began) {
               const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
@@ -224,7 +226,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
             const { episode, task, randomness, labels, state } = then;
             const event: Event = {
               type: "session.rewound",
-              at: timeNow(hot.session),
+              at: timeNow(log.session),
               to,
               episode,
               task,
@@ -232,9 +234,9 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
               labels,
               delta: replaceState(state),
             };
-            await commitAlone(hot, event);
-            await historyOf(hot);
-            return infoOf(id, hot.session);
+            await commitAlone(log, event);
+            await historyOf(log);
+            return infoOf(id, log.session);
           }),
         ),
       ),
@@ -269,12 +271,12 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     },
     close: (id) =>
       track(() =>
-        logs.use(id, (hot) =>
-          turn(hot, undefined, async () => {
-            await logs.refresh(hot);
-            if (hot.session.ended) return false;
-            const event: Event = { type: "session.closed", at: timeNow(hot.session), reason: "closed" };
-            await commitAlone(hot, event);
+        logs.use(id, (log) =>
+          exclusive(log, undefined, async () => {
+            await logs.refresh(log);
+            if (log.session.ended) return false;
+            const event: Event = { type: "session.closed", at: timeNow(log.session), reason: "closed" };
+            await commitAlone(log, event);
             return true;
           }),
         ),

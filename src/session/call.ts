@@ -1,4 +1,5 @@
 // Calls: from a name and arguments to one committed event, for each kind of tool.
+import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { callKey, type EventOf } from "../core/event.ts";
@@ -6,12 +7,14 @@ import { copyJson } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
-import { createClaims, inDoubt } from "./claim.ts";
-import { prepare, runDetached, runInTurn, type Execution, type Prepared } from "./execute.ts";
-import { cancelled, endTurn, hold, timeNow, turn, wait, type Hot, type Logs } from "./log.ts";
+import { answer, episodeOf, type Call } from "./call-types.ts";
+import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
+import { prepare, runDetached, runOnState, type Execution, type Prepared } from "./execute.ts";
+import { createClaims, inDoubt } from "./external-claim.ts";
+import { assertCallId, recordedEvent } from "./find-repeat.ts";
+import { timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 import type { Finished } from "./outcome.ts";
-import { answer, episodeOf, type Call } from "./pending.ts";
-import { assertCallId, recordedEvent } from "./recorded.ts";
 
 export interface CallsOptions {
   environment: AnyEnvironment;
@@ -20,9 +23,9 @@ export interface CallsOptions {
   timeout: number;
   newId(): string;
   /** Throws if the session has ended or is ending. */
-  assertOpen(hot: Hot): void;
+  assertOpen(log: OpenLog): void;
   /** Throws also if it is over a limit: that is asked of calls that begin, not of those under way. */
-  assertWithinLimits(hot: Hot): void;
+  assertWithinLimits(log: OpenLog): void;
 }
 
 type Called = EventOf<"tool.called">;
@@ -31,11 +34,11 @@ export function createCalls(options: CallsOptions) {
   const { environment, logs, timeout, assertOpen, assertWithinLimits } = options;
   const claims = createClaims({ ...options, assertReady, answered });
 
-  return async function call(hot: Hot, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
+  return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
     const { call: id, signal, episode: expected } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
-    const pending: Call = { hot, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected };
+    const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected };
     try {
       return await dispatch(pending);
     } catch (thrown) {
@@ -43,12 +46,12 @@ export function createCalls(options: CallsOptions) {
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
       // Of the episode as it is now known to be, not as it was taken to be.
-      const episode = expected ?? hot.session.episode;
-      const event = await recordedEvent(logs, hot, { id, tool, input: pending.input, episode });
+      const episode = expected ?? log.session.episode;
+      const event = await recordedEvent(logs, log, { id, tool, input: pending.input, episode });
       if (!event) throw thrown;
-      if (event.type !== "tool.claimed") return answer(hot, event, event.version, true);
+      if (event.type !== "tool.claimed") return answer(log, event, event.version, true);
       if (Date.now() < event.until) throw thrown;
-      return answer(hot, { ...event, outcome: inDoubt(tool) }, event.version, true);
+      return answer(log, { ...event, outcome: inDoubt(tool) }, event.version, true);
     }
   };
 
@@ -56,7 +59,7 @@ export function createCalls(options: CallsOptions) {
     const kind = environment.definitions.get(pending.tool)?.kind ?? "state";
     if (kind === "state") {
       const finish = (session: Session, at: number): Finished | Promise<Finished> =>
-        runInTurn(environment, executionOf(pending, at), pending.input, session);
+        runOnState(environment, executionOf(pending, at), pending.input, session);
       return commitCall(pending, () => assertReady(pending), finish);
     }
     return joined(pending, async () => {
@@ -73,26 +76,26 @@ export function createCalls(options: CallsOptions) {
   }
 
   function executionOf(pending: Call, at: number): Execution {
-    const { hot, tool, id: call, signal } = pending;
-    return { session: hot.id, hot, tool, call, signal, at, timeout };
+    const { log, tool, id: call, signal } = pending;
+    return { session: log.id, stops: log, tool, call, signal, at, timeout };
   }
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
-    const { hot, id, tool, signal } = pending;
+    const { log, id, tool, signal } = pending;
     // What it reads must not be older than what its caller has seen, wherever that was.
-    await turn(hot, signal, () => logs.refresh(hot));
+    await exclusive(log, signal, () => logs.refresh(log));
     // The handler is not run for a call that was answered before: it may be long.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
-    return hold(hot, async (session) => {
+    return withSnapshot(log, async (session) => {
       // Of the very session that it reads: others may have changed it since it was refreshed.
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
       const finish = await runDetached(executionOf(pending, began), prepared, session, seed);
       const allow = (): void => {
-        assertOpen(hot);
-        if (hot.session.episode !== session.episode) throw ended(tool);
+        assertOpen(log);
+        if (log.session.episode !== session.episode) throw ended(tool);
       };
       return commitCall(pending, allow, finish, { began, run: { version: session.version, seed } });
     });
@@ -100,10 +103,10 @@ export function createCalls(options: CallsOptions) {
 
   async function callExternal(given: Call, prepared: Prepared): Promise<Answer> {
     const pending = { ...given, id: given.id ?? options.newId() };
-    const { hot } = pending;
+    const { log } = pending;
     const claim = await claims.claim(pending, prepared.definition.timeout ?? timeout);
     if (!claim) return answered(pending);
-    return hold(hot, async (session) => {
+    return withSnapshot(log, async (session) => {
       // The caller cannot take it back any more: whatever comes of it is recorded.
       const execution = executionOf({ ...pending, signal: undefined }, timeNow(session));
       const finish = await runDetached(execution, prepared, session, newSeed());
@@ -116,13 +119,13 @@ export function createCalls(options: CallsOptions) {
     pending: Call,
     allow: () => void,
     finish: (session: Session, began: number) => Finished | Promise<Finished>,
-    beside?: { began: number; run: NonNullable<Called["run"]> },
+    detached?: { began: number; run: NonNullable<Called["run"]> },
   ): Promise<Answer> {
-    const { hot, tool, input, id, signal } = pending;
+    const { log, tool, input, id, signal } = pending;
     let made: Called | undefined;
     const make = (session: Session): Called | Promise<Called> => {
       pending.episode = session.episode;
-      const began = beside?.began ?? timeNow(session);
+      const began = detached?.began ?? timeNow(session);
       const event = (finished: Finished): Called => {
         if (signal?.aborted) throw cancelled(signal);
         const at = timeNow(session);
@@ -131,56 +134,53 @@ export function createCalls(options: CallsOptions) {
         if (finished.log) made.log = finished.log;
         if (id !== undefined) made.call = id;
         if (began !== at) made.began = began;
-        if (beside) made.run = beside.run;
+        if (detached) made.run = detached.run;
         return made;
       };
-      const finished = finish(session, began);
-      return finished instanceof Promise ? finished.then(event) : event(finished);
+      return after(finish(session, began), event);
     };
-    // The same as `turn`, without its promises: this is the path of every call.
-    if (hot.busy) {
-      assertRoom(hot);
-      await wait(hot, signal);
-    }
-    hot.busy = true;
+    // As `exclusive`, without its promises: every call takes this path.
+    if (log.busy) assertRoom(log);
+    const waiting = acquire(log, signal);
+    if (waiting) await waiting;
     try {
-      const result = await logs.commit(hot, allow, make);
-      if (result === "ok") return answer(hot, made as Called, hot.session.version, false);
+      const result = await logs.commit(log, allow, make);
+      if (result === "ok") return answer(log, made as Called, log.session.version, false);
     } finally {
-      endTurn(hot);
+      release(log);
     }
     return answered(pending);
   }
 
   /** Throws if a call must not begin. */
-  function assertReady({ hot, tool, expected }: Call): void {
-    assertOpen(hot);
-    assertWithinLimits(hot);
-    const { episode, state } = hot.session;
+  function assertReady({ log, tool, expected }: Call): void {
+    assertOpen(log);
+    assertWithinLimits(log);
+    const { episode, state } = log.session;
     if (expected !== undefined && expected !== episode) throw ended(tool);
     if (episode > 0 || (environment.unseeded === "defaults" && state !== null)) return;
     const why = environment.unseeded === "reject" ? "" : ": its state has keys without a default";
-    throw new HoldfastError("session_unseeded", `session ${hot.id} has to be seeded before the first call${why}`);
+    throw new HoldfastError("session_unseeded", `session ${log.id} has to be seeded before the first call${why}`);
   }
 
   /** A repeat that arrives while the call is running waits for it. */
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
-    const { hot, id, signal } = pending;
+    const { log, id, signal } = pending;
     if (id === undefined) return run();
     const key = callKey(episodeOf(pending), id);
-    hot.beside ??= new Map();
-    for (let other = hot.beside.get(key); other; other = hot.beside.get(key)) {
+    log.concurrentCalls ??= new Map();
+    for (let other = log.concurrentCalls.get(key); other; other = log.concurrentCalls.get(key)) {
       await settledOrCancelled(other, signal);
-      await turn(hot, signal, () => logs.refresh(hot));
+      await exclusive(log, signal, () => logs.refresh(log));
       const repeated = await recorded(pending);
       if (repeated) return repeated;
     }
     const running = run();
-    hot.beside.set(key, running);
+    log.concurrentCalls.set(key, running);
     try {
       return await running;
     } finally {
-      hot.beside.delete(key);
+      log.concurrentCalls.delete(key);
     }
   }
 
@@ -189,16 +189,16 @@ export function createCalls(options: CallsOptions) {
     const found = await recorded(pending);
     if (found) return found;
     // Says so if the session was deleted meanwhile. Otherwise the store went over to a copy of itself that has not got it.
-    const { hot, tool } = pending;
-    await turn(hot, undefined, () => logs.refresh(hot));
-    throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${hot.id}; send it again`);
+    const { log, tool } = pending;
+    await exclusive(log, undefined, () => logs.refresh(log));
+    throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${log.id}; send it again`);
   }
 
   /** What was answered to the call of this id, if anything was. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
-    const { hot, tool, input, id = "" } = pending;
-    const event = await recordedEvent(logs, hot, { id, tool, input, episode: episodeOf(pending) });
-    if (event?.type !== "tool.claimed") return event && answer(hot, event, event.version, true);
+    const { log, tool, input, id = "" } = pending;
+    const event = await recordedEvent(logs, log, { id, tool, input, episode: episodeOf(pending) });
+    if (event?.type !== "tool.claimed") return event && answer(log, event, event.version, true);
     if (Date.now() < event.until) {
       throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is running; ask again later`, {
         detail: { call: id, until: event.until },
@@ -211,7 +211,7 @@ export function createCalls(options: CallsOptions) {
 /** One session must not take all the places of a server. */
 const mostWaiting = 500;
 
-function assertRoom({ id, waiting }: Hot): void {
+function assertRoom({ id, waiting }: OpenLog): void {
   if (!waiting || waiting.length < mostWaiting) return;
   const message = `${mostWaiting} calls of session ${id} are waiting; send more when they were answered`;
   throw new HoldfastError("session_crowded", message);

@@ -1,4 +1,5 @@
 // Executing a tool: from a call and the session it sees to an outcome and a delta. Live calls and replays share it.
+import { after } from "../core/after.ts";
 import { createDraft } from "../core/draft.ts";
 import type { AnyEnvironment, ToolDefinition } from "../core/environment.ts";
 import type { Outcome } from "../core/event.ts";
@@ -6,7 +7,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
 import type { Session } from "../core/session.ts";
 import { guarded, Run } from "./handler.ts";
-import type { Hot } from "./log.ts";
+import type { Stops } from "./open-log.ts";
 import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
 
 /** One run of a tool. */
@@ -18,7 +19,7 @@ export interface Execution {
   /** Milliseconds, if the tool sets none. */
   timeout: number;
   signal?: AbortSignal | undefined;
-  hot?: Hot;
+  stops?: Stops;
 }
 
 export interface Prepared {
@@ -44,11 +45,11 @@ export function prepare(
     result.ok
       ? { ok: true, definition, args: result.value }
       : { ok: false, outcome: refusal("invalid_input", `the arguments of ${tool} are wrong: ${result.message}`) };
-  return checked instanceof Promise ? checked.then(prepared) : prepared(checked);
+  return after(checked, prepared);
 }
 
 /** Runs a tool that changes only state, from its arguments on. */
-export function runInTurn(
+export function runOnState(
   environment: AnyEnvironment,
   execution: Execution,
   input: Json,
@@ -57,7 +58,7 @@ export function runInTurn(
   const run = (prepared: Awaited<ReturnType<typeof prepare>>): Finished | Promise<Finished> =>
     prepared.ok ? runOnDraft(execution, prepared, session) : { outcome: prepared.outcome };
   const prepared = prepare(environment, execution.tool, input);
-  return prepared instanceof Promise ? prepared.then(run) : run(prepared);
+  return after(prepared, run);
 }
 
 function runOnDraft(
@@ -70,7 +71,7 @@ function runOnDraft(
   const context = contextOf(run, execution, session.task, draft.state, undefined);
   const outcome = outcomeOf(execution.tool, run, () => definition.run(context, args));
   const finish = (result: Outcome): Finished => withDelta(result, run, () => draft.delta());
-  return outcome instanceof Promise ? outcome.then(finish) : finish(outcome);
+  return after(outcome, finish);
 }
 
 /** Runs a tool beside others. Gives what makes its changes to the session as it is then. */
@@ -102,9 +103,9 @@ export async function runDetached(
   };
 }
 
-function runOf(execution: Execution, definition: ToolDefinition, seed: number, turn: number): Run {
-  const { session, tool, at, timeout, signal, hot } = execution;
-  return new Run({ session, at, timeout: definition.timeout ?? timeout, signal, hot, seed, turn, what: tool });
+function runOf(execution: Execution, definition: ToolDefinition, seed: number, draws: number): Run {
+  const { session, tool, at, timeout, signal, stops } = execution;
+  return new Run({ session, at, timeout: definition.timeout ?? timeout, signal, stops, seed, draws, what: tool });
 }
 
 function contextOf(run: Run, { call }: Execution, task: Json | null, state: unknown, update: unknown): object {

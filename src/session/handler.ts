@@ -4,7 +4,8 @@ import type { Context } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
-import { cancelled, type Hot } from "./log.ts";
+import { cancelled } from "./exclusive.ts";
+import type { Stops } from "./open-log.ts";
 
 /** What makes one run of a handler: everything it can see that is not in the state. */
 export interface RunOptions {
@@ -13,13 +14,13 @@ export interface RunOptions {
   timeout: number;
   /** Where its random numbers come from. */
   seed: number;
-  turn: number;
+  draws: number;
   /** What runs, for messages. */
   what: string;
   /** The caller's wish to stop. */
   signal?: AbortSignal | undefined;
-  /** The session whose end stops it. */
-  hot?: Hot | undefined;
+  /** Where its stop is registered while it runs. */
+  stops?: Stops | undefined;
 }
 
 /** One run of a handler. Its own `Context`; a handler gets this together with what its kind adds to it. */
@@ -29,18 +30,18 @@ export class Run implements Context {
   lines: string[] | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
-  #turn: number;
+  #draws: number;
 
   constructor(options: RunOptions) {
     this.options = options;
     this.session = options.session;
-    this.#turn = options.turn;
+    this.#draws = options.draws;
   }
 
   // Functions that handlers take out of their context. Made for those who ask, as most ask for none.
   get random(): () => number {
     return () => {
-      this.#numbers ??= randomStream(this.options.seed, this.#turn);
+      this.#numbers ??= randomStream(this.options.seed, this.#draws);
       return this.#numbers();
     };
   }
@@ -54,9 +55,9 @@ export class Run implements Context {
     };
   }
 
-  /** Random numbers from the beginning of another turn. */
-  restart(turn: number): void {
-    this.#turn = turn;
+  /** Starts the random numbers of another draw. */
+  restart(draws: number): void {
+    this.#draws = draws;
     this.#numbers = undefined;
   }
 
@@ -73,7 +74,7 @@ export class Run implements Context {
   }
 
   #bounded<T>(result: PromiseLike<T>): Promise<T> {
-    const { timeout, signal, hot, what } = this.options;
+    const { timeout, signal, stops, what } = this.options;
     return new Promise<T>((resolve, reject) => {
       const stop = (reason: HoldfastError): void => {
         settle();
@@ -87,12 +88,12 @@ export class Run implements Context {
       const settle = (): void => {
         clearTimeout(timer);
         signal?.removeEventListener("abort", cancel);
-        hot?.running?.delete(stop);
+        stops?.running?.delete(stop);
       };
       signal?.addEventListener("abort", cancel, { once: true });
-      if (hot) {
-        hot.running ??= new Set();
-        hot.running.add(stop);
+      if (stops) {
+        stops.running ??= new Set();
+        stops.running.add(stop);
       }
       result.then(
         (value) => {

@@ -6,7 +6,7 @@ import type { EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, type Session } from "../core/session.ts";
 import type { Replayed } from "../core/sessions.ts";
-import { prepare, runDetached, runInTurn } from "./execute.ts";
+import { prepare, runDetached, runOnState } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
 
@@ -69,7 +69,7 @@ async function rerun(
   if (event.type !== "tool.called" || isFromOutside(event)) return undefined;
   const { tool, input, call, at, began = at, run } = event;
   const execution = { session: id, tool, call, at: began, timeout };
-  if (!run) return runInTurn(environment, execution, input, session);
+  if (!run) return runOnState(environment, execution, input, session);
   const prepared = await prepare(environment, tool, input);
   if (!prepared.ok) return { outcome: prepared.outcome };
   const seen = read.get(run.version) as Seen;

@@ -7,7 +7,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { check } from "../core/schema.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
-import type { Hot } from "./log.ts";
+import type { Stops } from "./open-log.ts";
 
 /** A task as the environment's schema makes it. */
 export async function checkTask(environment: AnyEnvironment, given: unknown): Promise<Json> {
@@ -30,12 +30,12 @@ export type Seeding = Omit<EventOf<"session.seeded">, "episode">;
 /** Runs the environment's seed. */
 export async function seedEvent(
   environment: AnyEnvironment,
-  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined; hot?: Hot },
+  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined; stops?: Stops },
 ): Promise<Seeding> {
-  const { session, task, at, timeout, random: seed = newSeed(), hot } = options;
+  const { session, task, at, timeout, random: seed = newSeed(), stops } = options;
   if (!Number.isFinite(seed)) throw new HoldfastError("invalid_option", "`random` must be a number");
   const what = `seed of ${environment.name}`;
-  const run = new Run({ session, at, timeout, seed, turn: 0, what, hot });
+  const run = new Run({ session, at, timeout, seed, draws: 0, what, stops });
   const { seed: author } = environment;
   const state = await boundary("seed_failed", what, async () => {
     if (!author) return defaultState(environment);

@@ -13,8 +13,10 @@ import type { CacheLimits } from "./cache.ts";
 import { createCalls } from "./call.ts";
 import { newId } from "./id.ts";
 import { createLimits, type Limits } from "./limits.ts";
-import { createLogs, headingOf, timeNow, turn, type Hot } from "./log.ts";
-import { assertCallId, undone } from "./recorded.ts";
+import { exclusive } from "./exclusive.ts";
+import { assertCallId, undone } from "./find-repeat.ts";
+import { createLogs, headingOf, timeNow } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
 import { createVerify } from "./verify.ts";
@@ -88,12 +90,12 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
   }
 
-  function use<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+  function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     return track(() => logs.use(id, run));
   }
 
   /** As `use`, for what a session must be open for. */
-  async function useOpen<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
+  async function useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     begin();
     try {
       return await logs.use(id, run);
@@ -107,38 +109,38 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     }
   }
 
-  function assertOpen(hot: Hot): void {
-    const { ended } = hot.session;
-    if (ended) throw closedError(hot.id, ended);
-    if (hot.ending) throw hot.ending;
+  function assertOpen(log: OpenLog): void {
+    const { ended } = log.session;
+    if (ended) throw closedError(log.id, ended);
+    if (log.ending) throw log.ending;
   }
 
-  function assertWithinLimits(hot: Hot): void {
-    const over = limits.over(hot.session);
-    if (over) throw closedError(hot.id, over);
+  function assertWithinLimits(log: OpenLog): void {
+    const over = limits.over(log.session);
+    if (over) throw closedError(log.id, over);
   }
 
   async function end(id: string, reason: EndReason): Promise<boolean> {
     let ended = false;
-    const work = async (hot: Hot): Promise<void> => {
+    const work = async (log: OpenLog): Promise<void> => {
       if (reason === "idle" || reason === "capacity") {
         // What is being called is neither idle nor the one to make room.
-        if (hot.uses > 1) return;
+        if (log.uses > 1) return;
       } else {
-        hot.ending = closedError(id, reason);
-        for (const stop of hot.running ?? []) stop(hot.ending);
+        log.ending = closedError(id, reason);
+        for (const stop of log.running ?? []) stop(log.ending);
       }
-      await turn(hot, undefined, async () => {
-        await logs.refresh(hot);
+      await exclusive(log, undefined, async () => {
+        await logs.refresh(log);
         const always = (): void => undefined;
-        const result = await logs.commit(hot, always, (session) => {
+        const result = await logs.commit(log, always, (session) => {
           if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
           return { type: "session.closed", at: timeNow(session), reason };
         });
         ended = result === "ok";
-      }).finally(() => (hot.ending = undefined));
-      if (!hot.session.ended) return;
-      logs.forget(hot);
+      }).finally(() => (log.ending = undefined));
+      if (!log.session.ended) return;
+      logs.forget(log);
       if (!keepEnded) await store.delete(id);
     };
     try {
@@ -151,12 +153,12 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
 
   /** Reads the session as it is in the store now. */
   function read<T>(id: string, look: (session: Session) => T): Promise<T> {
-    return use(id, async (hot) => {
+    return use(id, async (log) => {
       // A running call's draft reads this process's fold, which must not move under it: fold another one.
-      if (hot.busy) return look((await logs.load(id)).session);
-      return turn(hot, undefined, async () => {
-        await logs.refresh(hot);
-        return look(hot.session);
+      if (log.busy) return look((await logs.load(id)).session);
+      return exclusive(log, undefined, async () => {
+        await logs.refresh(log);
+        return look(log.session);
       });
     });
   }
@@ -168,42 +170,42 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
     return info;
   }
 
-  async function seed(hot: Hot, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
+  async function seed(log: OpenLog, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
     assertCallId(call);
     const open = (): void => {
-      assertOpen(hot);
-      assertWithinLimits(hot);
-      const { episode, verified } = hot.session;
+      assertOpen(log);
+      assertWithinLimits(log);
+      const { episode, verified } = log.session;
       if (environment.reseed === "reject" && episode > verified) {
-        throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${hot.id} was not verified yet`);
+        throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${log.id} was not verified yet`);
       }
     };
     if (environment.reseed === "reject" && call === undefined) {
       // Before the task is looked at: what is wrong with it is nothing for a model that tries to seed itself.
-      await turn(hot, undefined, async () => {
-        await logs.refresh(hot);
+      await exclusive(log, undefined, async () => {
+        await logs.refresh(log);
         open();
       });
     }
     const task = await checkTask(environment, given);
     const repeated = async (): Promise<Seeded | undefined> => {
-      const event = call === undefined ? undefined : await logs.find(hot.id, seedKey(call));
+      const event = call === undefined ? undefined : await logs.find(log.id, seedKey(call));
       if (event?.type !== "session.seeded") return undefined;
       const { version, episode } = event;
       if (!equalJson(event.task, task)) {
         throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
       }
-      if (version > hot.session.version) await logs.refresh(hot);
-      if (!isInForce(hot.session, version)) throw undone(call as string);
-      return { session: hot.id, version, episode, repeated: true };
+      if (version > log.session.version) await logs.refresh(log);
+      if (!isInForce(log.session, version)) throw undone(call as string);
+      return { session: log.id, version, episode, repeated: true };
     };
-    return turn(hot, undefined, async () => {
-      if (call !== undefined) await logs.refresh(hot);
+    return exclusive(log, undefined, async () => {
+      if (call !== undefined) await logs.refresh(log);
       const before = await repeated();
       if (before) return before;
-      const result = await logs.commit(hot, open, async (session) => {
+      const result = await logs.commit(log, open, async (session) => {
         const began = timeNow(session);
-        const seeding = await seedEvent(environment, { session: hot.id, task, at: began, timeout, random, hot });
+        const seeding = await seedEvent(environment, { session: log.id, task, at: began, timeout, random, stops: log });
         const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
         event.at = timeNow(session);
         if (event.at !== began) event.began = began;
@@ -211,13 +213,13 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         if (labels) event.labels = copyJson(labels, "labels", "drop") as Labels;
         return event;
       });
-      const { version, episode } = hot.session;
-      if (result === "ok") return { session: hot.id, version, episode, repeated: false };
+      const { version, episode } = log.session;
+      if (result === "ok") return { session: log.id, version, episode, repeated: false };
       const recorded = await repeated();
       if (recorded) return recorded;
       // Says so if the session was deleted meanwhile. Otherwise the store went over to a copy of itself that has not got it.
-      await logs.refresh(hot);
-      throw new HoldfastError("store_failed", `the store has lost a seed of session ${hot.id}; send it again`);
+      await logs.refresh(log);
+      throw new HoldfastError("store_failed", `the store has lost a seed of session ${log.id}; send it again`);
     });
   }
 
@@ -245,10 +247,10 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
           return [first, { ...seeding, episode: 1, labels }];
         }, id),
       ),
-    seed: (id, task, seedOptions = {}) => useOpen(id, (hot) => seed(hot, task, seedOptions)),
-    call: (id, tool, ...rest) => useOpen(id, (hot) => call(hot, tool, rest[0], rest[1] ?? {})) as Promise<never>,
-    verify: (id, verifyOptions = {}) => use(id, (hot) => verify(hot, verifyOptions)),
-    rewards: (id, { signal } = {}) => use(id, (hot) => rewards(hot, signal)),
+    seed: (id, task, seedOptions = {}) => useOpen(id, (log) => seed(log, task, seedOptions)),
+    call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
+    verify: (id, verifyOptions = {}) => use(id, (log) => verify(log, verifyOptions)),
+    rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
     state: (id, version) =>
       version === undefined
         ? read(id, copyState as (session: Session) => never)
@@ -278,20 +280,20 @@ export function createSessions<E extends AnyEnvironment>(options: SessionsOption
         }, child),
       ),
     rewind: (id, to) =>
-      useOpen(id, async (hot) => {
+      useOpen(id, async (log) => {
         const { session: then } = await logs.load(id, to);
         const open = (): void => {
-          assertOpen(hot);
-          assertWithinLimits(hot);
+          assertOpen(log);
+          assertWithinLimits(log);
         };
-        await turn(hot, undefined, () =>
-          logs.commit(hot, open, (session) => {
+        await exclusive(log, undefined, () =>
+          logs.commit(log, open, (session) => {
             const { episode, task, randomness, labels, state } = then;
             const delta = replaceState(copyJson(state, "state"));
             return { type: "session.rewound", at: timeNow(session), to, episode, task, randomness, labels, delta };
           }),
         );
-        return infoOf(id, hot.session);
+        return infoOf(id, log.session);
       }),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
     async *list(filter = {}) {

@@ -8,7 +8,9 @@ import type { Session } from "../core/session.ts";
 import { sharedScopes, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import type { CacheLimits } from "./cache.ts";
-import { createLogs, timeNow, turn, type Hot, type Logs, type Part } from "./log.ts";
+import { exclusive } from "./exclusive.ts";
+import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 
 /** What the logs of shared state belong to. */
 const sharedEnvironment = "holdfast:shared";
@@ -26,11 +28,11 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
   /** What is shared in a scope now. */
   async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
     try {
-      return await logs.use(scopeId(scope, user), (hot) =>
-        turn(hot, undefined, async () => {
-          hot.owned = new WeakSet();
-          await logs.refresh(hot);
-          return hot.session.state as AgentState;
+      return await logs.use(scopeId(scope, user), (log) =>
+        exclusive(log, undefined, async () => {
+          log.owned = new WeakSet();
+          await logs.refresh(log);
+          return log.session.state as AgentState;
         }),
       );
     } catch (thrown) {
@@ -60,9 +62,9 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
     }
   }
 
-  /** Runs with the log of a scope and the turn on it, which is made if it is not there. */
-  async function inScope<T>(id: string, run: (hot: Hot) => Promise<T>): Promise<T> {
-    const work = (hot: Hot): Promise<T> => turn(hot, undefined, () => run(hot));
+  /** Runs exclusively with the log of a scope, which is created if it is missing. */
+  async function inScope<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
+    const work = (log: OpenLog): Promise<T> => exclusive(log, undefined, () => run(log));
     try {
       return await logs.use(id, work);
     } catch (thrown) {
@@ -79,12 +81,12 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
   function withScopes<T>(
     changes: Record<Scope, Delta>,
     user: string,
-    run: (hots: { scope: Scope; hot: Hot }[]) => Promise<T>,
+    run: (opened: { scope: Scope; log: OpenLog }[]) => Promise<T>,
   ): Promise<T> {
-    const enterNext = (scopes: Scope[], hots: { scope: Scope; hot: Hot }[]): Promise<T> => {
+    const enterNext = (scopes: Scope[], opened: { scope: Scope; log: OpenLog }[]): Promise<T> => {
       const [scope, ...rest] = scopes;
-      if (scope === undefined) return run(hots);
-      return inScope(scopeId(scope, user), (hot) => enterNext(rest, [...hots, { scope, hot }]));
+      if (scope === undefined) return run(opened);
+      return inScope(scopeId(scope, user), (log) => enterNext(rest, [...opened, { scope, log }]));
     };
     return enterNext(
       sharedScopes.filter((scope) => changes[scope].length > 0),
@@ -97,7 +99,7 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
    * that. Gives the event as it was stored, and the scopes that it changed as they are then.
    */
   function commit(
-    hot: Hot,
+    log: OpenLog,
     event: Event,
     changes: Record<Scope, Delta>,
     seen: Record<Scope, AgentState>,
@@ -106,34 +108,34 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
         // Others share it, and may have changed it since.
-        const fitting = scopes.map(({ scope, hot: at }) => ({
+        const fitting = scopes.map(({ scope, log: at }) => ({
           scope,
-          hot: at,
+          log: at,
           delta: rebased(changes[scope], seen[scope] as Json, at.session.state),
         }));
         const own = scopes.length === 0 ? event : { ...event, shared: fitting.flatMap(prefixed) };
-        const parts: [Part, ...Part[]] = [{ hot, event: own }];
-        for (const { hot: at, delta } of fitting) {
-          parts.push({ hot: at, event: { type: "shared.changed", at: timeNow(at.session), session: hot.id, delta } });
+        const parts: [Part, ...Part[]] = [{ log, event: own }];
+        for (const { log: at, delta } of fitting) {
+          parts.push({ log: at, event: { type: "shared.changed", at: timeNow(at.session), session: log.id, delta } });
         }
         // What runs read must not change under them.
-        for (const part of parts) part.hot.owned = new WeakSet();
+        for (const part of parts) part.log.owned = new WeakSet();
         if ((await sessionLogs.appendAll(parts)) === "ok") {
-          const now = Object.fromEntries(scopes.map(({ scope, hot: at }) => [scope, at.session.state as AgentState]));
+          const now = Object.fromEntries(scopes.map(({ scope, log: at }) => [scope, at.session.state as AgentState]));
           return { event: own as Event, now };
         }
-        const version = hot.session.version;
-        await sessionLogs.refresh(hot);
-        if (hot.session.version !== version) {
-          throw new HoldfastError("session_busy", `another process has run an agent on session ${hot.id} meanwhile`);
+        const version = log.session.version;
+        await sessionLogs.refresh(log);
+        if (log.session.version !== version) {
+          throw new HoldfastError("session_busy", `another process has run an agent on session ${log.id} meanwhile`);
         }
-        for (const { hot: at } of scopes) {
+        for (const { log: at } of scopes) {
           at.owned = new WeakSet();
           await logs.refresh(at);
         }
         if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
       }
-      const message = `what session ${hot.id} shares was changed ${attempts} times in a row`;
+      const message = `what session ${log.id} shares was changed ${attempts} times in a row`;
       throw new HoldfastError("version_conflict", message);
     });
   }
@@ -142,16 +144,16 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
   function create(id: string, events: Event[], changes: Record<Scope, Delta>, user: string): Promise<Session> {
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
-        const parts = scopes.map(({ scope, hot }): Part => {
-          hot.owned = new WeakSet();
-          const at = timeNow(hot.session);
-          return { hot, event: { type: "shared.changed", at, session: id, delta: changes[scope] } };
+        const parts = scopes.map(({ scope, log }): Part => {
+          log.owned = new WeakSet();
+          const at = timeNow(log.session);
+          return { log, event: { type: "shared.changed", at, session: id, delta: changes[scope] } };
         });
         const session = await sessionLogs.createWith(id, events, parts);
         if (session) return session;
-        for (const { hot } of scopes) {
-          hot.owned = new WeakSet();
-          await logs.refresh(hot);
+        for (const { log } of scopes) {
+          log.owned = new WeakSet();
+          await logs.refresh(log);
         }
       }
       throw new HoldfastError("version_conflict", `what session ${id} shares was changed ${attempts} times in a row`);

@@ -1,5 +1,5 @@
-// Verifying: scores the state at a version, once. The verdict is an event, so that asking again gives the same one. Or at
-// every version, for who wants to see how the reward came about, and records nothing.
+// Verifying: scores the state at a version, once. The verdict is an event, so a repeat gives the same one. `rewards` scores
+// every version and records nothing.
 import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
@@ -10,24 +10,26 @@ import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
-import { cancelled, hold, timeNow, turn, type Hot, type Logs } from "./log.ts";
+import { cancelled, exclusive, withSnapshot } from "./exclusive.ts";
+import { timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 
 export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
   const { environment, logs, timeout } = options;
 
-  async function verify(hot: Hot, options: VerifyOptions): Promise<Verification> {
+  async function verify(log: OpenLog, options: VerifyOptions): Promise<Verification> {
     const { version, response: given, task: givenTask, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const task = givenTask === undefined ? undefined : await checkTask(environment, givenTask);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
-    await turn(hot, signal, () => logs.refresh(hot));
-    return hold(hot, async (newest) => {
-      // Verdicts are no change: what is judged is the session since the last event that was one.
-      const session = version === undefined ? newest : (await logs.load(hot.id, version)).session;
+    await exclusive(log, signal, () => logs.refresh(log));
+    return withSnapshot(log, async (newest) => {
+      // Verdicts change nothing: the version judged is that of the last change.
+      const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
       const judged = session.changed;
       const about = {
-        session: hot.id,
+        session: log.id,
         version: judged,
         episode: session.episode,
         reseeds: Math.max(0, session.episodes - 1),
@@ -36,19 +38,19 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const asked = { ...(response !== undefined && { response }), ...other };
       const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
       const recorded = async (): Promise<Verification | undefined> => {
-        const event = await logs.find(hot.id, verifiedKey(judged, digest));
+        const event = await logs.find(log.id, verifiedKey(judged, digest));
         if (event?.type !== "session.verified") return undefined;
-        // It may have come since the session was read: it counts among the verdicts.
-        if (event.version > hot.session.version) await turn(hot, signal, () => logs.refresh(hot));
-        return { ...event.verdict, ...about, verdicts: hot.session.verdicts };
+        // Committed since the session was read: refresh, so that it is counted.
+        if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
+        return { ...event.verdict, ...about, verdicts: log.session.verdicts };
       };
       const before = await recorded();
       if (before) return before;
-      const verdict = await judge(hot, { ...session, ...other }, judged, response, signal);
-      // A verdict changes nothing, and so may follow the end of the session.
+      const verdict = await judge(log, { ...session, ...other }, judged, response, signal);
+      // A verdict changes nothing, so it may follow the end of the session.
       const anytime = (): void => undefined;
-      const result = await turn(hot, undefined, () =>
-        logs.commit(hot, anytime, (now) => ({
+      const result = await exclusive(log, undefined, () =>
+        logs.commit(log, anytime, (now) => ({
           type: "session.verified",
           at: timeNow(now),
           judged,
@@ -57,27 +59,27 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
           ...asked,
         })),
       );
-      // Asked twice at once: the first verdict to be recorded is the one that both get.
+      // Verified twice at once: both get the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
-      return first ?? { ...verdict, ...about, verdicts: hot.session.verdicts };
+      return first ?? { ...verdict, ...about, verdicts: log.session.verdicts };
     });
   }
 
-  async function rewards(hot: Hot, signal: AbortSignal | undefined): Promise<StepReward[]> {
+  async function rewards(log: OpenLog, signal: AbortSignal | undefined): Promise<StepReward[]> {
     if (!environment.verify) throw unverifiable();
-    const chosen = new Set(spread(await changes(hot.id), mostRewards));
+    const chosen = new Set(spread(await changes(log.id), mostRewards));
     const given: StepReward[] = [];
     let session: Session | undefined;
-    for await (const event of logs.events(hot.id)) {
+    for await (const event of logs.events(log.id)) {
       const { version } = event;
       const isJudged = chosen.has(version);
-      // With a store and a verifier that answer at once nothing else in the process would get its turn, nor be seen to go.
+      // Let the process do other work: store and verifier may both answer without waiting.
       if (isJudged) await nextTurn();
       if (signal?.aborted) throw cancelled(signal);
       session = fold(session, event);
       if (!isJudged) continue;
       try {
-        given.push({ version, reward: (await judge(hot, session, version, undefined, signal)).reward });
+        given.push({ version, reward: (await judge(log, session, version, undefined, signal)).reward });
       } catch (thrown) {
         if (signal?.aborted) throw cancelled(signal);
         if (!isHoldfastError(thrown) || thrown.code !== "verify_failed") throw thrown;
@@ -100,7 +102,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
   }
 
   async function judge(
-    hot: Hot,
+    log: OpenLog,
     session: Session,
     judged: number,
     response: Json | undefined,
@@ -110,19 +112,28 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const what = `verify of ${environment.name}`;
     const { verify } = environment;
     if (!verify) throw unverifiable();
-    const { seed, turn: count } = session.randomness;
-    const run = new Run({ session: hot.id, at: timeNow(session), timeout, seed, turn: -count, what, signal, hot });
-    const { random, now, log } = run;
+    const { seed, turn: draws } = session.randomness;
+    const run = new Run({
+      session: log.id,
+      at: timeNow(session),
+      timeout,
+      seed,
+      draws: -draws,
+      what,
+      signal,
+      stops: log,
+    });
+    const { random, now } = run;
     const context: VerifyContext<unknown, unknown> = {
-      session: hot.id,
+      session: log.id,
       random,
       now,
-      log,
+      log: run.log,
       signal: run.signal,
       response: response === undefined ? undefined : copyJson(response, "response"),
       state: guarded(session.state) as never,
       task: guarded(session.task),
-      events: () => eventsUpTo(hot.id, judged),
+      events: () => eventsUpTo(log.id, judged),
     };
     return boundary("verify_failed", what, async () => verdictOf(await withinTime(run, () => verify(context))));
   }

@@ -1,39 +1,41 @@
-// Claims: an external tool's call is written down before it runs and after, so that nobody ever runs it again.
+// Claims: a call of an external tool is committed before it runs and after, so that it never runs twice.
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 import type { EventOf, Outcome } from "../core/event.ts";
 import type { Session } from "../core/session.ts";
 import type { Answer } from "../core/sessions.ts";
-import { cancelled, timeNow, turn, type Hot, type Logs } from "./log.ts";
+import { answer, type Call } from "./call-types.ts";
+import { cancelled, exclusive } from "./exclusive.ts";
+import { timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 import { refusal, type Finished } from "./outcome.ts";
-import { answer, type Call } from "./pending.ts";
 
 type Claim = EventOf<"tool.claimed">;
 type Settled = EventOf<"tool.settled">;
 type ClaimedCall = Call & { id: string };
 
-/** Added to the time-out of an external tool before its claim counts as abandoned: the time to record its result. */
+/** Milliseconds to record the result of an external tool, added to its time limit before its claim lapses. */
 const grace = 1000;
 
 export interface ClaimsOptions {
   logs: Logs;
   /** Throws if the session has ended. */
-  assertOpen(hot: Hot): void;
+  assertOpen(log: OpenLog): void;
   /** Throws if a call must not begin. */
   assertReady(call: Call): void;
-  /** What was answered under the id of a call. */
+  /** The recorded answer of a call that the log has. */
   answered(call: Call): Promise<Answer>;
 }
 
 export function createClaims({ logs, assertOpen, assertReady, answered }: ClaimsOptions) {
   return {
-    /** Undefined if there is a claim or an answer under the call's id. */
+    /** Commits the claim. Undefined if the log has a claim or an answer of the same call id. */
     async claim(pending: ClaimedCall, timeout: number): Promise<Claim | undefined> {
-      const { hot, tool, input, id: call, signal } = pending;
+      const { log, tool, input, id: call, signal } = pending;
       let claim: Claim | undefined;
-      const result = await turn(hot, signal, () =>
+      const result = await exclusive(log, signal, () =>
         logs.commit(
-          hot,
+          log,
           () => assertReady(pending),
           (session) => {
             if (signal?.aborted) throw cancelled(signal);
@@ -48,26 +50,26 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
       return result === "ok" ? claim : undefined;
     },
 
-    /** Records the result. If it was given up as unknown meanwhile, that stands. */
+    /** Commits the result. If another process has settled the call as unknown meanwhile, that stands. */
     async settle(pending: ClaimedCall, claim: Claim, finish: (session: Session) => Finished): Promise<Answer> {
-      const { hot, tool, id: call } = pending;
+      const { log, tool, id: call } = pending;
       const { episode, until } = claim;
       const record = (): Promise<Answer | undefined> =>
-        turn(hot, undefined, async () => {
+        exclusive(log, undefined, async () => {
           let made: Settled | undefined;
-          const open = (): void => assertOpen(hot);
-          const result = await logs.commit(hot, open, (session) => {
+          const open = (): void => assertOpen(log);
+          const result = await logs.commit(log, open, (session) => {
             const finished = session.episode === episode ? finish(session) : { outcome: seededAgain(tool) };
             made = { type: "tool.settled", at: timeNow(session), episode, call, tool, ...finished };
             return made;
           });
-          return result === "ok" ? answer(hot, made as Settled, hot.session.version, false) : undefined;
+          return result === "ok" ? answer(log, made as Settled, log.session.version, false) : undefined;
         });
       for (;;) {
         try {
           return (await record()) ?? (await answered({ ...pending, episode }));
         } catch (thrown) {
-          // The tool has run and cannot run again: a store that is out for a moment must not lose what it said.
+          // The tool has run and cannot run again: a short outage of the store must not lose its result.
           const passing = isHoldfastError(thrown) && ["store_busy", "store_failed", "store_full"].includes(thrown.code);
           if (!passing || Date.now() > until) throw thrown;
           await delay(50);

@@ -1,33 +1,33 @@
-// One call on its way, and the answer it ends in.
+// The call of a tool while it runs, and its answer.
 import type { Outcome } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Answer } from "../core/sessions.ts";
-import type { Hot } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
 
 export interface Call {
-  hot: Hot;
+  log: OpenLog;
   tool: string;
   input: Json;
   id: string | undefined;
   signal: AbortSignal | undefined;
-  /** The episode that its caller is in, if it says so. */
+  /** The episode the caller says it is in. */
   expected: number | undefined;
-  /** The episode that it belongs to, once that is known. */
+  /** The episode it belongs to, once known. */
   episode?: number;
 }
 
-/** The episode that a call is looked for in. */
-export function episodeOf({ hot, episode, expected }: Call): number {
-  return episode ?? expected ?? hot.session.episode;
+/** The episode in which to look for the call. */
+export function episodeOf({ log, episode, expected }: Call): number {
+  return episode ?? expected ?? log.session.episode;
 }
 
 export function answer(
-  hot: Hot,
+  log: OpenLog,
   event: { outcome: Outcome; episode: number },
   version: number,
   repeated: boolean,
 ): Answer {
   const { outcome, episode } = event;
-  const about = { session: hot.id, version, repeated, unseeded: episode === 0 };
+  const about = { session: log.id, version, repeated, unseeded: episode === 0 };
   return outcome.ok ? { ok: true, output: outcome.output, ...about } : { ok: false, error: outcome.error, ...about };
 }

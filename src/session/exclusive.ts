@@ -1,0 +1,85 @@
+// One at a time on a log, in this process, in the order of asking. And snapshots, for work that runs beside it.
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import type { Session } from "../core/session.ts";
+import type { OpenLog, Waiter } from "./open-log.ts";
+
+/** Waiters older than this are refused when the store does not answer, in milliseconds. */
+const longWait = 500;
+
+/** Runs alone on a log. */
+export async function exclusive<T>(log: OpenLog, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+  const waiting = acquire(log, signal);
+  if (waiting) await waiting;
+  try {
+    return await run();
+  } finally {
+    release(log);
+  }
+}
+
+/** Gives a promise only if another one has the log: most calls find it free. */
+export function acquire(log: OpenLog, signal: AbortSignal | undefined): Promise<void> | undefined {
+  if (log.busy) return wait(log, signal);
+  log.busy = true;
+  return undefined;
+}
+
+/** Hands the log to the next waiter. */
+export function release(log: OpenLog): void {
+  const first = log.waiting?.shift();
+  if (first) first.next();
+  else log.busy = false;
+}
+
+function wait(log: OpenLog, signal: AbortSignal | undefined): Promise<void> {
+  log.waiting ??= [];
+  const { waiting } = log;
+  if (signal?.aborted) return Promise.reject(cancelled(signal));
+  return new Promise((resolve, reject) => {
+    const cancel = (): void => {
+      waiting.splice(waiting.indexOf(waiter), 1);
+      reject(cancelled(signal));
+    };
+    const waiter: Waiter = {
+      since: Date.now(),
+      next() {
+        signal?.removeEventListener("abort", cancel);
+        resolve();
+      },
+      fail(error) {
+        signal?.removeEventListener("abort", cancel);
+        reject(error);
+      },
+    };
+    signal?.addEventListener("abort", cancel, { once: true });
+    waiting.push(waiter);
+  });
+}
+
+/** Refuses old waiters when the store does not answer. Otherwise each would wait its full time limit, one after the other. */
+export function rejectWaiters({ waiting }: OpenLog, thrown: unknown): void {
+  if (!waiting || !isHoldfastError(thrown) || thrown.code !== "store_busy") return;
+  const early = Date.now() - longWait;
+  while (waiting[0] && waiting[0].since <= early) {
+    const message = `the call was not begun, as one before it did not get through: ${thrown.message}`;
+    waiting.shift()?.fail(new HoldfastError("store_busy", message));
+  }
+}
+
+export function cancelled(signal: AbortSignal | undefined): HoldfastError {
+  return new HoldfastError("call_cancelled", "the call was cancelled before it was committed", {
+    cause: signal?.reason,
+  });
+}
+
+/** Runs with the session as it is now: later commits do not change what it sees. */
+export async function withSnapshot<T>(log: OpenLog, run: (session: Session) => Promise<T>): Promise<T> {
+  log.holders++;
+  // A new set for each snapshot: parts copied for an earlier one belong to this one now.
+  log.owned = new WeakSet();
+  try {
+    return await run({ ...log.session });
+  } finally {
+    if (--log.holders === 0) log.owned = undefined;
+  }
+}

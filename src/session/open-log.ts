@@ -1,0 +1,57 @@
+// An open log: the fold of a session's log as far as this process has read it, and who works on it in this process.
+import type { HoldfastError } from "../core/errors.ts";
+import type { Session } from "../core/session.ts";
+import type { Cached } from "./cache.ts";
+
+/** Stops the handlers that run on a session. */
+export interface Stops {
+  running: Set<(reason: HoldfastError) => void> | undefined;
+}
+
+export interface OpenLog extends Cached, Stops {
+  session: Session;
+  /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
+  bytesSinceSnapshot: number;
+  snapshotBytes: number;
+  /** Whether someone works on it exclusively, and who waits to. */
+  busy: boolean;
+  waiting: Waiter[] | undefined;
+  /** The number of snapshots in use; `owned` holds the parts of the state that no snapshot shares. */
+  holders: number;
+  owned: WeakSet<object> | undefined;
+  /** Set while the session is being ended: calls that have not begun are refused with it. */
+  ending: HoldfastError | undefined;
+  /** Concurrent and external calls that run now, by key, for repeats that arrive meanwhile. */
+  concurrentCalls: Map<string, Promise<unknown>> | undefined;
+}
+
+export interface Waiter {
+  since: number;
+  next(): void;
+  fail(error: HoldfastError): void;
+}
+
+export function createOpenLog(
+  id: string,
+  session: Session,
+  bytesSinceSnapshot: number,
+  snapshotBytes: number,
+): OpenLog {
+  // One literal, so that all open logs share one hidden class.
+  return {
+    id,
+    session,
+    bytesSinceSnapshot,
+    snapshotBytes,
+    uses: 0,
+    older: undefined,
+    newer: undefined,
+    busy: false,
+    holders: 0,
+    waiting: undefined,
+    owned: undefined,
+    running: undefined,
+    ending: undefined,
+    concurrentCalls: undefined,
+  };
+}
