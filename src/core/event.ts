@@ -91,6 +91,8 @@ interface Settled extends EventBase {
 interface Verified extends EventBase {
   type: "session.verified";
   judged: number;
+  /** The episode of that version, if it is not the one that runs. */
+  episode?: number;
   response?: Json;
   /** The task it was judged by, if that is not the episode's. */
   task?: Json;

@@ -21,8 +21,10 @@ export interface Session {
   labels: Labels;
   /** The newest episode that was verified. */
   verified: number;
-  /** How many verdicts there are of this episode. */
+  /** The number of verdicts on this episode. */
   verdicts: number;
+  /** The same of other episodes that have any, by their number. */
+  otherVerdicts?: { [episode: number]: number };
   /** Every rewind: the version of its event, and the version it went back to. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
@@ -64,7 +66,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     case "session.seeded":
     case "session.rewound":
       if (event.type === "session.rewound") session.rewinds.push({ at: session.version, to: event.to });
-      if (event.episode !== session.episode) session.verdicts = 0;
+      if (event.episode !== session.episode) switchVerdicts(session, event.episode);
       session.episode = event.episode;
       session.episodes = Math.max(session.episodes, event.episode);
       session.task = event.task;
@@ -90,14 +92,31 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     case "agent.failed":
       break;
     case "session.verified":
-      session.verified = session.episode;
-      session.verdicts++;
+      addVerdict(session, event.episode ?? session.episode);
       break;
     default:
       event satisfies never;
       throw corrupt("has an event of an unknown type");
   }
   return session;
+}
+
+function addVerdict(session: Session, episode: number): void {
+  session.verified = Math.max(session.verified, episode);
+  if (episode === session.episode) session.verdicts++;
+  else (session.otherVerdicts ??= {})[episode] = verdictsOn(session, episode) + 1;
+}
+
+/** Puts the count of the episode that ends aside, and takes up that of the one that begins or is returned to. */
+function switchVerdicts(session: Session, episode: number): void {
+  const count = verdictsOn(session, episode);
+  if (session.verdicts > 0) (session.otherVerdicts ??= {})[session.episode] = session.verdicts;
+  session.verdicts = count;
+}
+
+/** The number of verdicts that the log has on an episode. */
+export function verdictsOn(session: Session, episode: number): number {
+  return episode === session.episode ? session.verdicts : (session.otherVerdicts?.[episode] ?? 0);
 }
 
 /** Whether the event at a version is part of what the session is now, or was undone by a rewind. Wants the newest session. */

@@ -27,7 +27,7 @@ export async function recordedEvent(
   const answering = settled && settled.type === "tool.settled" ? settled : event;
   // Newer than this process has read: a rewind may follow it.
   if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log));
-  if (episode === log.session.episode && !isInForce(log.session, answering.version)) throw undone(id);
+  if (!isInForce(log.session, answering.version)) throw undone(id);
   return answering;
 }
 

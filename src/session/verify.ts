@@ -7,7 +7,7 @@ import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
-import { fold, type Session } from "../core/session.ts";
+import { fold, verdictsOn, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
 import { guarded, Run, withinTime } from "./handler.ts";
 import { cancelled, exclusive, withSnapshot } from "./exclusive.ts";
@@ -42,7 +42,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         if (event?.type !== "session.verified") return undefined;
         // Committed since the session was read: refresh, so that it is counted.
         if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
-        return { ...event.verdict, ...about, verdicts: log.session.verdicts };
+        return { ...event.verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
       };
       const before = await recorded();
       if (before) return before;
@@ -56,12 +56,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
           judged,
           digest,
           verdict,
+          ...(about.episode !== now.episode && { episode: about.episode }),
           ...asked,
         })),
       );
       // Verified twice at once: both get the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
-      return first ?? { ...verdict, ...about, verdicts: log.session.verdicts };
+      return first ?? { ...verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
     });
   }
 
@@ -113,16 +114,8 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { verify } = environment;
     if (!verify) throw unverifiable();
     const { seed, turn: draws } = session.randomness;
-    const run = new Run({
-      session: log.id,
-      at: timeNow(session),
-      timeout,
-      seed,
-      draws: -draws,
-      what,
-      signal,
-      stops: log,
-    });
+    // Not stopped by the end of the session: a verdict may follow it.
+    const run = new Run({ session: log.id, at: timeNow(session), timeout, seed, draws: -draws, what, signal });
     const { random, now } = run;
     const context: VerifyContext<unknown, unknown> = {
       session: log.id,

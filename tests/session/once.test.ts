@@ -108,6 +108,20 @@ onEveryStore("ONCE: a call that a rewind undid is not applied again under its id
   expect((await sessions.state(session)).count).toBe(11);
 });
 
+onEveryStore("ONCE: a call that a rewind undid stays undone after the next seed", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  await sessions.call(session, "add", { by: 1 }, { call: "kept" });
+  await sessions.call(session, "add", { by: 10 }, { call: "undone" });
+  await sessions.rewind(session, 3);
+  await sessions.seed(session, task);
+  const first = { episode: 1 };
+  await expect(sessions.call(session, "add", { by: 10 }, { call: "undone", ...first })).rejects.toMatchObject({
+    code: "call_undone",
+  });
+  expect(await sessions.call(session, "add", { by: 1 }, { call: "kept", ...first })).toMatchObject({ repeated: true });
+});
+
 onEveryStore(
   "ONCE: a seed or an external call that a rewind undid is not answered as if it were in force",
   async (place) => {

@@ -145,3 +145,60 @@ onEveryStore("a verdict can be asked for by another task, which must fit, and is
   expect((await sessions.info(session)).version).toBe(4);
   await expect(sessions.verify(session, { task: { goal: "x" } })).rejects.toMatchObject({ code: "invalid_task" });
 });
+
+onEveryStore("a verdict that is being given when the session closes is given and kept", async (place) => {
+  let judge = (): void => undefined;
+  const judging = new Promise<void>((resolve) => (judge = resolve));
+  let begun = (): void => undefined;
+  const beginning = new Promise<void>((resolve) => (begun = resolve));
+  const environment = defineEnvironment({
+    name: "slow",
+    state: z.object({ n: z.number().default(0) }),
+    tools: {},
+    verify: async () => {
+      begun();
+      await judging;
+      return 0.5;
+    },
+  });
+  const sessions = place.engine(environment, { keepEnded: true });
+  const { session } = await sessions.open({ task: {} });
+  const verdict = sessions.verify(session);
+  verdict.catch(() => undefined);
+  await beginning;
+  expect(await sessions.close(session)).toBe(true);
+  judge();
+  expect(await verdict).toMatchObject({ reward: 0.5, verdicts: 1 });
+  expect(await sessions.verify(session)).toEqual(await verdict);
+});
+
+onEveryStore("`verdicts` counts the verdicts of the judged episode, whichever episode runs", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  expect(await sessions.verify(session)).toMatchObject({ episode: 1, verdicts: 1 });
+  await sessions.seed(session, task);
+  expect(await sessions.verify(session, { version: 2 })).toMatchObject({ episode: 1, verdicts: 1 });
+  expect(await sessions.verify(session, { version: 2, response: "late" })).toMatchObject({ episode: 1, verdicts: 2 });
+  expect(await sessions.verify(session)).toMatchObject({ episode: 2, verdicts: 1 });
+  await sessions.rewind(session, 2);
+  expect(await sessions.verify(session)).toMatchObject({ episode: 1, verdicts: 3 });
+  const again = await place.restart(counter);
+  expect(await again.verify(session, { version: 2 })).toMatchObject({ episode: 1, verdicts: 3 });
+  expect(await again.verify(session, { version: 4 })).toMatchObject({ episode: 2, verdicts: 1 });
+});
+
+onEveryStore("a verdict on an earlier episode does not end the one that runs", async (place) => {
+  const strict = defineEnvironment({
+    name: "strict",
+    state: z.object({ n: z.number().default(0) }),
+    tools: {},
+    reseed: "reject",
+    verify: () => 1,
+  });
+  const sessions = place.engine(strict);
+  const { session } = await sessions.open({ task: {} });
+  await sessions.verify(session);
+  await sessions.seed(session, {});
+  await sessions.verify(session, { version: 2, response: "late" });
+  await expect(sessions.seed(session, {})).rejects.toMatchObject({ code: "episode_in_flight" });
+});
