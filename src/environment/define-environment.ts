@@ -8,6 +8,7 @@ import {
   type VerifyContext,
 } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { isReservedTool } from "../core/reserved-names.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
@@ -33,27 +34,6 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
    */
   reseed?: "replace" | "reject";
 }
-
-// RESERVED: what a server and its clients call by these names is not for models.
-const reserved = new Set([
-  "seed",
-  "seed_session",
-  "verify",
-  "close",
-  "close_session",
-  "fork",
-  "rewind",
-  "replay",
-  "reset",
-  "step",
-  "state",
-  "aggregate_metrics",
-  "reverify_mode",
-  "mcp",
-  "healthz",
-  "readyz",
-  "metrics",
-]);
 
 /**
  * An environment: seeds an episode, gives a model tools, keeps the episode's state across calls, scores the result.
@@ -105,7 +85,11 @@ export function defineEnvironment<
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName)) {
       throw wrong(`the tool name "${toolName}" of ${name} is not 1 to 64 letters, digits, "-" and "_"`);
     }
-    if (reserved.has(toolName)) throw wrong(`the tool name "${toolName}" of ${name} is reserved for the life cycle`);
+    if (isReservedTool(toolName)) {
+      throw wrong(
+        `the tool name "${toolName}" of ${name} is reserved: servers and their clients use it; choose another`,
+      );
+    }
     const definition = definitionOf(made);
     if (!definition) throw wrong(`the tool "${toolName}" of ${name} was not made with tool({ … })`);
     definitions.set(toolName, definition);

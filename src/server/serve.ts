@@ -6,6 +6,7 @@ import type { Agent, ModelAgent } from "../core/agent.ts";
 import type { AgentSessions } from "../core/agent-sessions.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { isReservedPath } from "../core/reserved-names.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Rollout, TaskRow } from "../core/rollout.ts";
@@ -87,23 +88,6 @@ export interface Serving {
   close(): Promise<void>;
 }
 
-/** What is served at the root besides tools. */
-const ownNames = [
-  "v1",
-  "ng-rollout",
-  "metrics",
-  "healthz",
-  "readyz",
-  "docs",
-  "view",
-  "seed_session",
-  "verify",
-  "close_session",
-  "aggregate_metrics",
-  "reverify_mode",
-  "run",
-];
-
 /** The app whose conversations are those of rollouts, played here or collected into the same store. */
 const rolloutsApp = "rollouts";
 
@@ -122,10 +106,9 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const two = twice < environments.length ? "two environments" : "two agents, or an agent and an environment,";
     throw new HoldfastError("invalid_option", `${two} are called ${served[twice]?.name}`);
   }
-  // A path of the one that is at the root would be in doubt.
+  // The root environment's tools are paths too.
   const first = environments.find(({ name }) => name === root);
-  const paths = new Set([...ownNames, ...(first?.definitions.keys() ?? [])]);
-  const taken = served.find(({ name }) => paths.has(name));
+  const taken = served.find(({ name }) => isReservedPath(name) || first?.definitions.has(name));
   if (taken) {
     const what = "definitions" in taken ? "an environment" : "an agent";
     const message = `${what} called ${taken.name} cannot be served: the server has that path`;
@@ -137,12 +120,6 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   }
   if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
     const message = "the bearer token must have at least 8 characters, all of them printable ASCII and none a space";
-    throw new HoldfastError("invalid_option", message);
-  }
-
-  const running = environments.find(({ name, definitions }) => options.runners?.has(name) && definitions.has("run"));
-  if (running) {
-    const message = `${running.name} cannot be played at /run: it has a tool of that name`;
     throw new HoldfastError("invalid_option", message);
   }
 

@@ -2,18 +2,28 @@
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
+import { isReservedPath } from "../../src/core/reserved-names.ts";
+import { filesIn } from "../files.ts";
 
 const nothing = tool({ description: "Nothing.", run: () => null });
 
-test("RESERVED: no tool can have the name of a life-cycle call, or of anything that is not a name", () => {
-  const reserved = ["seed", "seed_session", "verify", "close", "close_session", "fork", "rewind", "replay"];
-  const others = ["reset", "step", "state", "aggregate_metrics", "reverify_mode", "mcp"];
-  for (const name of [...reserved, ...others]) {
+test("RESERVED: defineEnvironment refuses reserved and malformed tool names", () => {
+  const verbs = ["seed", "seed_session", "verify", "close", "close_session", "fork", "rewind", "replay"];
+  const others = ["reset", "step", "state", "aggregate_metrics", "reverify_mode", "mcp", "run", "v1", "metrics"];
+  for (const name of [...verbs, ...others]) {
     expect(() => defineEnvironment({ name: "e", tools: { [name]: nothing } })).toThrow(`"${name}" of e is reserved`);
   }
   for (const name of ["", "a/b", "../seed", "a b", "0day", "é", "x".repeat(65), "ng-rollout/x/seed_session"]) {
     expect(() => defineEnvironment({ name: "e", tools: { [name]: nothing } })).toThrow("is not 1 to 64 letters");
   }
+});
+
+test("RESERVED: every root path of the server is a reserved name", () => {
+  const sources = ["src/protocols", "src/server"].flatMap((folder) => filesIn(folder, ".ts"));
+  const paths = sources.flatMap(({ text }) => [...text.matchAll(/["`](?:[A-Z]+ )?\/([a-z][\w.-]*)/g)]);
+  const names = new Set(paths.map(([, name = ""]) => name));
+  expect([...names].filter((name) => !isReservedPath(name))).toEqual([]);
+  expect([...names]).toEqual(expect.arrayContaining(["v1", "docs", "view", "run", "verify", "metrics", "ng-rollout"]));
 });
 
 test("RESERVED: a call by the name of a life-cycle verb reaches nothing but a refusal", async () => {

@@ -210,9 +210,11 @@ test("a server that is not there, or does not answer in time", async () => {
   expect(late.failure?.kind).toBe("timeout");
 });
 
-test("RESERVED: a row cannot make a tool of what is not one", () => {
-  for (const name of ["seed_session", "verify", "ng-rollout/x/verify", "..", "a%2Fb", ""]) {
+test("RESERVED: a row cannot name a reserved tool or a path of several segments", () => {
+  for (const name of ["seed_session", "verify", "seed", "state", "ng-rollout/x/verify", "..", "a%2Fb", ""]) {
     const row = { responses_create_params: { input: "Go.", tools: functions(name) } };
     expect(() => rowForServer(row)).toThrow("which no model may call");
   }
+  const pages = { responses_create_params: { input: "Go.", tools: functions("docs", "view") } };
+  expect(rowForServer(pages)).toEqual(pages);
 });

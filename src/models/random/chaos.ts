@@ -2,6 +2,7 @@
 import type { Json } from "../../core/json.ts";
 import { propertiesOf, requiredOf, type JsonSchema } from "../../core/json-schema.ts";
 import { isFunctionCall, type FunctionCall, type Item, type ModelRequest } from "../../core/model.ts";
+import { reservedToolNames } from "../../core/reserved-names.ts";
 import { between, pick, type Random } from "./draw.ts";
 
 /** An answer, with something gone wrong in it. */
@@ -16,17 +17,7 @@ type Spoil = (output: Item[], request: ModelRequest, random: Random) => Item[];
 
 const emptied: Spoil = () => [];
 
-const names = [
-  "no_such_tool",
-  "seed_session",
-  "verify",
-  "seed",
-  "close",
-  "__proto__",
-  "constructor",
-  "",
-  "../etc",
-] as const;
+const names = [...reservedToolNames, "no_such_tool", "__proto__", "constructor", "", "../etc"];
 
 const renamed: Spoil = (output, _, random) => changed(output, () => ({ name: pick(random, names) }));
 

@@ -5,6 +5,7 @@ import { HoldfastError, messageOf } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
+import { isReservedTool } from "../../core/reserved-names.ts";
 import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
 import { failureIn, isOk, objectIn, outputOf, rowAsSent, shownText } from "../gym-client.ts";
@@ -173,26 +174,6 @@ function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
   return listed.filter(({ type }) => type === "function");
 }
 
-/** What is no tool on any server of this protocol: with them a model could seed its own episode, or ask for its reward. */
-const lifecycleNames = new Set([
-  "seed_session",
-  "verify",
-  "close_session",
-  "aggregate_metrics",
-  "reverify_mode",
-  "mcp",
-  "run",
-  "reset",
-  "step",
-  "close",
-  "v1",
-  "ng-rollout",
-  "docs",
-  "metrics",
-  "healthz",
-  "readyz",
-]);
-
 /** A row as it is played: with the tools that the server tells of, if it does, unless it brings its own. */
 export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   const params = Object(row["responses_create_params"]) as TaskRow;
@@ -200,8 +181,8 @@ export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   const tools = isGiven ? params["tools"] : told;
   const played: TaskRow = { ...row, responses_create_params: { ...params, tools: tools as Json } };
   for (const { name } of toolsIn(played)) {
-    // A path of several steps could lead to them too.
-    if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !lifecycleNames.has(name)) continue;
+    // A path of several segments could reach a reserved name too.
+    if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !isReservedTool(name)) continue;
     throw new HoldfastError("invalid_task", `the row names a tool ${JSON.stringify(name)}, which no model may call`);
   }
   return played;
