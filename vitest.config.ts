@@ -1,16 +1,35 @@
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 
-export default defineConfig({
+/** The folders whose tests start servers or processes. All others are unit tests, which need neither those nor a build. */
+const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e"] };
+
+const project = (name: string, include: string[], exclude: string[] = []): TestProjectConfiguration => ({
   ssr: { resolve: { conditions: ["holdfast-source"] } },
   test: {
-    include: ["tests/**/*.test.ts"],
-    globalSetup: ["tests/global-setup.ts"],
+    name,
+    include,
+    exclude,
     setupFiles: ["tests/patterns.ts"],
-    // By default there is one fewer than processors. Most of these wait for others: for servers, locks and time-outs.
+    // By default there is one fewer than processors. Most tests wait for others: for servers, locks and time-outs.
     maxWorkers: Math.max(2, availableParallelism()),
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 20_000 } },
+  },
+});
+
+const filesIn = (names: string[]): string[] => names.map((name) => `tests/${name}/**/*.test.ts`);
+
+export default defineConfig({
+  test: {
+    globalSetup: ["tests/global-setup.ts"],
+    // A test without this tag runs in `npm test`, a test with it in `npm run test:full`: see tools/test.mjs.
+    tags: [{ name: "full", description: "Too long, or on too many stores, for npm test." }],
+    projects: [
+      project("unit", ["tests/**/*.test.ts"], filesIn(Object.values(folders).flat())),
+      project("stores", filesIn(folders.stores)),
+      project("e2e", filesIn(folders.e2e)),
+    ],
   },
 });

@@ -12,6 +12,7 @@ import { sqliteStore } from "holdfast/stores/sqlite";
 import { dropSchema } from "../tools/servers/postgres.mjs";
 import { removePrefix } from "../tools/servers/redis.mjs";
 import { startS3 } from "../tools/servers/s3.mjs";
+import { shared } from "./shared.ts";
 import { serveStore } from "./stores/http-server.ts";
 
 /** One storage, empty at first, opened once. */
@@ -27,6 +28,8 @@ export interface Storage {
 
 export interface StoreKind {
   name: string;
+  /** The tags of engine tests on this kind: `npm test` tries engines on two kinds, the full lane on the others. */
+  tags: "full"[];
   persistent: boolean;
   /** Whether every verb is a round trip to a server: properties are tried less often there. */
   isRemote: boolean;
@@ -36,6 +39,7 @@ export interface StoreKind {
 function inMemory(name: string, make: () => Store): StoreKind {
   return {
     name,
+    tags: [],
     persistent: false,
     isRemote: false,
     async open() {
@@ -54,6 +58,7 @@ interface Site {
 function lasting(name: string, isRemote: boolean, find: () => Promise<Site>): StoreKind {
   return {
     name,
+    tags: name === "sqlite, durability process" ? [] : ["full"],
     persistent: true,
     isRemote,
     async open() {
@@ -90,17 +95,10 @@ const sqlite = (durability: "process" | "power"): StoreKind =>
     };
   });
 
-/** The servers that global-setup.ts has started. */
-const serverAt = (name: "REDIS" | "POSTGRES"): string => {
-  const url = process.env[`HOLDFAST_TEST_${name}`];
-  if (url === undefined) throw new Error("the tests are run by vitest with tests/global-setup.ts");
-  return url;
-};
-
 const newName = (): string => `t${randomUUID().replaceAll("-", "")}`;
 
 const redis = lasting("redis", true, async () => {
-  const [url, prefix] = [serverAt("REDIS"), newName()];
+  const [url, prefix] = [await shared("redis"), newName()];
   return {
     make: () => redisStore({ url: `${url}?prefix=${prefix}` }),
     remove: () => removePrefix([Number(new URL(url).port)], prefix),
@@ -108,7 +106,7 @@ const redis = lasting("redis", true, async () => {
 });
 
 const postgres = lasting("postgres", true, async () => {
-  const [url, schema] = [serverAt("POSTGRES"), newName()];
+  const [url, schema] = [await shared("postgres"), newName()];
   return {
     make: () => postgresStore({ url: `${url}?schema=${schema}&connections=2` }),
     remove: () => dropSchema(url, schema),

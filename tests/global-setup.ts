@@ -1,22 +1,74 @@
-// Gives each test run a folder of its own for what built.ts compiles, and servers for the stores; ends them afterwards.
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+// Makes what the tests of a run share when a test first asks for it, and ends it after the run. Tests ask through shared.ts.
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import type { TestProject } from "vitest/node";
+import { build, findOld, root } from "../tools/build.mjs";
 import { startPostgres } from "../tools/servers/postgres.mjs";
 import { startRedis } from "../tools/servers/redis.mjs";
+import type { Shared } from "./shared.ts";
 
-export default async function setup(): Promise<() => Promise<void>> {
-  // Within node_modules, so that what is compiled there finds the packages.
-  const parent = fileURLToPath(new URL("../node_modules/.cache/holdfast-tests/", import.meta.url));
-  await mkdir(parent, { recursive: true });
-  const folder = await mkdtemp(join(parent, "run-"));
-  process.env["HOLDFAST_BUILT"] = folder;
-  // What survives a crash of a server is tested on servers of its own; of these only the processes around them end.
-  const [redis, postgres] = await Promise.all([startRedis(), startPostgres({ settings: { fsync: "off" } })]);
-  process.env["HOLDFAST_TEST_REDIS"] = redis.url;
-  process.env["HOLDFAST_TEST_POSTGRES"] = postgres.url;
+type End = () => Promise<unknown>;
+
+const makers: { [name in Shared]: (ends: End[]) => Promise<string> } = {
+  // Type errors are for `npm run check` to report; the compiler writes its output all the same.
+  async dist() {
+    const { failed, output } = await build(findOld());
+    if (failed.includes("viewer")) throw new Error(output);
+    return join(root, "dist");
+  },
+  async package(ends) {
+    const folder = await mkdtemp(join(tmpdir(), "holdfast-packed-"));
+    ends.push(() => rm(folder, { recursive: true, force: true }));
+    const args = ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder];
+    const { stdout } = await promisify(execFile)("npm", args, { cwd: root });
+    return join(folder, stdout.trim());
+  },
+  // Tests that end or pause a server start one of their own.
+  async redis(ends) {
+    const server = await startRedis();
+    ends.push(() => server.stop());
+    return server.url;
+  },
+  async postgres(ends) {
+    const server = await startPostgres({ settings: { fsync: "off" } });
+    ends.push(() => server.stop());
+    return server.url;
+  },
+};
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const ends: End[] = [];
+  const made = new Map<Shared, Promise<string>>();
+  const make = (name: Shared): Promise<string> => {
+    const value =
+      made.get(name) ?? (name === "package" ? make("dist") : Promise.resolve()).then(() => makers[name](ends));
+    made.set(name, value);
+    return value;
+  };
+  const server = createServer((request, response) => {
+    make(request.url?.slice(1) as Shared).then(
+      (value) => response.end(value),
+      (error: unknown) => response.writeHead(500).end(String(error)),
+    );
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  project.provide("shared", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  // In watch mode the sources have changed.
+  project.onTestsRerun(() => {
+    made.delete("dist");
+    made.delete("package");
+  });
   return async () => {
-    await Promise.all([redis.stop(), postgres.stop()]);
-    await rm(folder, { recursive: true, force: true });
+    server.closeAllConnections();
+    server.close();
+    await Promise.allSettled(made.values());
+    await Promise.all(ends.map((end) => end()));
   };
 }

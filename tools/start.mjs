@@ -2,21 +2,12 @@
 // runs/ with its sessions in SQLite, and prints the figures, one transcript and what to run next. `npm start -- FOLDER` uses
 // that folder in place of runs/.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { build, findOld, root } from "./build.mjs";
 import "./native.mjs";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
 const command = "dist/cli/main.js";
-
-/** When the newest file below a folder was written. */
-function newest(folder) {
-  const times = readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs);
-  return Math.max(...times);
-}
 
 function run(args) {
   const { status, error } = spawnSync(process.execPath, args, { cwd: root, stdio: "inherit" });
@@ -43,19 +34,14 @@ function newFolder(parent) {
   }
 }
 
-const page = "dist/viewer/app.js";
-const isOld = (built, ...sources) =>
-  !existsSync(join(root, built)) || sources.some((folder) => newest(folder) > statSync(join(root, built)).mtimeMs);
-if (isOld(command, "src") || isOld(page, "viewer/src")) {
+const old = findOld();
+if (old.length > 0) {
   console.log("building (some seconds, once)");
-  run([fileURLToPath(import.meta.resolve("typescript/bin/tsc")), "-p", "tsconfig.build.json"]);
-  run([
-    fileURLToPath(new URL("bin/vite.js", import.meta.resolve("vite/package.json"))),
-    "build",
-    "viewer",
-    "--logLevel",
-    "warn",
-  ]);
+  const { failed, output } = await build(old);
+  if (failed.length > 0) {
+    console.error(output);
+    process.exit(1);
+  }
 }
 
 const folder = newFolder(process.argv[2] ?? "runs");

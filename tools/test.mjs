@@ -1,4 +1,5 @@
-// Runs the tests. `npm test` checks everything first; `npm test -- tests/core` runs what matches and checks nothing else;
+// Runs the tests of one lane. `npm test` checks the code first and runs the tests without the tag `full`; `npm run test:full`
+// runs the tests with it. `npm test -- tests/core` runs the tests of the lane whose path matches and checks nothing else;
 // `npm test -- --runs=20` tries every property 20 times as often. Any other argument goes to vitest.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -8,8 +9,9 @@ import "./native.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const given = process.argv.slice(2);
 const isRuns = (argument) => /^--runs(=|$)/.test(argument);
-const forVitest = given.filter((argument) => !isRuns(argument));
+const forVitest = given.filter((argument) => !isRuns(argument) && argument !== "--full");
 const runs = given.findLast(isRuns);
+const isFull = given.includes("--full");
 
 if (runs !== undefined && !(Number(runs.slice("--runs=".length)) > 0)) {
   console.error(`${runs}: how many times as often is a number above 0, as in --runs=20`);
@@ -30,7 +32,8 @@ function run(command, args, environment = {}) {
 }
 
 ensureBinaries();
-const filtered = forVitest.some((argument) => !argument.startsWith("-"));
-if (!filtered) run("npm", ["run", "--silent", "check"]);
+const isFiltered = forVitest.some((argument) => !argument.startsWith("-"));
+if (!isFull && !isFiltered) run("npm", ["run", "--silent", "check"]);
 const vitest = fileURLToPath(new URL("vitest.mjs", import.meta.resolve("vitest/package.json")));
-run(process.execPath, [vitest, "run", ...forVitest], runs && { HOLDFAST_RUNS: runs.slice("--runs=".length) });
+const lane = `--tags-filter=${isFull ? "full" : "!full"}`;
+run(process.execPath, [vitest, "run", lane, ...forVitest], runs && { HOLDFAST_RUNS: runs.slice("--runs=".length) });

@@ -316,7 +316,7 @@ async function runTogether(
 }
 
 for (const kind of everyStore.filter(({ name }) => !name.includes("power"))) {
-  describe(kind.name, () => {
+  describe(kind.name, { tags: kind.tags }, () => {
     test(
       "LIFECYCLE, TEMP: any turns, failures, cuts and rewinds leave the state equal to the fold of the stored events",
       async () => {

@@ -1,16 +1,15 @@
 // The package as users get it: packed once for a test run, and unpacked where a test wants it, as if npm had installed it.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, cp, mkdir, mkdtemp, readFile, rename, rm, symlink } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { onTestFinished } from "vitest";
 import { root } from "../files.ts";
+import { shared } from "../shared.ts";
 
 const run = promisify(execFile);
-const compiler = join(root, "node_modules/typescript/bin/tsc");
 
 /** A new folder whose node_modules has the packed package, those it needs, and those named. Gone after the test. */
 export async function folderWithPackage(...packages: string[]): Promise<string> {
@@ -20,7 +19,7 @@ export async function folderWithPackage(...packages: string[]): Promise<string> 
   const installed = join(modules, "holdfast");
   await mkdir(join(modules, ".bin"), { recursive: true });
   await mkdir(installed);
-  await run("tar", ["-xzf", await packed(), "-C", installed, "--strip-components=1"]);
+  await run("tar", ["-xzf", await shared("package"), "-C", installed, "--strip-components=1"]);
   const { bin, dependencies = {} } = await manifestAt(installed);
   for (const name of await closure([...Object.keys(dependencies), ...packages])) {
     await mkdir(dirname(join(modules, name)), { recursive: true });
@@ -32,34 +31,6 @@ export async function folderWithPackage(...packages: string[]): Promise<string> 
   await symlink(command, join(modules, ".bin/holdfast"));
   if (packages.includes("typescript")) await symlink("../typescript/bin/tsc", join(modules, ".bin/tsc"));
   return folder;
-}
-
-/** The tarball. Whichever test asks first makes it; the others wait. */
-async function packed(): Promise<string> {
-  const folder = join(process.env["HOLDFAST_BUILT"] ?? "", "packed");
-  const tarball = join(folder, "holdfast.tgz");
-  const isFirst = await mkdir(folder).then(
-    () => true,
-    () => false,
-  );
-  if (isFirst) {
-    // What is packed is put together elsewhere: dist is for whoever works here, and may be in use.
-    const sources = join(folder, "sources");
-    for (const path of ["package.json", "README.md", "LICENSE", "src", "docs"]) {
-      await cp(join(root, path), join(sources, path), { recursive: true });
-    }
-    // Type errors are for `npm run check` to report; the code is written all the same.
-    const project = join(root, "tsconfig.build.json");
-    await run(process.execPath, [compiler, "-p", project, "--outDir", join(sources, "dist")]).catch(() => undefined);
-    const { stdout } = await run("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: sources });
-    await rename(join(folder, stdout.trim()), tarball);
-  }
-  const deadline = Date.now() + 100_000;
-  while (!existsSync(tarball)) {
-    if (Date.now() > deadline) throw new Error("packing took too long");
-    await delay(50);
-  }
-  return tarball;
 }
 
 interface Manifest {

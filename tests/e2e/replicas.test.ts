@@ -4,16 +4,15 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { dropSchema } from "../../tools/servers/postgres.mjs";
 import { removePrefix } from "../../tools/servers/redis.mjs";
 import { runs } from "../runs.ts";
+import { shared } from "../shared.ts";
 import { expectExact, openSessions, startLoad } from "./replicas-load.ts";
 import { metricOf, report, startReplicas } from "./replicas-servers.ts";
-
-const redis = process.env["HOLDFAST_TEST_REDIS"] as string;
-const postgres = process.env["HOLDFAST_TEST_POSTGRES"] as string;
 
 const stores = [
   {
     name: "Redis",
-    empty() {
+    async empty() {
+      const redis = await shared("redis");
       const prefix = `replicas-${randomUUID()}`;
       onTestFinished(() => removePrefix([Number(new URL(redis).port)], prefix));
       return `${redis}?prefix=${prefix}`;
@@ -21,7 +20,8 @@ const stores = [
   },
   {
     name: "Postgres",
-    empty() {
+    async empty() {
+      const postgres = await shared("postgres");
       const schema = `replicas_${randomUUID()}`;
       onTestFinished(() => dropSchema(postgres, schema));
       return `${postgres}?schema=${schema}`;
@@ -32,7 +32,7 @@ const stores = [
 for (const { name, empty } of stores) {
   describe(name, () => {
     test("TOKEN: cookies of one replica are good at all, also when all started at once on an empty store", async () => {
-      const replicas = await startReplicas(empty());
+      const replicas = await startReplicas(await empty());
       for (const first of replicas) {
         const seeded = await post(first.url, "/seed_session", { initial_count: 3 });
         let { cookie } = seeded;
@@ -55,7 +55,7 @@ for (const { name, empty } of stores) {
         `ONCE, SERIAL: 4 replicas and 64 clients count up ${what} ${calls} times, a tenth twice`,
         patience,
         async () => {
-          const replicas = await startReplicas(empty());
+          const replicas = await startReplicas(await empty());
           const sessions = await openSessions(replicas, size);
           const began = performance.now();
           const load = startLoad({ replicas, sessions, clients: 64, calls, cutEvery: 10 });

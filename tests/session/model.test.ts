@@ -13,7 +13,7 @@ const patience = runs(60_000);
 for (const kind of everyStore) {
   const often = kind.persistent ? 12 : 150;
 
-  describe(kind.name, () => {
+  describe(kind.name, { tags: kind.tags }, () => {
     test.each([
       ["large", undefined],
       ["of one session", { sessions: 1 }],

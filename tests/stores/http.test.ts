@@ -1,7 +1,6 @@
 // The HTTP store passes the shared cases on the server of examples/http-store, also when that is killed in between.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
@@ -140,16 +139,15 @@ test("a commit waits for a server that is not there yet, and is made once", asyn
 test("a closed store keeps no process", async () => {
   const running = await newProcess();
   const source = await built();
-  const script = join(source, "http-close.mjs");
-  await writeFile(
-    script,
-    `import { httpStore } from ${JSON.stringify(pathToFileURL(join(source, "stores/http.js")).href)};
+  const script = `
+    import { httpStore } from ${JSON.stringify(pathToFileURL(join(source, "stores/http.js")).href)};
     const store = await httpStore({ url: ${JSON.stringify(running.url)} });
     await Promise.all(Array.from({ length: 100 }, (_, at) => store.count("shop")));
     await store.close();
-    console.log("closed");`,
-  );
-  const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "inherit"] });
+    console.log("closed");`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   await once(child.stdout, "data");
   const began = performance.now();
