@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
+import { storeFileOf } from "../rollout/output.ts";
 import type { BadRow } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
 import { openStore } from "../stores/open.ts";
@@ -21,11 +22,6 @@ export function createComplaints(): (bad: BadRow, file: string) => void {
 /** Says something that is not part of the output. What it is about may come from anybody. */
 export function note(text: string): void {
   process.stderr.write(`${plain(text)}\n`);
-}
-
-/** Where `collect` keeps the sessions of a file by default. */
-export function storeFileOf(file: string): string {
-  return `${file.replace(/\.jsonl$/, "")}.db`;
 }
 
 /** Opens the store with the sessions of a file. Who calls this closes it. */

@@ -7,12 +7,14 @@ import type { Collection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
 import type { RunRecord } from "../rollout/run-record.ts";
 import { queueAddress } from "./address.ts";
-import type { CollectionSettings } from "../rollout/collection-settings.ts";
+import type { CollectionSettings, Target } from "../rollout/collection-settings.ts";
 import { filesOf } from "../rollout/record.ts";
 import type { Player, SourceSettings } from "../rollout/source.ts";
 
 /** What a worker makes its player of. */
-export interface PlaySettings extends Omit<SourceSettings, "concurrency"> {
+export interface PlaySettings extends Omit<SourceSettings, "concurrency" | "model" | "agent"> {
+  model: string;
+  agent?: string;
   /** As it was given: it is looked for from the folder that the worker was started in. */
   target?: string;
   /** Where the sessions are; undefined if that is the queue's own Redis. */
@@ -32,18 +34,22 @@ export function assertQueue(flags: CollectionSettings): void {
 
 /** Plays by workers. Nothing else of a collection is different. */
 export async function queuePlayer(
-  target: string | undefined,
+  target: Target | undefined,
   flags: CollectionSettings,
   record: RunRecord,
   say: (text: string) => void,
 ): Promise<Player> {
+  if ([target, flags.model, flags.agent].some((given) => typeof given === "object")) {
+    const message = "workers load the environment, the model and the agent by name; name them, or leave the queue out";
+    throw new HoldfastError("invalid_option", message);
+  }
   const { agent, server, model, seed, maxSteps, timeout, temperature, out } = flags;
   const settings: PlaySettings = {
-    ...dropUndefined({ target, agent, server, model, seed, maxSteps, timeout, temperature }),
+    ...(dropUndefined({ target, agent, server, model, seed, maxSteps, timeout, temperature }) as PlaySettings),
     ...storeOf(flags),
     files: await filesOf(target, flags),
   };
-  const title = `${String(record.settings["environment"])}, ${model}: ${out}`;
+  const title = `${String(record.settings["environment"])}, ${String(model)}: ${out}`;
   const collection: Collection = { run: record.run, title, settings: settings as unknown as Collection["settings"] };
   const address = queueAddress(flags.queue as string);
   return openQueuePlayer({ address, collection, say });

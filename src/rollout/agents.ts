@@ -7,7 +7,7 @@ import type { Model } from "../core/model.ts";
 import type { Rollout } from "../core/rollout.ts";
 import { loadAgent, loadSolution } from "./load.ts";
 import { modelNamed } from "../models/by-name.ts";
-import type { CollectionSettings } from "./collection-settings.ts";
+import type { CollectionSettings, Target } from "./collection-settings.ts";
 import { solutionModel } from "./solution-model.ts";
 
 type AgentFlags = Pick<CollectionSettings, "agent" | "model" | "seed" | "maxSteps">;
@@ -18,8 +18,8 @@ export interface Agents {
   of(rollout: Rollout): ModelAgent;
 }
 
-export async function agentsOf(target: string | undefined, flags: AgentFlags): Promise<Agents> {
-  const given = flags.agent === undefined ? undefined : await loadAgent(flags.agent);
+export async function agentsOf(target: Target | undefined, flags: AgentFlags): Promise<Agents> {
+  const given = typeof flags.agent === "string" ? await loadAgent(flags.agent) : flags.agent;
   if (given && given.kind !== "model") throw refusal("--agent must be an agent with a model");
   const modelFor = await modelsOf(target, given, flags);
   const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
@@ -37,17 +37,18 @@ export async function agentsOf(target: string | undefined, flags: AgentFlags): P
 }
 
 async function modelsOf(
-  target: string | undefined,
+  target: Target | undefined,
   given: ModelAgent | undefined,
   { model: name, seed }: AgentFlags,
 ): Promise<(rollout: Rollout) => Model> {
+  if (typeof name !== "string") return () => name;
   if (name !== "scripted") {
     const model = await modelNamed(name, seed);
     // A model that answers by the request alone would answer all repeats alike.
     return name.startsWith("random") ? (rollout) => withField(model, rollout) : () => model;
   }
   if (given) return () => given.model;
-  const solution = target === undefined ? undefined : await loadSolution(target);
+  const solution = typeof target === "string" ? await loadSolution(target) : undefined;
   if (solution) return ({ row }) => solutionModel(solution, row);
   throw refusal("there is no solution beside the environment to play; choose a --model");
 }

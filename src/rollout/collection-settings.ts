@@ -1,10 +1,18 @@
 // The settings of a collection: what is played, how often, by which model, and where it is written.
+import type { Agent } from "../core/agent.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import type { Model } from "../core/model.ts";
 import type { Branching } from "./tree.ts";
+
+/** An environment, or the folder, file or package that has one. */
+export type Target = string | AnyEnvironment;
 
 export interface CollectionSettings {
   tasks?: string;
-  model: string;
-  agent?: string;
+  /** A model, or its name, as in `chat:llama3.2`. */
+  model: string | Model;
+  /** An agent, the folder, file or package that has one, or the address of a server with POST /run. */
+  agent?: string | Agent;
   /** The address of a server that has the environment. */
   server?: string;
   out: string;
@@ -27,6 +35,7 @@ export interface CollectionSettings {
   json?: boolean;
 }
 
-export function isUrl(target: string | undefined): target is string {
-  return target !== undefined && /^https?:\/\//.test(target);
+/** Tells the address of a server from a folder, a file or a package. */
+export function isUrl(target: unknown): target is string {
+  return typeof target === "string" && /^https?:\/\//.test(target);
 }

@@ -154,3 +154,8 @@ export async function writeWhole(file: string, text: string | Iterable<string>):
     throw cannotWrite(file, cause);
   }
 }
+
+/** Where `collect` keeps the sessions of a file by default. */
+export function storeFileOf(file: string): string {
+  return `${file.replace(/\.jsonl$/, "")}.db`;
+}

@@ -9,13 +9,13 @@ import { differences, readRecord, type RunRecord } from "./run-record.ts";
 import { readRows } from "./tasks.ts";
 import type { Branching } from "./tree.ts";
 import { locate } from "./load.ts";
-import { isUrl, type CollectionSettings } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
 
 type Settings = RunRecord["settings"];
 
 /** The record of this collection. Refuses to go on with another one. */
 export async function recordOf(
-  target: string | undefined,
+  target: Target | undefined,
   name: string,
   tasks: string,
   flags: CollectionSettings,
@@ -65,7 +65,7 @@ async function assertSameTasks(inputs: string, tasks: string, { out, limit }: Co
 
 /** What outcomes depend on, the time that they may take too. How many at once, how often and where may be others later. */
 async function settingsOf(
-  target: string | undefined,
+  target: Target | undefined,
   environment: string,
   tasks: string,
   flags: CollectionSettings,
@@ -76,7 +76,7 @@ async function settingsOf(
     environment,
     ...(await filesOf(target, flags)),
     ...(branch && { branches: textOf(branch) }),
-    model,
+    model: nameOf(model),
     repeats,
     limit,
     seed,
@@ -87,23 +87,32 @@ async function settingsOf(
 }
 
 /** The files that episodes are played with, by their digests: on every machine that plays them they have to be the same. */
-export async function filesOf(target: string | undefined, flags: FileFlags): Promise<Settings> {
-  const { agent } = flags;
+export async function filesOf(target: Target | undefined, flags: FileFlags): Promise<Settings> {
   return {
     // Of what its file imports nothing is known.
-    "environment's file": target === undefined ? null : await digestOf(await locate(target, "environment")),
-    agent: agent === undefined || isUrl(agent) ? (agent ?? null) : await digestOf(await locate(agent, "agent")),
+    "environment's file": typeof target === "string" ? await digestOf(await locate(target, "environment")) : null,
+    agent: await agentIn(flags),
     ...(await playedFrom(target, flags)),
   };
 }
 
+/** An agent's address, the digest of its file, or the name of one that was given as an object. */
+async function agentIn({ agent }: FileFlags): Promise<string | null> {
+  if (typeof agent !== "string") return agent?.name ?? null;
+  return isUrl(agent) ? agent : digestOf(await locate(agent, "agent"));
+}
+
+/** What records and titles call a model. */
+const nameOf = (model: CollectionSettings["model"]): string => (typeof model === "string" ? model : model.name);
+
 type FileFlags = Pick<CollectionSettings, "model" | "agent">;
 
 /** What the model's answers come from, where that is a file or a server of one's own. */
-async function playedFrom(target: string | undefined, { model, agent }: FileFlags): Promise<Settings> {
+async function playedFrom(target: Target | undefined, { model, agent }: FileFlags): Promise<Settings> {
+  if (typeof model !== "string") return {};
   const [, recording] = /^recorded:(.+)$/.exec(model) ?? [];
   if (recording !== undefined && existsSync(recording)) return { recording: await digestOf(recording) };
-  if (model === "scripted" && agent === undefined && target !== undefined && !isUrl(target)) {
+  if (model === "scripted" && agent === undefined && typeof target === "string" && !isUrl(target)) {
     const file = solutionBeside(await locate(target, "environment"));
     return file === undefined ? {} : { solution: await digestOf(file) };
   }

@@ -12,7 +12,7 @@ import { createSessions } from "../session/sessions.ts";
 import { loadEnvironment } from "./load.ts";
 import type { Telemetry } from "../telemetry/start.ts";
 import { telemetry } from "../telemetry/process.ts";
-import { isUrl, type CollectionSettings } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
 import { agentsOf, type Agents } from "./agents.ts";
 import { preparing, toldRow } from "./prepare.ts";
 
@@ -40,14 +40,14 @@ export type SourceSettings = Pick<
   "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
 >;
 
-export async function sourceOf(target: string | undefined, flags: SourceSettings): Promise<Source> {
+export async function sourceOf(target: Target | undefined, flags: SourceSettings): Promise<Source> {
   if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
   if (flags.server !== undefined) return serverSource(flags.server, target, flags);
-  return environmentSource(target as string, flags);
+  return environmentSource(target as Target, flags);
 }
 
-async function environmentSource(target: string, flags: SourceSettings): Promise<Source> {
-  const environment = await loadEnvironment(target);
+async function environmentSource(target: Target, flags: SourceSettings): Promise<Source> {
+  const environment = typeof target === "string" ? await loadEnvironment(target) : target;
   const traces = await telemetry();
   const agents = await agentsOf(target, flags);
   return {
@@ -75,7 +75,7 @@ async function environmentSource(target: string, flags: SourceSettings): Promise
   };
 }
 
-async function serverSource(url: string, target: string | undefined, flags: SourceSettings): Promise<Source> {
+async function serverSource(url: string, target: Target | undefined, flags: SourceSettings): Promise<Source> {
   const traces = await telemetry();
   const client = createGymClient(url, traces?.headers);
   const agents = await agentsOf(target, flags);

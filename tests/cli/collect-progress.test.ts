@@ -29,7 +29,8 @@ const failed: TaskRow = { reward: null, failure_kind: "model", response };
 
 /** Ten seconds of a collection that had 40 of its 100 rows before. */
 function tenSeconds() {
-  const progress = createProgress({ total: 100, json: false });
+  const progress = createProgress({ json: false });
+  progress.plan(100);
   progress.start(40);
   for (let row = 0; row < 15; row++) progress.row(scored, false);
   for (let row = 0; row < 5; row++) progress.row({ ...scored, reward: 0 }, false);

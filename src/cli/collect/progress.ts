@@ -3,6 +3,8 @@ import type { Played, Rollout, TaskRow } from "../../core/rollout.ts";
 import { branchOf } from "../../rollout/tree.ts";
 
 export interface Progress {
+  /** Told how many rollouts there are in all. */
+  plan(total: number): void;
   /** Told how many rows are there. */
   start(before: number): void;
   /** Told that there are so many fewer in all. */
@@ -16,8 +18,8 @@ export interface Progress {
 const everyOnTerminal = 200;
 const everyElsewhere = 10_000;
 
-export function createProgress({ total: most, json }: { total: number; json: boolean }): Progress {
-  let total = most;
+export function createProgress({ json }: { json: boolean }): Progress {
+  let total = 0;
   const isTerminal = process.stderr.isTTY && !json;
   const began = performance.now();
   const failures = new Map<string, number>();
@@ -49,6 +51,9 @@ export function createProgress({ total: most, json }: { total: number; json: boo
   }
 
   return {
+    plan(planned) {
+      total = planned;
+    },
     start(there) {
       before = there;
       isBegun = true;

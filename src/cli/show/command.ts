@@ -5,7 +5,8 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { logWithParents } from "../../rollout/episode-log.ts";
 import { findRollout, transcriptOf } from "../../rollout/show.ts";
-import { createComplaints, note, openStoreOf, storeFileOf } from "../rollout-source.ts";
+import { createComplaints, note, openStoreOf } from "../rollout-source.ts";
+import { storeFileOf } from "../../rollout/output.ts";
 import { transcriptText } from "./text.ts";
 
 export interface ShowFlags {

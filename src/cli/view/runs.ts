@@ -11,7 +11,8 @@ import { isOfEnvironment } from "../../rollout/episode-log.ts";
 import { pathsOf } from "../../rollout/output.ts";
 import { assertRollouts, numberedRollouts, runName } from "../../rollout/run-index.ts";
 import { readRecord, type RunRecord } from "../../rollout/run-record.ts";
-import { note, storeFileOf } from "../rollout-source.ts";
+import { note } from "../rollout-source.ts";
+import { storeFileOf } from "../../rollout/output.ts";
 import { openStore } from "../../stores/open.ts";
 
 export interface ViewedRun {

@@ -1,0 +1,129 @@
+// collectRollouts(): one collection from its settings to its files. `holdfast collect` is this function with a progress line.
+import { existsSync } from "node:fs";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
+import { openStore } from "../stores/open.ts";
+import { collect, type Collected, type CollectOptions } from "./collect.ts";
+import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
+import { storeFileOf } from "./output.ts";
+import { forgetIn } from "./forget.ts";
+import { locate } from "./load.ts";
+import type { RunMetrics } from "./metrics.ts";
+import { claimOutput } from "./output-lock.ts";
+import { pathsOf } from "./output.ts";
+import { recordOf } from "./record.ts";
+import { writeRecord, type RunRecord } from "./run-record.ts";
+import { sourceOf, type Player, type Source } from "./source.ts";
+import { countLines, readRows } from "./tasks.ts";
+import { treeOf } from "./tree.ts";
+import { writeMetrics } from "./write-metrics.ts";
+
+/** Observes a collection. */
+export type CollectionHooks = Pick<CollectOptions, "signal" | "onStart" | "onRow" | "onRetry" | "onFewer"> & {
+  /** Called once with the number of rollouts in all, before the first is played. */
+  onPlan?: ((total: number) => void) | undefined;
+  /** Plays the rollouts elsewhere, as a queue does. By default they are played in this process. */
+  playerFor?: ((record: RunRecord) => Promise<Player>) | undefined;
+};
+
+export interface CollectionResult extends Collected {
+  metrics: RunMetrics;
+}
+
+type Settings = Partial<CollectionSettings> & { out: string; environment?: Target | undefined } & CollectionHooks;
+
+const defaults = { model: "scripted", repeats: 1, concurrency: 32, attempts: 3, seed: 0 };
+
+/** How long a player may take to stop, in milliseconds. A handler that ignores its signal may still be running. */
+const stopWithin = 2_000;
+
+/**
+ * Plays an environment's tasks with a model or an agent and writes the scored rows to `out`, with failures, metrics and the
+ * settings beside it. `resume: true` continues a collection that was stopped or killed. These are the settings of
+ * `holdfast collect`; the environment, the model and the agent may also be given as objects.
+ *
+ * @example
+ * const { scored, metrics } = await collectRollouts({
+ *   environment: "examples/counter", // or the environment itself
+ *   model: "chat:llama3.2", // or a Model
+ *   repeats: 4,
+ *   out: "runs/counter.jsonl",
+ * });
+ */
+export async function collectRollouts(given: Settings): Promise<CollectionResult> {
+  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor, ...rest } = given;
+  const settings: CollectionSettings = { ...defaults, ...rest };
+  // The tasks are read later, as they are needed: there may be more of them than fit into memory.
+  const source = await sourceOf(environment, settings);
+  const tasks = await tasksOf(environment, settings);
+  // Locked before looking: two collections that both find nothing there would both begin.
+  const lock = await claimOutput(settings.out);
+  try {
+    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor };
+    return await collectLocked({ target: environment, source, tasks, settings, hooks });
+  } finally {
+    lock.release();
+  }
+}
+
+interface Collection {
+  target: Target | undefined;
+  source: Source;
+  tasks: string;
+  settings: CollectionSettings;
+  hooks: CollectionHooks;
+}
+
+async function collectLocked({ target, source, tasks, settings, hooks }: Collection): Promise<CollectionResult> {
+  const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
+  const { onPlan, playerFor, ...observers } = hooks;
+  const record = await recordOf(target, source.environment, tasks, settings);
+  onPlan?.((await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0));
+  const store: Store = await openStore(
+    settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileOf(out)}`,
+  );
+  try {
+    const player = playerFor ? await playerFor(record) : source.player(store);
+    await writeRecord(pathsOf(out).run, { ...record, ...codeOf(target, settings) });
+    const collected = await collect({
+      ...observers,
+      out,
+      seed,
+      limit,
+      repeats,
+      branches,
+      concurrency,
+      attempts,
+      run: record.run,
+      tasks: readRows(tasks),
+      prepare: source.prepare,
+      play: player.play,
+      forget: forgetIn(store),
+    });
+    const metrics = await writeMetrics(out, source.agent, seed);
+    await Promise.race([player.stop(), delay(stopWithin, undefined, { ref: false })]);
+    return { ...collected, metrics };
+  } finally {
+    await store.close();
+  }
+}
+
+async function tasksOf(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
+  if (tasks === undefined && typeof target !== "string") throw refusal("name the file of --tasks");
+  const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
+  if (resolve(file) === resolve(out)) throw refusal("--out must not be the file of tasks");
+  if (existsSync(file)) return file;
+  throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
+}
+
+/** Where the code is, for readers of the collection. Not a setting: it may have moved when the collection is resumed. */
+function codeOf(target: Target | undefined, { out, server, agent }: CollectionSettings): { target?: string } {
+  if (typeof target !== "string" || server !== undefined || isUrl(agent)) return {};
+  if (!existsSync(target)) return { target };
+  const way = relative(resolve(dirname(out)), resolve(target)).replaceAll("\\", "/");
+  return { target: isAbsolute(way) || way.startsWith("..") ? way : `./${way}` };
+}
+
+const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

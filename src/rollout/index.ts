@@ -1,0 +1,8 @@
+// The public API of rollouts, `holdfast/rollout`: collect, read and measure rollouts from code.
+export { collectRollouts, type CollectionHooks, type CollectionResult } from "./collect-rollouts.ts";
+export type { CollectionSettings } from "./collection-settings.ts";
+export { createPlayer, type PlayerOptions } from "./play/player.ts";
+export { finishedRollouts } from "./finished.ts";
+export { createMetrics, type RunMetrics } from "./metrics.ts";
+export { openStore } from "../stores/open.ts";
+export type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";

@@ -1,0 +1,58 @@
+// collectRollouts(): a collection from code, with objects in place of names.
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineEnvironment, scriptedModel, tool } from "holdfast";
+import { collectRollouts } from "holdfast/rollout";
+import { expect, test } from "vitest";
+import { z } from "zod";
+
+const lamp = defineEnvironment({
+  name: "lamp",
+  state: z.object({ on: z.boolean().default(false) }),
+  tools: { press: tool({ description: "Press the switch.", run: ({ state }) => ({ on: (state.on = !state.on) }) }) },
+  verify: ({ state }) => Number(state.on),
+});
+
+const press = scriptedModel(({ input }) =>
+  input.some(({ type }) => type === "function_call_output") ? "Done." : { calls: [{ name: "press", arguments: {} }] },
+);
+
+async function settings() {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-collect-"));
+  const tasks = join(folder, "tasks.jsonl");
+  await writeFile(tasks, JSON.stringify({ responses_create_params: { input: "Turn the lamp on." } }));
+  return { environment: lamp, model: press, tasks, out: join(folder, "lamp.jsonl") };
+}
+
+const rewardsIn = async (file: string): Promise<unknown[]> =>
+  (await readFile(file, "utf8")).split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line).reward]));
+
+test("RESUME: a collection of objects that was stopped continues, and repeats no finished rollout", async () => {
+  const given = await settings();
+  const stopping = new AbortController();
+  const first = await collectRollouts({
+    ...given,
+    repeats: 6,
+    concurrency: 1,
+    signal: stopping.signal,
+    onRow: () => stopping.abort(),
+  });
+  expect(first).toMatchObject({ before: 0, stopped: true });
+  const before = await rewardsIn(given.out);
+  expect(before.length).toBeLessThan(6);
+  const second = await collectRollouts({ ...given, repeats: 6, resume: true });
+  expect(second).toMatchObject({ before: before.length, scored: 6 - before.length, failed: 0, stopped: false });
+  expect(await rewardsIn(given.out)).toEqual([1, 1, 1, 1, 1, 1]);
+  expect(second.metrics.key_metrics["mean/reward"]).toBe(1);
+});
+
+test("refuses what it cannot do, with what would be right", async () => {
+  const given = await settings();
+  await expect(collectRollouts({ ...given, tasks: given.out })).rejects.toMatchObject({ code: "invalid_option" });
+  await expect(collectRollouts({ ...given, tasks: undefined as never })).rejects.toMatchObject({
+    code: "invalid_option",
+  });
+  await collectRollouts(given);
+  await expect(collectRollouts(given)).rejects.toMatchObject({ code: "invalid_option", message: /resume/ });
+});
