@@ -5,13 +5,17 @@ export function withCommit(entered: Entered, commit: Entered["commit"]): Entered
   return {
     session: entered.session,
     user: entered.user,
-    // Both change with every commit.
+    // They change with every commit.
     get state() {
       return entered.state;
     },
     get events() {
       return entered.events;
     },
+    get conversation() {
+      return entered.conversation;
+    },
+    seed: entered.seed,
     stored: () => entered.stored(),
     leave: () => entered.leave(),
     commit,

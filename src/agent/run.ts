@@ -80,7 +80,7 @@ export async function* runWith(
     if (options.session !== undefined && user !== undefined && user !== entered.user) {
       throw new HoldfastError("session_not_found", `user ${user} has no session ${session}`);
     }
-    const start = message === undefined ? cutShort(entered, agent) : beginning(entered, agent, family);
+    const start = message === undefined ? cutShort(entered) : beginning(entered, agent, family);
     const invocation = createInvocation({
       id: start.invocation,
       isContinued: message === undefined,
@@ -145,30 +145,16 @@ interface Start {
 }
 
 /** A new invocation: by the agent that the conversation was last handed over to. */
-function beginning({ events }: Entered, { name, agents }: Agent, family: Family): Start {
-  const isAlone = agents.length === 0;
-  // Looked for only where somebody could have handed over: a conversation may be long. What agents do that are tools, or
-  // that run in a fixed order, is their own business.
-  const last = isAlone
-    ? undefined
-    : events.findLast(
-        (event) => event.type === "tools.answered" && event.transfer !== undefined && !/[#/]/.test(event.path),
-      );
-  const to = last?.type === "tools.answered" ? last.transfer : undefined;
+function beginning({ conversation: { speaker } }: Entered, { name }: Agent, family: Family): Start {
   // Nothing in a sequence, a loop or side by side could hand it back.
-  const agent = to !== undefined && family.find(to)?.kind === "model" ? to : name;
-  return { invocation: newInvocation(), agent };
+  const isModel = speaker !== undefined && family.find(speaker)?.kind === "model";
+  return { invocation: newInvocation(), agent: isModel ? speaker : name };
 }
 
 /** The invocation that an earlier run did not end. */
-function cutShort({ session, events }: Entered, { name }: Agent): Start {
-  const at = events.findLastIndex(({ type }) => type === "invocation.began");
-  const began = events[at];
-  const isOver = events.slice(at + 1).some((event) => event.type === "agent.ended" && event.last);
-  if (began?.type !== "invocation.began" || isOver) {
-    throw new HoldfastError("nothing_to_continue", `session ${session} has nothing to go on with; send a message`);
-  }
-  return { invocation: began.invocation, agent: began.agent ?? name };
+function cutShort({ session, conversation: { turn } }: Entered): Start {
+  if (turn) return turn;
+  throw new HoldfastError("nothing_to_continue", `session ${session} has no turn to continue; send a message`);
 }
 
 const newInvocation = (): string => crypto.randomUUID();

@@ -288,7 +288,7 @@ function createCall(options: ToolsOptions & { index: number; isLost: boolean }, 
     const run = new AbortController();
     const { standIn, entered } = invocation;
     // Both are functions of what the log holds, so that a replay has them again.
-    const random = randomStream(standIn?.seed ?? seedOf(entered.events), made.version * 1000 + index);
+    const random = randomStream(standIn?.seed ?? entered.seed, made.version * 1000 + index);
     const at = standIn?.at(made.version) ?? made.at;
     const context = {
       session: entered.session,
@@ -336,11 +336,6 @@ function createWrites(invocation: Invocation, base: AgentState) {
     },
     close: () => draft.close(),
   };
-}
-
-/** The seed of a session's random numbers. */
-function seedOf([first]: Invocation["entered"]["events"]): number {
-  return first?.type === "session.opened" ? first.randomness.seed : 0;
 }
 
 const targetsOf = ({ family }: Invocation, agent: ModelAgent): string[] =>

@@ -1,4 +1,5 @@
 // The contract of an agent's engine: conversations as sessions, with state of their own, of a user and of the app.
+import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
 import type { AgentEvent, EndReason, Event, NumberedEvent } from "./event.ts";
 
@@ -40,6 +41,10 @@ export interface Entered {
   readonly user: string;
   /** As it is after the newest commit, with what is shared. Not to be changed. */
   readonly state: AgentState;
+  /** Who speaks and which turn is open, as after the newest commit. */
+  readonly conversation: Conversation;
+  /** The seed of the session's random numbers. */
+  readonly seed: number;
   /** All events in force. The list grows; after a rewind there is another one. */
   readonly events: readonly NumberedEvent[];
   /**

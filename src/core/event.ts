@@ -23,6 +23,24 @@ export interface Randomness {
 
 export type Labels = { [name: string]: Json };
 
+/** How long an owner may be silent before others may take over, in milliseconds. */
+export interface Lease {
+  owner: string;
+  lapsesAfter: number;
+}
+
+/** A turn that is not over: one message to an agent, run to its end. */
+export interface OpenTurn {
+  invocation: string;
+  /** The agent that answers. */
+  agent: string;
+  /** The version of its `invocation.began`. */
+  began: number;
+  call?: string;
+  /** Who runs it. Without one, anybody may continue it. */
+  lease?: Lease;
+}
+
 interface EventBase {
   /** When it was committed, in milliseconds since 1970; never before the event ahead of it. */
   at: number;
@@ -42,6 +60,8 @@ interface Opened extends EventBase {
   randomness: Randomness;
   labels?: Labels;
   parent?: { session: string; version: number; episode: number; task: Json | null };
+  /** A conversation that keeps `user:` and `app:` keys to itself. */
+  isolated?: true;
 }
 
 /** A new episode: the delta replaces the whole state. */
@@ -109,11 +129,20 @@ interface Rewound extends EventBase {
   task: Json | null;
   randomness: Randomness;
   labels?: Labels;
+  /** Of a conversation: who spoke at that version, and the turn that was open. Older versions did not write it. */
+  conversation?: { speaker?: string; turn?: OpenTurn };
 }
 
 interface Closed extends EventBase {
   type: "session.closed";
   reason: EndReason;
+}
+
+/** The state of a conversation was changed outside of a turn. */
+interface Updated extends EventBase {
+  type: "session.updated";
+  shared?: Delta;
+  call?: string;
 }
 
 /** In the log of a user's or an app's state: a session changed it. */
@@ -136,6 +165,31 @@ interface InvocationBegan extends InInvocation {
   type: "invocation.began";
   agent: string;
   items: Item[];
+  /** The id of the turn: a repeat with the same digest of message and state continues it, or gets its result. */
+  call?: string;
+  digest?: string;
+  lease?: Lease;
+}
+
+/** The owner of a turn is still there. */
+interface TurnRenewed extends InInvocation {
+  type: "turn.renewed";
+  owner: string;
+}
+
+/** Another owner continues a turn. */
+interface TurnTaken extends InInvocation {
+  type: "turn.taken";
+  lease?: Lease;
+  /** The owner before. */
+  from?: string;
+}
+
+/** The owner stopped before the end: anybody may continue the turn. */
+interface TurnReleased extends InInvocation {
+  type: "turn.released";
+  owner: string;
+  reason: "cancelled" | "failed" | "stopped";
 }
 
 interface ByAgent extends InInvocation {
@@ -201,7 +255,20 @@ export type AgentEvent =
   InvocationBegan | AgentBegan | ModelAnswered | ToolsStarted | ToolsAnswered | AgentEnded | AgentFailed;
 
 export type Event =
-  Opened | Seeded | Called | Claimed | Settled | Verified | Rewound | Closed | SharedChanged | AgentEvent;
+  | Opened
+  | Seeded
+  | Called
+  | Claimed
+  | Settled
+  | Verified
+  | Rewound
+  | Updated
+  | Closed
+  | SharedChanged
+  | AgentEvent
+  | TurnRenewed
+  | TurnTaken
+  | TurnReleased;
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
 
 /** An event with its place in the log. */
@@ -223,6 +290,10 @@ export function eventKey(event: Event): string | undefined {
       return settledKey(event.episode, event.call);
     case "session.verified":
       return verifiedKey(event.judged, event.digest);
+    case "invocation.began":
+      return event.call === undefined ? undefined : turnKey(event.call);
+    case "session.updated":
+      return event.call === undefined ? undefined : updateKey(event.call);
     default:
       return undefined;
   }
@@ -231,4 +302,6 @@ export function eventKey(event: Event): string | undefined {
 export const callKey = (episode: number, call: string): string => `call ${episode} ${call}`;
 export const settledKey = (episode: number, call: string): string => `settled ${episode} ${call}`;
 export const seedKey = (call: string): string => `seed ${call}`;
+export const turnKey = (call: string): string => `turn ${call}`;
+export const updateKey = (call: string): string => `update ${call}`;
 export const verifiedKey = (judged: number, digest: string): string => `verified ${judged} ${digest}`;

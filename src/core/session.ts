@@ -1,4 +1,5 @@
 // A session as the fold of its log.
+import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
 import { applyDelta } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
 import type { EndReason, Event, Labels, Randomness } from "./event.ts";
@@ -30,6 +31,8 @@ export interface Session {
   randomness: Randomness;
   ended?: EndReason;
   parent?: { session: string; version: number };
+  /** Of an agent's session. */
+  conversation?: Conversation;
   /** null if the environment has no default state and the session was not seeded. */
   state: Json;
 }
@@ -53,6 +56,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       rewinds: [],
       randomness: event.randomness,
       ...(event.parent && { parent: { session: event.parent.session, version: event.parent.version } }),
+      ...(isConversation(event) && { conversation: { version: 1, ...(event.isolated && { isolated: true }) } }),
       state: event.delta ? applyDelta(null, event.delta) : null,
     };
   }
@@ -60,6 +64,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
   session.touched = event.at;
   if (event.type !== "session.verified" && event.type !== "session.closed") session.changed = session.version;
   if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
+  if (session.conversation) session.conversation = foldConversation(session.conversation, event, session.version);
   switch (event.type) {
     case "session.opened":
       throw corrupt("was opened twice");
@@ -82,8 +87,12 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       break;
     case "tool.claimed":
     case "tool.settled":
+    case "session.updated":
     case "shared.changed":
     case "invocation.began":
+    case "turn.taken":
+    case "turn.renewed":
+    case "turn.released":
     case "agent.began":
     case "model.answered":
     case "tools.started":

@@ -8,6 +8,7 @@ import type {
   EnterOptions,
   SavedSession,
 } from "../core/agent-sessions.ts";
+import type { Conversation } from "../core/conversation.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
@@ -21,7 +22,7 @@ import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
 import { createShared } from "./shared.ts";
 import { exclusive } from "./exclusive.ts";
-import { createLogs, timeNow } from "./log.ts";
+import { createLogs, resting, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
 export interface AgentSessionsOptions {
@@ -107,6 +108,10 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
       session: log.id,
       user,
       events,
+      get conversation() {
+        return log.session.conversation as Conversation;
+      },
+      seed: log.session.randomness.seed,
       stored: () => storedState(log.id),
       leave() {
         lost ??= new HoldfastError("session_busy", `the run on session ${log.id} is over`);
@@ -232,6 +237,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
               task,
               randomness,
               labels,
+              conversation: resting(then.conversation),
               delta: replaceState(state),
             };
             await commitAlone(log, event);

@@ -1,14 +1,20 @@
 // Logs: loads, folds, refreshes and commits sessions, and keeps recent ones open. The only code that writes a log.
+import { isConversation, withLease, type Conversation } from "../core/conversation.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
-import { eventKey, type Event, type NumberedEvent } from "../core/event.ts";
+import { eventKey, type Event, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
 import { decode, fold, type Session } from "../core/session.ts";
-import type { Appended, Commit, Heading, NewEntry, Store } from "../core/store.ts";
+import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
 import { createCache, type CacheLimits } from "./cache.ts";
 import { rejectWaiters } from "./exclusive.ts";
 import { createOpenLog, type OpenLog } from "./open-log.ts";
 
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
 const leastGrowth = 16 * 1024;
+
+/** Pages of a log that is read: entries in the first and the largest one, and bytes in each. */
+const firstPage = 100;
+const largestPage = 2000;
+const pageBytes = 4 * 1024 * 1024;
 
 /** Attempts of a commit before it fails with `version_conflict`. */
 const attempts = 200;
@@ -66,14 +72,17 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
     const found = isForeign ? undefined : await store.load(id, asked);
     if (!found) throw notFound(id);
-    let session = found.snapshot && decode<Session>(found.snapshot.body, id);
-    let whole = found.snapshot?.body.length ?? 0;
+    const snapshot = found.snapshot && decode<Session>(found.snapshot.body, id);
+    let session = snapshot && isWhole(snapshot) ? snapshot : undefined;
+    let whole = session ? (found.snapshot?.body.length ?? 0) : 0;
     let tail = 0;
-    for (const { body } of found.entries) {
-      const event = decode<Event>(body, id);
-      session = fold(session, event);
-      tail += body.length;
-      if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
+    for await (const page of snapshot && !session ? pagesFrom(id, 0, asked) : [found.entries]) {
+      for (const { body } of page) {
+        const event = decode<Event>(body, id);
+        session = fold(session, event.type === "session.rewound" ? await completed(id, session, event) : event);
+        tail += body.length;
+        if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
+      }
     }
     // Sessions of other environments are reported missing, whatever version was asked for.
     const whose = session?.environment ?? (await environmentOf(id));
@@ -83,6 +92,32 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       throw new HoldfastError("version_not_found", message, { detail: { version } });
     }
     return createOpenLog(id, session, tail, whole);
+  }
+
+  /** Adds what older versions did not write to a rewind of a conversation. */
+  async function completed(
+    id: string,
+    session: Session | undefined,
+    event: EventOf<"session.rewound">,
+  ): Promise<EventOf<"session.rewound">> {
+    if (!session?.conversation || event.conversation) return event;
+    const { conversation } = (await load(id, event.to)).session;
+    return { ...event, conversation: resting(conversation) };
+  }
+
+  /** The entries after a version, read in pages of about the same size in bytes. */
+  async function* pagesFrom(id: string, after: number, upTo = Infinity): AsyncGenerator<Entry[], void, undefined> {
+    let limit = firstPage;
+    for (let from = after; from < upTo;) {
+      const page = await store.read(id, from, Math.min(limit, upTo - from));
+      if (!page) throw notFound(id);
+      const last = page.at(-1);
+      if (!last) return;
+      yield page;
+      from = last.version;
+      const bytes = page.reduce((sum, { body }) => sum + body.length, 0);
+      limit = Math.max(1, Math.min(Math.ceil((page.length * pageBytes) / Math.max(1, bytes)), 4 * limit, largestPage));
+    }
   }
 
   /** Reads the first event: version 0 has nothing to fold. */
@@ -130,7 +165,9 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       const message = `the store has lost what it had answered of session ${log.id}; the next call goes on with what it has`;
       throw new HoldfastError("store_failed", message, { detail: { version } });
     }
-    for (const { event, length } of newer) advance(log, event, length);
+    for (const { event, length } of newer) {
+      advance(log, event.type === "session.rewound" ? await completed(log.id, log.session, event) : event, length);
+    }
   }
 
   function advance(log: OpenLog, event: Event, length: number): void {
@@ -245,12 +282,8 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     createWith,
     counts,
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
-      for (let from = after; ;) {
-        const page = await store.read(id, from, 500);
-        if (!page) throw notFound(id);
-        if (page.length === 0) return;
+      for await (const page of pagesFrom(id, after)) {
         for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
-        from = page.at(-1)?.version ?? from;
       }
     },
     async find(id: string, key: string): Promise<NumberedEvent | undefined> {
@@ -259,6 +292,16 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     },
     forget: (log: OpenLog) => cache.drop(log),
   };
+}
+
+/** Whether a snapshot has all that this version folds: older versions write none of a conversation. */
+function isWhole({ environment, conversation, version }: Session): boolean {
+  return !isConversation({ environment }) || conversation?.version === version;
+}
+
+/** Who spoke and which turn was open, for a session that returns there: nobody runs the turn any more. */
+export function resting({ speaker, turn }: Partial<Conversation> = {}): { speaker?: string; turn?: OpenTurn } {
+  return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
 }
 
 /** The failure of a commit that may have been stored all the same. `doubt` lets the caller find out. */

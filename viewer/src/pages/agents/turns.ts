@@ -51,8 +51,10 @@ export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
       const { invocation, version, at } = event;
       turns.push({ invocation, version, at, isUndone: !inForce(version), outcome: undefined, entries: [] });
     }
-    const turn = turns.at(-1);
-    if (turn && "invocation" in event && event.invocation === turn.invocation) add(turn, event);
+    if (!("invocation" in event) || event.type.startsWith("turn.")) continue;
+    // Not always the last one: a rewind may return to an earlier turn, which is then continued.
+    const turn = turns.findLast(({ invocation }) => invocation === event.invocation);
+    if (turn) add(turn, event as AgentEvent & { version: number });
   }
   return turns;
 }

@@ -45,12 +45,17 @@ export function lanesOf(event: NumberedEvent): Lane[] {
       return isWritten(event) ? ["answer", "callback write"] : ["answer"];
     case "tools.answered":
       return [event.failed ? "failed call" : "call"];
+    case "turn.taken":
+    case "turn.renewed":
+    case "turn.released":
+      return ["agent step"];
     case "agent.began":
     case "agent.ended":
       return isWritten(event) ? ["agent step", "callback write"] : ["agent step"];
     case "agent.failed":
       return ["failure"];
     case "shared.changed":
+    case "session.updated":
       return ["callback write"];
   }
 }
@@ -77,6 +82,14 @@ export function titleOf(event: NumberedEvent): string {
       return event.reason === "closed" ? "closed" : `ended by ${event.reason}`;
     case "shared.changed":
       return "shared state changed";
+    case "session.updated":
+      return "state updated";
+    case "turn.taken":
+      return "the turn was taken over";
+    case "turn.renewed":
+      return "the turn is still running";
+    case "turn.released":
+      return `the turn stopped: ${event.reason}`;
     case "invocation.began":
       return "a message of the user";
     case "agent.began":
