@@ -9,7 +9,7 @@ import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
 import { answer, episodeOf, type Call } from "./call-types.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
-import { prepare, runDetached, runOnState, type Execution, type Prepared } from "./execute.ts";
+import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
 import { createClaims, inDoubt } from "./external-claim.ts";
 import { assertCallId, recordedEvent } from "./find-repeat.ts";
 import { timeNow, type Logs } from "./log.ts";
@@ -58,12 +58,15 @@ export function createCalls(options: CallsOptions) {
   function dispatch(pending: Call): Promise<Answer> {
     const kind = environment.definitions.get(pending.tool)?.kind ?? "state";
     if (kind === "state") {
-      const finish = (session: Session, at: number): Finished | Promise<Finished> =>
-        runOnState(environment, executionOf(pending, at), pending.input, session);
+      const finish = (session: Session, at: number): Finished | Promise<Finished> => {
+        const { seed, turn: draws } = session.randomness;
+        const execution = executionOf(pending, session, at, seed, draws);
+        return executeAtOnce(environment.definitions, execution, pending.input, session.state);
+      };
       return commitCall(pending, () => assertReady(pending), finish);
     }
     return joined(pending, async () => {
-      const prepared = await prepare(environment, pending.tool, pending.input);
+      const prepared = await prepare(environment.definitions, pending.tool, pending.input);
       if (!prepared.ok) {
         return commitCall(
           pending,
@@ -75,9 +78,9 @@ export function createCalls(options: CallsOptions) {
     });
   }
 
-  function executionOf(pending: Call, at: number): Execution {
+  function executionOf(pending: Call, { task }: Session, at: number, seed: number, draws: number): Execution {
     const { log, tool, id: call, signal } = pending;
-    return { session: log.id, stops: log, tool, call, signal, at, timeout };
+    return { session: log.id, stops: log, tool, call, signal, at, timeout, seed, draws, task };
   }
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
@@ -92,7 +95,8 @@ export function createCalls(options: CallsOptions) {
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
-      const finish = await runDetached(executionOf(pending, began), prepared, session, seed);
+      const ran = await execute(executionOf(pending, session, began, seed, 0), prepared, session.state);
+      const finish = ({ state }: Session): Finished => ran(state);
       const allow = (): void => {
         assertOpen(log);
         if (log.session.episode !== session.episode) throw ended(tool);
@@ -108,9 +112,10 @@ export function createCalls(options: CallsOptions) {
     if (!claim) return answered(pending);
     return withSnapshot(log, async (session) => {
       // The caller cannot take it back any more: whatever comes of it is recorded.
-      const execution = executionOf({ ...pending, signal: undefined }, timeNow(session));
-      const finish = await runDetached(execution, prepared, session, newSeed());
-      return claims.settle(pending, claim, finish);
+      const uncancelled = { ...pending, signal: undefined };
+      const execution = executionOf(uncancelled, session, timeNow(session), newSeed(), 0);
+      const ran = await execute(execution, prepared, session.state);
+      return claims.settle(pending, claim, ({ state }) => ran(state));
     });
   }
 

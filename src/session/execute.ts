@@ -1,131 +1,174 @@
-// Executing a tool: from a call and the session it sees to an outcome and a delta. Live calls and replays share it.
+// Executes a tool: from a call and the state it sees to an outcome, a delta and log lines. Live calls of environments,
+// live calls of agents, and replays share it.
 import { after } from "../core/after.ts";
 import { createDraft } from "../core/draft.ts";
-import type { AnyEnvironment, ToolDefinition } from "../core/environment.ts";
+import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
-import type { Session } from "../core/session.ts";
-import { guarded, Run } from "./handler.ts";
+import { guarded, HandlerCall } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
 import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
 
-/** One run of a tool. */
+/** One execution of a tool: everything it can see that is not in the state. */
 export interface Execution {
   session: string;
   tool: string;
   call: string | undefined;
   at: number;
-  /** Milliseconds, if the tool sets none. */
+  /** Milliseconds, for a tool that sets none. */
   timeout: number;
+  /** Where its random numbers come from. */
+  seed: number;
+  draws: number;
+  task: Json | null;
   signal?: AbortSignal | undefined;
-  stops?: Stops;
+  stops?: Stops | undefined;
+  /** The agent whose tool it is. */
+  agent?: ToolAgent | undefined;
+  onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
+/** A tool with arguments that fit it. */
 export interface Prepared {
   ok: true;
   definition: ToolDefinition;
   args: unknown;
 }
 
-/** Finds the tool and checks the arguments. What is wrong with them is the call's outcome. */
+interface Refused {
+  ok: false;
+  outcome: Outcome;
+}
+
+/** Finds the tool and checks the arguments. */
 export function prepare(
-  environment: AnyEnvironment,
+  tools: ReadonlyMap<string, ToolDefinition>,
   tool: string,
   input: Json,
-): Prepared | { ok: false; outcome: Outcome } | Promise<Prepared | { ok: false; outcome: Outcome }> {
-  const definition = environment.definitions.get(tool);
+): Prepared | Refused | Promise<Prepared | Refused> {
+  const definition = tools.get(tool);
   if (!definition) {
-    const known = [...environment.definitions.keys()].join(", ") || "none";
+    const known = [...tools.keys()].join(", ") || "none";
     return { ok: false, outcome: refusal("unknown_tool", `there is no tool "${tool}"; the tools are: ${known}`) };
   }
-  // A copy: what the handler does to its arguments is neither recorded nor seen by its next run.
+  return prepared(definition, tool, input);
+}
+
+/** Checks the arguments of a tool. */
+export function prepared(
+  definition: ToolDefinition,
+  tool: string,
+  input: Json,
+): Prepared | Refused | Promise<Prepared | Refused> {
+  // A copy: changes that the handler makes to its arguments are neither recorded nor seen by its next run.
   const checked = check(definition.input, copyJson(input, "input"));
-  const prepared = (result: Checked): Prepared | { ok: false; outcome: Outcome } =>
+  return after(checked, (result: Checked): Prepared | Refused =>
     result.ok
       ? { ok: true, definition, args: result.value }
-      : { ok: false, outcome: refusal("invalid_input", `the arguments of ${tool} are wrong: ${result.message}`) };
-  return after(checked, prepared);
+      : { ok: false, outcome: refusal("invalid_input", `the arguments of ${tool} are wrong: ${result.message}`) },
+  );
 }
 
-/** Runs a tool that changes only state, from its arguments on. */
-export function runOnState(
-  environment: AnyEnvironment,
+/** Gives the result, with the change that the tool makes to the state as it is now. May be asked more than once. */
+export type Ran = (now: Json) => Finished;
+
+/**
+ * Runs a tool. A tool that only changes the state gets a draft of it, and its change is for that very state. A concurrent
+ * or external tool gets a snapshot, and the changes that it queued are made to whatever state they are asked for.
+ */
+export function execute(execution: Execution, tool: Prepared, state: Json): Ran | Promise<Ran> {
+  return tool.definition.kind === "state" ? onDraft(execution, tool, state) : onSnapshot(execution, tool, state);
+}
+
+/** Runs a tool that is found by its name, and makes its change to the state that it saw. */
+export function executeAtOnce(
+  tools: ReadonlyMap<string, ToolDefinition>,
   execution: Execution,
   input: Json,
-  session: Session,
+  state: Json,
 ): Finished | Promise<Finished> {
-  const run = (prepared: Awaited<ReturnType<typeof prepare>>): Finished | Promise<Finished> =>
-    prepared.ok ? runOnDraft(execution, prepared, session) : { outcome: prepared.outcome };
-  const prepared = prepare(environment, execution.tool, input);
-  return after(prepared, run);
+  return after(prepare(tools, execution.tool, input), (tool) =>
+    tool.ok ? after(execute(execution, tool, state), (ran) => ran(state)) : { outcome: tool.outcome },
+  );
 }
 
-function runOnDraft(
-  execution: Execution,
-  { definition, args }: Prepared,
-  session: Session,
-): Finished | Promise<Finished> {
-  const draft = createDraft(session.state);
-  const run = runOf(execution, definition, session.randomness.seed, session.randomness.turn);
-  const context = contextOf(run, execution, session.task, draft.state, undefined);
-  const outcome = outcomeOf(execution.tool, run, () => definition.run(context, args));
-  const finish = (result: Outcome): Finished => withDelta(result, run, () => draft.delta());
-  return after(outcome, finish);
+const tooLate = "the call that this state belongs to is over; what is assigned now would not be kept";
+
+function onDraft(execution: Execution, { definition, args }: Prepared, state: Json): Ran | Promise<Ran> {
+  const draft = createDraft(state);
+  const handler = handlerOf(execution, definition);
+  const context = new HandlerContext(handler, execution, draft.state, undefined);
+  const ran = (outcome: Outcome): Ran => {
+    draft.close(tooLate);
+    return () => withDelta(outcome, handler, draft.delta);
+  };
+  const outcome = outcomeOf(execution.tool, handler, () => definition.run(context, args));
+  if (!(outcome instanceof Promise)) return ran(outcome);
+  return outcome.then(ran, (thrown: unknown) => {
+    draft.close(tooLate);
+    throw thrown;
+  });
 }
 
-/** Runs a tool beside others. Gives what makes its changes to the session as it is then. */
-export async function runDetached(
-  execution: Execution,
-  { definition, args }: Prepared,
-  session: Pick<Session, "state" | "task">,
-  seed: number,
-): Promise<(now: Session) => Finished> {
+async function onSnapshot(execution: Execution, { definition, args }: Prepared, state: Json): Promise<Ran> {
   const changes: ((state: unknown) => unknown)[] = [];
-  let open = true;
-  const run = runOf(execution, definition, seed, 0);
+  let isOpen = true;
+  const handler = handlerOf(execution, definition);
   const update = (change: (state: unknown) => unknown): void => {
-    if (!open) throw new TypeError("update was called after the tool had returned");
+    if (!isOpen) throw new TypeError("update was called after the tool had returned");
     changes.push(change);
   };
-  const context = contextOf(run, execution, session.task, guarded(session.state), update);
-  let outcome = await outcomeOf(execution.tool, run, () => definition.run(context, args));
-  open = false;
+  const context = new HandlerContext(handler, execution, guarded(state), update);
+  let outcome: Outcome;
+  try {
+    outcome = await outcomeOf(execution.tool, handler, () => definition.run(context, args));
+  } finally {
+    isOpen = false;
+  }
   if (definition.kind === "external" && !outcome.ok && outcome.error.code === "tool_timeout") {
     outcome = refusal("outcome_unknown", `${outcome.error.message}; it may or may not have taken effect`);
   }
-  const lines = run.lines?.slice();
+  const lines = handler.lines?.slice();
   return (now) => {
-    // Changes that are made again say again what they had to say, and draw again what they drew.
-    run.lines = lines?.slice();
-    run.restart(1);
-    return withDelta(outcome, run, () => deltaOf(changes, now.state));
+    // Changes that are made again log again, and draw the same numbers again.
+    handler.lines = lines?.slice();
+    handler.restart(1);
+    return withDelta(outcome, handler, () => deltaOf(changes, now));
   };
 }
 
-function runOf(execution: Execution, definition: ToolDefinition, seed: number, draws: number): Run {
-  const { session, tool, at, timeout, signal, stops } = execution;
-  return new Run({ session, at, timeout: definition.timeout ?? timeout, signal, stops, seed, draws, what: tool });
-}
-
-function contextOf(run: Run, { call }: Execution, task: Json | null, state: unknown, update: unknown): object {
-  return new HandlerContext(run, call, task, state, update);
+function handlerOf(execution: Execution, definition: ToolDefinition): HandlerCall {
+  const { session, tool, at, timeout, seed, draws, signal, stops, onThrown } = execution;
+  return new HandlerCall({
+    session,
+    at,
+    timeout: definition.timeout ?? timeout,
+    seed,
+    draws,
+    what: tool,
+    signal,
+    stops,
+    onThrown,
+  });
 }
 
 /** What a handler is given. Getters: to assign to one is an error instead of a change that nobody sees. */
 class HandlerContext {
   readonly session: string;
   readonly call: string | undefined;
+  readonly agent: ToolAgent | undefined;
   readonly update: unknown;
-  readonly #run: Run;
+  readonly #handler: HandlerCall;
   readonly #task: Json | null;
   readonly #state: unknown;
 
-  constructor(run: Run, call: string | undefined, task: Json | null, state: unknown, update: unknown) {
-    this.session = run.session;
+  constructor(handler: HandlerCall, { call, task, agent }: Execution, state: unknown, update: unknown) {
+    this.session = handler.session;
     this.call = call;
+    this.agent = agent;
     this.update = update;
-    this.#run = run;
+    this.#handler = handler;
     this.#task = task;
     this.#state = state;
   }
@@ -139,18 +182,18 @@ class HandlerContext {
   }
 
   get signal(): AbortSignal {
-    return this.#run.signal;
+    return this.#handler.signal;
   }
 
   get random(): () => number {
-    return this.#run.random;
+    return this.#handler.random;
   }
 
   get now(): () => number {
-    return this.#run.now;
+    return this.#handler.now;
   }
 
   get log(): (line: string) => void {
-    return this.#run.log;
+    return this.#handler.log;
   }
 }

@@ -7,8 +7,8 @@ import { randomStream } from "../core/random.ts";
 import { cancelled } from "./exclusive.ts";
 import type { Stops } from "./open-log.ts";
 
-/** What makes one run of a handler: everything it can see that is not in the state. */
-export interface RunOptions {
+/** What makes one call of a handler: everything it can see that is not in the state. */
+export interface HandlerOptions {
   session: string;
   at: number;
   timeout: number;
@@ -21,24 +21,26 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   /** Where its stop is registered while it runs. */
   stops?: Stops | undefined;
+  /** Told what the handler threw, as it was thrown. */
+  onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
-/** One run of a handler. Its own `Context`; a handler gets this together with what its kind adds to it. */
-export class Run implements Context {
-  readonly options: RunOptions;
+/** One call of a handler, with the part of its `Context` that every kind of handler has. */
+export class HandlerCall implements Context {
+  readonly options: HandlerOptions;
   readonly session: string;
   lines: string[] | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
   #draws: number;
 
-  constructor(options: RunOptions) {
+  constructor(options: HandlerOptions) {
     this.options = options;
     this.session = options.session;
     this.#draws = options.draws;
   }
 
-  // Functions that handlers take out of their context. Made for those who ask, as most ask for none.
+  // Functions that handlers take out of their context. Most handlers use none, so they are made when asked for.
   get random(): () => number {
     return () => {
       this.#numbers ??= randomStream(this.options.seed, this.#draws);
@@ -61,13 +63,13 @@ export class Run implements Context {
     this.#numbers = undefined;
   }
 
-  /** Made only for those who ask: most handlers are over before anything could stop them. */
+  /** Made when asked for: most handlers are over before anything could stop them. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     return this.#controller.signal;
   }
 
-  /** What `call` gives. Rejects with a `Stopped` if it is out of time, cancelled, or the session ends before. */
+  /** Gives what `call` gives. Rejects with a `Stopped` if time is over, the call is cancelled or the session ends first. */
   within<T>(call: () => T | PromiseLike<T>): T | Promise<T> {
     const result = call();
     return isPromiseLike(result) ? this.#bounded(result) : result;
@@ -114,7 +116,7 @@ function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }
 
-/** A run that was stopped from outside. What the author's code throws is never this. */
+/** The call was stopped from outside. An author's code never throws this. */
 export class Stopped {
   readonly reason: HoldfastError;
   constructor(reason: HoldfastError) {
@@ -122,17 +124,17 @@ export class Stopped {
   }
 }
 
-/** For a seed or a verify: out of time is a failure of theirs, to be cancelled or closed is not. */
-export async function withinTime<T>(run: Run, call: () => T | PromiseLike<T>): Promise<T> {
+/** Runs a seed or a verify. A time-out is its failure; a cancelled call or a closed session is not. */
+export async function withinTime<T>(handler: HandlerCall, call: () => T | PromiseLike<T>): Promise<T> {
   try {
-    return await run.within(call);
+    return await handler.within(call);
   } catch (thrown) {
     if (!(thrown instanceof Stopped)) throw thrown;
     throw thrown.reason.code === "tool_timeout" ? new Error(thrown.reason.message) : thrown.reason;
   }
 }
 
-/** A stored value for an author's code, which must not change it. */
+/** Shows a stored value to an author's code, which cannot change it. */
 export function guarded(value: Json): unknown {
   return typeof value === "object" && value !== null ? readOnly(value) : value;
 }

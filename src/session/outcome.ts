@@ -4,7 +4,7 @@ import type { Delta } from "../core/delta.ts";
 import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import { Stopped, type Run } from "./handler.ts";
+import { Stopped, type HandlerCall } from "./handler.ts";
 
 /** What a call comes to. */
 export interface Finished {
@@ -17,43 +17,49 @@ export function refusal(code: ErrorCode, message: string, detail?: Json): Outcom
   return { ok: false, error: detail === undefined ? { code, message } : { code, message, detail } };
 }
 
-/** Runs a tool. Its failures and its time-out are outcomes; that it was cancelled, or the session ended, is thrown. */
-export function outcomeOf(tool: string, run: Run, call: () => unknown): Outcome | Promise<Outcome> {
+/** Runs a tool. Its failure and its time-out are outcomes. A cancelled call and the end of the session are thrown. */
+export function outcomeOf(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
   const success = (output: unknown): Outcome => {
     return { ok: true, output: copyJson(output ?? null, `the output of ${tool}`, "drop") };
   };
+  const failure = (thrown: unknown): Outcome => {
+    handler.options.onThrown?.(thrown);
+    return failed(thrown);
+  };
   try {
-    const result = run.within(call);
-    // No promise where the tool needs none: this is the path of most calls.
+    const result = handler.within(call);
+    // No promise where the tool needs none: most calls take this path.
     return result instanceof Promise ? result.then(success).catch(failure) : success(result);
   } catch (thrown) {
     return failure(thrown);
   }
 }
 
-function failure(thrown: unknown): Outcome {
+function failed(thrown: unknown): Outcome {
   if (thrown instanceof Stopped) {
     const { code, message } = thrown.reason;
     if (code === "tool_timeout") return refusal(code, message);
     throw thrown.reason;
   }
-  // Ours, about this very call. Any other of our errors is one that the tool ran into.
+  // Only this code is about the call itself. Any other error of ours is one that the tool ran into.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
   return refusal("tool_failed", messageOf(thrown));
 }
 
-/** The outcome with its change of state. A change that cannot be kept turns it into a failure that changes nothing. */
-export function withDelta(outcome: Outcome, run: Run, change: () => Delta): Finished {
+/** Adds the change of state to an outcome. A change that cannot be kept makes it a failure that changes nothing. */
+export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => Delta): Finished {
   const finished: Finished = { outcome };
   try {
     const delta = outcome.ok ? change() : [];
     if (delta.length > 0) finished.delta = delta;
   } catch (thrown) {
-    finished.outcome = failure(thrown);
+    finished.outcome = failed(thrown);
   }
-  if (run.lines) finished.log = run.lines;
+  if (handler.lines) finished.log = handler.lines;
+  // Lines that come later are not the event's.
+  handler.lines = undefined;
   return finished;
 }
 

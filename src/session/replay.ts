@@ -6,7 +6,7 @@ import type { EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, type Session } from "../core/session.ts";
 import type { Replayed } from "../core/sessions.ts";
-import { prepare, runDetached, runOnState } from "./execute.ts";
+import { execute, executeAtOnce, prepare } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
 
@@ -68,13 +68,18 @@ async function rerun(
   }
   if (event.type !== "tool.called" || isFromOutside(event)) return undefined;
   const { tool, input, call, at, began = at, run } = event;
+  const { definitions } = environment;
   const execution = { session: id, tool, call, at: began, timeout };
-  if (!run) return runOnState(environment, execution, input, session);
-  const prepared = await prepare(environment, tool, input);
+  if (!run) {
+    const { seed, turn: draws } = session.randomness;
+    return executeAtOnce(definitions, { ...execution, seed, draws, task: session.task }, input, session.state);
+  }
+  const prepared = await prepare(definitions, tool, input);
   if (!prepared.ok) return { outcome: prepared.outcome };
   const seen = read.get(run.version) as Seen;
   if (--seen.left === 0) read.delete(run.version);
-  return (await runDetached(execution, prepared, seen, run.seed))(session);
+  const detached = { ...execution, seed: run.seed, draws: 0, task: seen.task };
+  return (await execute(detached, prepared, seen.state))(session.state);
 }
 
 function isFromOutside({ outcome }: EventOf<"tool.called">): boolean {

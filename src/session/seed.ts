@@ -6,7 +6,7 @@ import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { check } from "../core/schema.ts";
-import { guarded, Run, withinTime } from "./handler.ts";
+import { guarded, HandlerCall, withinTime } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
 
 /** A task as the environment's schema makes it. */
@@ -35,13 +35,13 @@ export async function seedEvent(
   const { session, task, at, timeout, random: seed = newSeed(), stops } = options;
   if (!Number.isFinite(seed)) throw new HoldfastError("invalid_option", "`random` must be a number");
   const what = `seed of ${environment.name}`;
-  const run = new Run({ session, at, timeout, seed, draws: 0, what, stops });
+  const handler = new HandlerCall({ session, at, timeout, seed, draws: 0, what, stops });
   const { seed: author } = environment;
   const state = await boundary("seed_failed", what, async () => {
     if (!author) return defaultState(environment);
-    const { random, now, log } = run;
-    const made = await withinTime(run, () =>
-      author({ session, random, now, log, signal: run.signal, task: guarded(task) }),
+    const { random, now, log } = handler;
+    const made = await withinTime(handler, () =>
+      author({ session, random, now, log, signal: handler.signal, task: guarded(task) }),
     );
     const checked = await check(environment.state, made);
     if (!checked.ok) throw new Error(`it returned a state that does not fit its schema: ${checked.message}`);

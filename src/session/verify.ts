@@ -9,7 +9,7 @@ import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts"
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, verdictsOn, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
-import { guarded, Run, withinTime } from "./handler.ts";
+import { guarded, HandlerCall, withinTime } from "./handler.ts";
 import { cancelled, exclusive, withSnapshot } from "./exclusive.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -115,20 +115,28 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     if (!verify) throw unverifiable();
     const { seed, turn: draws } = session.randomness;
     // Not stopped by the end of the session: a verdict may follow it.
-    const run = new Run({ session: log.id, at: timeNow(session), timeout, seed, draws: -draws, what, signal });
-    const { random, now } = run;
+    const handler = new HandlerCall({
+      session: log.id,
+      at: timeNow(session),
+      timeout,
+      seed,
+      draws: -draws,
+      what,
+      signal,
+    });
+    const { random, now } = handler;
     const context: VerifyContext<unknown, unknown> = {
       session: log.id,
       random,
       now,
-      log: run.log,
-      signal: run.signal,
+      log: handler.log,
+      signal: handler.signal,
       response: response === undefined ? undefined : copyJson(response, "response"),
       state: guarded(session.state) as never,
       task: guarded(session.task),
       events: () => eventsUpTo(log.id, judged),
     };
-    return boundary("verify_failed", what, async () => verdictOf(await withinTime(run, () => verify(context))));
+    return boundary("verify_failed", what, async () => verdictOf(await withinTime(handler, () => verify(context))));
   }
 
   async function eventsUpTo(id: string, version: number): Promise<NumberedEvent[]> {
