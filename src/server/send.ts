@@ -7,10 +7,21 @@ export function sendWhole(response: ServerResponse, reply: Reply, last: boolean)
   const { status, text = reply.body === undefined ? undefined : JSON.stringify(reply.body) } = reply;
   const type = reply.text === undefined ? "application/json" : "text/plain; charset=utf-8";
   const headers = headersOf(reply, text === undefined ? undefined : type, last);
-  if (text !== undefined) headers.push("content-length", String(Buffer.byteLength(text)));
-  else if (status !== 204 && status !== 304) headers.push("content-length", "0");
+  const length = text === undefined ? 0 : Buffer.byteLength(text);
+  if (text !== undefined || (status !== 204 && status !== 304)) headers.push("content-length", String(length));
   response.writeHead(status, headers);
-  response.end(text);
+  if (text === undefined || length === 0) {
+    response.end();
+    return;
+  }
+  // `end(text)` would send text and end as two buffers by writev, which costs a sixth of a request. So head and text leave
+  // as one string, once Node uncorks the socket, and the end follows with nothing left to send.
+  response.write(text, length === text.length ? "latin1" : "utf8");
+  process.nextTick(end, response);
+}
+
+function end(response: ServerResponse): void {
+  response.end();
 }
 
 function headersOf({ headers }: Reply, type: string | undefined, last: boolean): string[] {
