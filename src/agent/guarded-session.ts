@@ -9,9 +9,10 @@ export function withCommit(entered: Entered, commit: Entered["commit"]): Entered
     get state() {
       return entered.state;
     },
-    get events() {
-      return entered.events;
+    get steps() {
+      return entered.steps;
     },
+    view: (key, create) => entered.view(key, create),
     get conversation() {
       return entered.conversation;
     },

@@ -77,7 +77,7 @@ export function createInvocation(options: InvocationOptions) {
   let temporary: AgentState = {};
   let commits = 0;
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
-  const recorded = options.isContinued ? recordedSteps(entered.events, id) : new Map<string, NumberedEvent[]>();
+  const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
   /** The state as it is now, with what is temporary. The same object until it changes. */
   function state(): AgentState {
@@ -219,10 +219,9 @@ function contextOf(about: Omit<AgentContext, "state">, state: AgentState): Agent
 }
 
 /** The steps of an invocation by path, in order. */
-function recordedSteps(events: readonly NumberedEvent[], invocation: string): Map<string, NumberedEvent[]> {
+function recordedSteps(events: readonly NumberedEvent[]): Map<string, NumberedEvent[]> {
   const steps = new Map<string, NumberedEvent[]>();
-  const first = events.findLastIndex((event) => event.type === "invocation.began" && event.invocation === invocation);
-  for (const event of first < 0 ? [] : events.slice(first + 1)) {
+  for (const event of events) {
     if (!("path" in event) || event.type === "agent.failed") continue;
     const known = steps.get(event.path);
     if (known) known.push(event);

@@ -86,7 +86,7 @@ async function requestOf(
   // A callback may change the request, and what it does to this one must not show in the next.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
-  const seen = itemsFor(invocation.entered.events, sight);
+  const seen = await itemsFor(invocation.entered, sight);
   const input = place.alone ? [...place.alone.request, ...seen] : seen;
   return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
 }
@@ -112,9 +112,8 @@ async function answerOf(
 }
 
 /** The ids of the calls of this invocation. */
-function callIdsIn({ entered: { events } }: Invocation): Set<string> {
-  const first = events.findLastIndex(({ type }) => type === "invocation.began");
-  const answers = events.slice(first).filter((event) => event.type === "model.answered");
+function callIdsIn({ entered: { steps } }: Invocation): Set<string> {
+  const answers = steps.filter((event) => event.type === "model.answered");
   return new Set(answers.flatMap(({ items }) => items.filter(isFunctionCall).map(({ call_id }) => call_id)));
 }
 

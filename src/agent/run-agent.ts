@@ -194,7 +194,7 @@ async function runAsTool(invocation: Invocation, agent: Agent, place: Place, cal
     isOutermost: false,
     alone: { path, request: [{ type: "message", role: "user", content: request }] },
   });
-  const said = invocation.entered.events.findLast(
+  const said = invocation.entered.steps.findLast(
     (event) => "path" in event && event.path.startsWith(path) && answerText(event.items ?? []) !== "",
   );
   return answerText((said as EventOf<"model.answered"> | undefined)?.items ?? []);

@@ -8,6 +8,7 @@ import {
   type FunctionCallOutput,
   type Item,
 } from "../core/model.ts";
+import type { View } from "../core/turn.ts";
 
 /** Which part of the conversation an agent sees. */
 export interface Sight {
@@ -18,92 +19,87 @@ export interface Sight {
   alone: string | undefined;
 }
 
-/** A fold of events into the items that a model is shown. */
-interface View {
+/** What a conversation gives its models to see. */
+interface Seen {
+  /** The events of this turn. */
+  readonly steps: readonly NumberedEvent[];
+  view<V extends View>(key: string, create: () => V): Promise<V>;
+}
+
+/** Returns the items that a model is shown. The list is the caller's own; the items are not. */
+export async function itemsFor(conversation: Seen, sight: Sight): Promise<Item[]> {
+  const { agent, branch, alone } = sight;
+  const { steps } = conversation;
+  if (alone !== undefined) return partOf(steps, sight, askedAt(steps, alone)).items();
+  const whole = await conversation.view(agent, () => createSight(agent));
+  return branch === undefined ? whole.items() : [...whole.itemsBefore(), ...partOf(steps, sight, 0).items()];
+}
+
+/** Folds events into the items of one agent that sees all of them. */
+function createSight(agent: string) {
+  const transcript = createTranscript(agent);
+  /** The number of items before the current turn. */
+  let before = 0;
+  return {
+    add(event: NumberedEvent): void {
+      if (event.type === "invocation.began") {
+        transcript.end();
+        before = transcript.items.length;
+        transcript.items.push(...event.items);
+      }
+      // An agent that is a tool speaks to its caller only, through the result of the call.
+      if (isByAgent(event) && !event.path.includes("#")) transcript.add(event);
+    },
+    items: transcript.shown,
+    itemsBefore: () => transcript.items.slice(0, before),
+  };
+}
+
+interface Part {
+  /** The number of events that were looked at. */
+  seen: number;
   add(event: NumberedEvent): void;
-  /** A list of the caller's own; the items are not. */
   items(): Item[];
 }
 
-interface Kept {
-  view: View;
-  /** How many events were added. */
-  seen: number;
-}
-
-// Kept with the list of events, which grows: each turn costs the new events, not the whole conversation.
-const views = new WeakMap<readonly NumberedEvent[], Map<string, Kept>>();
-
-/** Returns the items that a model is shown. */
-export function itemsFor(events: readonly NumberedEvent[], sight: Sight): Item[] {
-  const kept = sight.alone === undefined ? keptView(events, sight) : aloneView(events, sight, sight.alone);
-  for (; kept.seen < events.length; kept.seen++) kept.view.add(events[kept.seen] as NumberedEvent);
-  return kept.view.items();
-}
-
-function keptView(events: readonly NumberedEvent[], sight: Sight): Kept {
-  let known = views.get(events);
-  if (!known) {
-    known = new Map();
-    views.set(events, known);
-  }
-  const key = `${sight.agent} ${sight.branch ?? ""}`;
-  let kept = known.get(key);
-  if (!kept) {
-    kept = { view: createSight(sight), seen: 0 };
-    known.set(key, kept);
-  }
-  return kept;
-}
-
-/** Not kept: an agent that is a tool is asked once, and all that it sees came after the answer that calls it. */
-function aloneView(events: readonly NumberedEvent[], sight: Sight, alone: string): Kept {
-  // By path, not by call id: some models use the same id again.
-  const above = alone.slice(0, alone.lastIndexOf("#"));
-  const asked = events.findLastIndex((event) => event.type === "model.answered" && event.path === above);
-  return { view: createSight(sight), seen: Math.max(0, asked) };
-}
+// Kept with the events of the turn, which grow: each step costs the new events, not the whole turn.
+const parts = new WeakMap<readonly NumberedEvent[], Map<string, Part>>();
 
 /**
- * Folds events into the items of one agent. Agents that run beside it are hidden while their `parallel` runs. Everything
- * that ended before the agent began is visible: earlier messages, earlier steps, earlier rounds of a loop.
+ * The items of this turn for an agent that does not see all of it. Agents that run beside it are hidden while their
+ * `parallel` runs; an agent that is a tool sees only the events below it.
  */
-function createSight({ agent, branch, alone }: Sight): View {
-  if (alone !== undefined) return createSightBelow(alone, agent, branch);
-  const all = createTranscript(agent);
-  /** The running invocation, as seen from the branch. */
-  let current = branch === undefined ? undefined : createTranscript(agent);
-  /** How many items came before that invocation. */
-  let before = 0;
-  return {
-    add(event) {
-      if (event.type === "invocation.began") {
-        all.end();
-        before = all.items.length;
-        all.items.push(...event.items);
-        if (!current) return;
-        current = createTranscript(agent);
-        current.items.push(...event.items);
-      }
-      // An agent that is a tool speaks to its caller only, through the result of the call.
-      if (!isByAgent(event) || event.path.includes("#")) return;
-      all.add(event);
-      if (!areSideBySide(event.branch, branch)) current?.add(event);
-    },
-    items: () => (current ? [...all.items.slice(0, before), ...current.shown()] : all.shown()),
-  };
+function partOf(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
+  let known = parts.get(steps);
+  if (!known) parts.set(steps, (known = new Map()));
+  const key = `${agent} ${branch ?? ""} ${alone ?? ""}`;
+  let part = known.get(key);
+  if (!part) known.set(key, (part = createPart(agent, branch, alone, from)));
+  for (; part.seen < steps.length; part.seen++) part.add(steps[part.seen] as NumberedEvent);
+  return part;
 }
 
-/** The same for an agent that is a tool, or is run by one. */
-function createSightBelow(above: string, agent: string, branch: string | undefined): View {
+function createPart(agent: string, branch: string | undefined, alone: string | undefined, from: number): Part {
   const transcript = createTranscript(agent);
   return {
+    seen: from,
     add(event) {
-      if (!isByAgent(event) || !isBelow(event.path, above)) return;
-      if (!areSideBySide(event.branch, branch)) transcript.add(event);
+      if (event.type === "invocation.began" && alone === undefined) transcript.items.push(...event.items);
+      if (!isByAgent(event) || areSideBySide(event.branch, branch)) return;
+      if (alone === undefined ? !event.path.includes("#") : isBelow(event.path, alone)) transcript.add(event);
     },
     items: transcript.shown,
   };
+}
+
+/** Where the answer is that calls an agent as a tool: all that this agent sees came after it. */
+function askedAt(steps: readonly NumberedEvent[], alone: string): number {
+  // By path, not by call id: some models use the same id again.
+  const above = alone.slice(0, alone.lastIndexOf("#"));
+  return Math.max(
+    0,
+    steps.findLastIndex((event) => event.type === "model.answered" && event.path === above),
+  );
 }
 
 type ByAgent = Extract<AgentEvent, { path: string }> & { version: number };

@@ -2,6 +2,7 @@
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
 import type { AgentEvent, EndReason, Event, NumberedEvent } from "./event.ts";
+import type { View } from "./turn.ts";
 
 /** Keys that start with `user:` are shared by all sessions of a user, `app:` by all; `temp:` live for one invocation. */
 export type AgentState = Record<string, any>; // eslint-disable-line typescript/no-explicit-any -- known to its author alone
@@ -45,8 +46,10 @@ export interface Entered {
   readonly conversation: Conversation;
   /** The seed of the session's random numbers. */
   readonly seed: number;
-  /** All events in force. The list grows; after a rewind there is another one. */
-  readonly events: readonly NumberedEvent[];
+  /** The events of the open turn, from its message on. The list grows; a new turn has another one. */
+  readonly steps: readonly NumberedEvent[];
+  /** A view of all events in force, which is kept between turns under this key. Up to date when it is given. */
+  view<V extends View>(key: string, create: () => V): Promise<V>;
   /**
    * Commits an event with its change of the state; what is shared is committed together with it. The change is asked for
    * when it is its turn, with the state as it is then.

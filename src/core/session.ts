@@ -2,7 +2,7 @@
 import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
 import { applyDelta } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
-import type { EndReason, Event, Labels, Randomness } from "./event.ts";
+import type { EndReason, Event, Labels, NumberedEvent, Randomness } from "./event.ts";
 import type { Json } from "./json.ts";
 
 /** All that a log amounts to. A snapshot is this, as JSON. */
@@ -138,6 +138,14 @@ export function isInForce(session: Pick<Session, "version" | "rewinds">, version
     position = to;
   }
   return version <= position;
+}
+
+/** Tells of a version whether it is in force, given all events of the log. */
+export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
+  const rewinds = events.flatMap((event) =>
+    event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
+  );
+  return (version) => isInForce({ version: events.length, rewinds }, version);
 }
 
 function corrupt(what: string): HoldfastError {

@@ -11,7 +11,7 @@ import type {
 import type { Conversation } from "../core/conversation.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import type { AgentEvent, Event, NumberedEvent } from "../core/event.ts";
+import type { AgentEvent, Event } from "../core/event.ts";
 import { copyJson, escapeKey, freezeJson, type Json } from "../core/json.ts";
 import { faultInItems } from "../core/model.ts";
 import { newSeed } from "../core/random.ts";
@@ -22,8 +22,9 @@ import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
 import { createShared } from "./shared.ts";
 import { exclusive } from "./exclusive.ts";
-import { createLogs, resting, timeNow } from "./log.ts";
+import { createLogCache, createLogs, resting, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
+import { createViews } from "./views.ts";
 
 export interface AgentSessionsOptions {
   /** Letters, digits, `-` and `_`. What is shared as `app:` is shared under this name. */
@@ -32,13 +33,6 @@ export interface AgentSessionsOptions {
   store: Store;
   /** How much is kept in the process between runs. */
   cache?: CacheLimits;
-}
-
-/** A conversation as far as this process has read it. */
-interface History {
-  events: NumberedEvent[];
-  /** The version up to which it was read. */
-  version: number;
 }
 
 /**
@@ -54,9 +48,10 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     throw new HoldfastError("invalid_option", `the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
   const environment = `agent:${app}`;
-  const logs = createLogs(store, environment, cache);
-  const shared = createShared({ app, store, cache, logs });
-  const histories = new WeakMap<OpenLog, History>();
+  const logCache = createLogCache(cache);
+  const logs = createLogs(store, environment, logCache);
+  const views = createViews(logs);
+  const shared = createShared({ app, store, cache: logCache, logs });
   let underWay = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
@@ -71,24 +66,14 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     }
   }
 
-  /** The events in force, read as far as the process knows of them. */
-  async function historyOf(log: OpenLog): Promise<NumberedEvent[]> {
-    let history = histories.get(log);
-    if (!history) {
-      history = { events: [], version: 0 };
-      histories.set(log, history);
+  /** The version of the event that began an invocation. */
+  async function beginningOf({ id, session }: OpenLog, invocation: string): Promise<number> {
+    for await (const event of logs.events(id)) {
+      if (event.type !== "invocation.began" || event.invocation !== invocation) continue;
+      if (isInForce(session, event.version)) return event.version;
     }
-    if (history.version < log.session.version) {
-      let isRewound = false;
-      for await (const event of logs.events(log.id, history.version)) {
-        if (event.version > log.session.version) break;
-        if (event.type === "session.rewound") isRewound = true;
-        history.events.push(freezeJson(event));
-        history.version = event.version;
-      }
-      if (isRewound) history.events = history.events.filter(({ version }) => isInForce(log.session, version));
-    }
-    return history.events;
+    const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
+    throw new HoldfastError("version_not_found", message, { detail: { invocation } });
   }
 
   async function entered(log: OpenLog, leave: () => void): Promise<Entered> {
@@ -96,7 +81,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     await logs.refresh(log);
     assertOpen(log);
     const user = userOf(log.session);
-    const events = await historyOf(log);
+    let steps = await views.openSteps(log);
     let sharedNow = await shared.all(user);
     let state: AgentState | undefined;
     // One at a time: agents that run side by side commit to the same log.
@@ -107,7 +92,10 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
     return {
       session: log.id,
       user,
-      events,
+      get steps() {
+        return steps.events;
+      },
+      view: (key, create) => views.current(log, steps, key, create),
       get conversation() {
         return log.session.conversation as Conversation;
       },
@@ -115,6 +103,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
       stored: () => storedState(log.id),
       leave() {
         lost ??= new HoldfastError("session_busy", `the run on session ${log.id} is over`);
+        views.catchUp(log, steps);
         leave();
       },
       get state() {
@@ -136,9 +125,13 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
           sharedNow = { ...sharedNow, ...stored.now };
           state = undefined;
           const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
-          const history = histories.get(log) as History;
-          history.events.push(numbered);
-          history.version = numbered.version;
+          // The views of the turn before have seen all that it left.
+          if (numbered.type === "invocation.began") {
+            views.catchUp(log, steps);
+            steps = { events: [], bytes: [] };
+          }
+          steps.events.push(numbered);
+          steps.bytes.push(stored.bytes);
           return numbered;
         });
         last = committing.catch(() => undefined);
@@ -220,13 +213,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
           exclusive(log, undefined, async () => {
             await logs.refresh(log);
             assertOpen(log);
-            const events = await historyOf(log);
-            const began = events.find((event) => event.type === "invocation.began" && event.invocation === invocation);
-            if (!began) {
-              const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
-              throw new HoldfastError("version_not_found", message, { detail: { invocation } });
-            }
-            const to = began.version - 1;
+            const to = (await beginningOf(log, invocation)) - 1;
             const { session: then } = await logs.load(id, to);
             const { episode, task, randomness, labels, state } = then;
             const event: Event = {
@@ -241,7 +228,6 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
               delta: replaceState(state),
             };
             await commitAlone(log, event);
-            await historyOf(log);
             return infoOf(id, log.session);
           }),
         ),

@@ -17,13 +17,33 @@ export interface CacheLimits {
   bytes?: number;
 }
 
+export interface Cache<Item extends Cached> {
+  /** The item, in use from now on. */
+  take(id: string): Item | undefined;
+  /** A loaded item, in use from now on; the one that is there already, if there is one. */
+  put(item: Item): Item;
+  /** Ends one use of an item. */
+  release(item: Item): void;
+  /** Forgets an item; its users keep it. */
+  drop(item: Item): void;
+  /** Roughly the bytes of the items that nobody uses. */
+  readonly bytes: number;
+}
+
+/** `sizeOf` an item does not change while nobody uses it, but by `shrink`, which drops what can be built again. */
+interface Sizing<Item> {
+  sizeOf(item: Item): number;
+  shrink(item: Item): void;
+}
+
 /**
- * `sizeOf` is about how much memory an item holds; it does not change while nobody uses it.
- *
  * A list linked through the items, not Maps that they move between: whatever comes and goes in a Map makes it build
  * new tables, and the dead tables keep what was in them alive through many collections of garbage.
  */
-export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeOf: (item: Item) => number) {
+export function createCache<Item extends Cached>(
+  limits: CacheLimits = {},
+  { sizeOf, shrink }: Sizing<Item>,
+): Cache<Item> {
   const { sessions = 10_000, bytes = 256 * 1024 * 1024 } = limits;
   const items = new Map<string, Item>();
   let oldest: Item | undefined;
@@ -54,21 +74,29 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeO
     held -= sizeOf(item);
   }
 
-  /** Forgets an item; who uses it still keeps it. */
   function drop(item: Item): void {
     if (items.get(item.id) !== item) return;
     items.delete(item.id);
     if (item.uses === 0) unlink(item);
   }
 
+  /** Drops items that nobody uses, the oldest first; of each first what can be built again. */
+  function evict(): void {
+    for (let item = oldest; item && isFull(); item = oldest) {
+      const size = sizeOf(item);
+      if (unused <= sessions) shrink(item);
+      const freed = size - sizeOf(item);
+      held -= freed;
+      if (freed === 0) drop(item);
+    }
+  }
+
   return {
-    /** The item, in use from now on. */
     take(id: string): Item | undefined {
       const item = items.get(id);
       if (item && ++item.uses === 1) unlink(item);
       return item;
     },
-    /** A loaded item, in use from now on; the one that is there already, if there is one. */
     put(item: Item): Item {
       const present = this.take(item.id);
       if (present) return present;
@@ -76,12 +104,14 @@ export function createCache<Item extends Cached>(limits: CacheLimits = {}, sizeO
       items.set(item.id, item);
       return item;
     },
-    /** Ends one use of an item. */
     release(item: Item): void {
       if (--item.uses > 0 || items.get(item.id) !== item) return;
       link(item);
-      for (let item = oldest; item && isFull(); item = oldest) drop(item);
+      if (isFull()) evict();
     },
     drop,
+    get bytes() {
+      return held;
+    },
   };
 }

@@ -4,7 +4,7 @@ import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import { eventKey, type Event, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
 import { decode, fold, type Session } from "../core/session.ts";
 import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
-import { createCache, type CacheLimits } from "./cache.ts";
+import { createCache, type Cache, type CacheLimits } from "./cache.ts";
 import { rejectWaiters } from "./exclusive.ts";
 import { createOpenLog, type OpenLog } from "./open-log.ts";
 
@@ -23,6 +23,8 @@ const attempts = 200;
 export interface Part {
   log: OpenLog;
   event: Event;
+  /** Its size in the log, once it was appended. */
+  bytes?: number;
 }
 
 type Make = (session: Session) => Event | undefined | Promise<Event | undefined>;
@@ -50,6 +52,8 @@ export interface Logs {
   createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined>;
   /** The events after a version, in pages. */
   events(id: string, after?: number): AsyncGenerator<NumberedEvent, void, undefined>;
+  /** The entries after a version, and up to another one, in pages of about the same size in bytes. */
+  pages(id: string, after: number, upTo?: number): AsyncGenerator<Entry[], void, undefined>;
   /** The event that has a key. */
   find(id: string, key: string): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
@@ -57,8 +61,16 @@ export interface Logs {
   readonly counts: { readonly hits: number; readonly misses: number };
 }
 
-export function createLogs(store: Store, environment: string, limits?: CacheLimits): Logs {
-  const cache = createCache<OpenLog>(limits, (log) => log.snapshotBytes + log.bytesSinceSnapshot);
+/** Open logs that nobody uses. Views are dropped before folds: they are built again from the log. */
+export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
+  return createCache<OpenLog>(limits, {
+    sizeOf: (log) => log.snapshotBytes + log.bytesSinceSnapshot + (log.views?.bytes ?? 0),
+    shrink: (log) => (log.views = undefined),
+  });
+}
+
+/** The logs of one environment. Several may share a cache. */
+export function createLogs(store: Store, environment: string, cache: Cache<OpenLog> = createLogCache()): Logs {
   const loading = new Map<string, Promise<OpenLog>>();
   const counts = { hits: 0, misses: 0 };
 
@@ -76,7 +88,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     let session = snapshot && isWhole(snapshot) ? snapshot : undefined;
     let whole = session ? (found.snapshot?.body.length ?? 0) : 0;
     let tail = 0;
-    for await (const page of snapshot && !session ? pagesFrom(id, 0, asked) : [found.entries]) {
+    for await (const page of snapshot && !session ? pages(id, 0, asked) : [found.entries]) {
       for (const { body } of page) {
         const event = decode<Event>(body, id);
         session = fold(session, event.type === "session.rewound" ? await completed(id, session, event) : event);
@@ -105,8 +117,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     return { ...event, conversation: resting(conversation) };
   }
 
-  /** The entries after a version, read in pages of about the same size in bytes. */
-  async function* pagesFrom(id: string, after: number, upTo = Infinity): AsyncGenerator<Entry[], void, undefined> {
+  async function* pages(id: string, after: number, upTo = Infinity): AsyncGenerator<Entry[], void, undefined> {
     let limit = firstPage;
     for (let from = after; from < upTo;) {
       const page = await store.read(id, from, Math.min(limit, upTo - from));
@@ -172,6 +183,7 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
 
   function advance(log: OpenLog, event: Event, length: number): void {
     log.session = fold(log.session, event, log.owned);
+    if (event.type === "session.rewound") log.views = undefined;
     log.bytesSinceSnapshot += length;
     if (event.delta?.[0]?.path === "") log.snapshotBytes = length;
   }
@@ -218,7 +230,12 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
       for (const { log } of parts) rejectWaiters(log, thrown);
       throw inDoubt(thrown, first);
     }
-    if (result === "ok") parts.forEach(({ log, event }, at) => accepted(log, event, commits[at] as Commit));
+    if (result !== "ok") return result;
+    for (const [at, part] of parts.entries()) {
+      const commit = commits[at] as Commit;
+      accepted(part.log, part.event, commit);
+      part.bytes = commit.entries[0].body.length;
+    }
     return result;
   }
 
@@ -281,8 +298,9 @@ export function createLogs(store: Store, environment: string, limits?: CacheLimi
     create,
     createWith,
     counts,
+    pages,
     async *events(id: string, after = 0): AsyncGenerator<NumberedEvent, void, undefined> {
-      for await (const page of pagesFrom(id, after)) {
+      for await (const page of pages(id, after)) {
         for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
       }
     },

@@ -1,11 +1,18 @@
 // An open log: the fold of a session's log as far as this process has read it, and who works on it in this process.
 import type { HoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
+import type { View } from "../core/turn.ts";
 import type { Cached } from "./cache.ts";
 
 /** Stops the handlers that run on a session. */
 export interface Stops {
   running: Set<(reason: HoldfastError) => void> | undefined;
+}
+
+/** A view of a conversation, and the version up to which it has seen the log. */
+export interface KeptView {
+  view: View;
+  version: number;
 }
 
 export interface OpenLog extends Cached, Stops {
@@ -23,6 +30,8 @@ export interface OpenLog extends Cached, Stops {
   ending: HoldfastError | undefined;
   /** Concurrent and external calls that run now, by key, for repeats that arrive meanwhile. */
   concurrentCalls: Map<string, Promise<unknown>> | undefined;
+  /** Of a conversation: its views, and the bytes of the events that they were made from. */
+  views: { bytes: number; byKey: Map<string, KeptView> } | undefined;
 }
 
 export interface Waiter {
@@ -53,5 +62,6 @@ export function createOpenLog(
     running: undefined,
     ending: undefined,
     concurrentCalls: undefined,
+    views: undefined,
   };
 }

@@ -15,7 +15,7 @@ import { newId } from "./id.ts";
 import { createLimits, type Limits } from "./limits.ts";
 import { exclusive } from "./exclusive.ts";
 import { assertCallId, undone } from "./find-repeat.ts";
-import { createLogs, headingOf, timeNow } from "./log.ts";
+import { createLogCache, createLogs, headingOf, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
@@ -47,7 +47,7 @@ export interface SessionsOptions<E extends AnyEnvironment> {
 export function createSessions<E extends AnyEnvironment>(options: SessionsOptions<E>): Sessions<E> {
   const { environment, store, timeout = 60_000, keepEnded = store.persistent } = options;
   if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
-  const logs = createLogs(store, environment.name, options.cache);
+  const logs = createLogs(store, environment.name, createLogCache(options.cache));
   const limits = createLimits({ ...options.limits, store, environment: environment.name, end });
   const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits });
   const { verify, rewards } = createVerify({ environment, logs, timeout });

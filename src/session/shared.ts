@@ -7,7 +7,7 @@ import type { Json } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
 import { sharedScopes, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
-import type { CacheLimits } from "./cache.ts";
+import type { Cache } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
 import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -17,7 +17,7 @@ const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
 /** `logs` are those of the conversations. */
-export function createShared(options: { app: string; store: Store; cache: CacheLimits | undefined; logs: Logs }) {
+export function createShared(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, cache);
 
@@ -104,7 +104,7 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
     changes: Record<Scope, Delta>,
     seen: Record<Scope, AgentState>,
     user: string,
-  ): Promise<{ event: Event; now: Partial<Record<Scope, AgentState>> }> {
+  ): Promise<{ event: Event; bytes: number; now: Partial<Record<Scope, AgentState>> }> {
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
         // Others share it, and may have changed it since.
@@ -122,7 +122,7 @@ export function createShared(options: { app: string; store: Store; cache: CacheL
         for (const part of parts) part.log.owned = new WeakSet();
         if ((await sessionLogs.appendAll(parts)) === "ok") {
           const now = Object.fromEntries(scopes.map(({ scope, log: at }) => [scope, at.session.state as AgentState]));
-          return { event: own as Event, now };
+          return { event: own as Event, bytes: parts[0].bytes ?? 0, now };
         }
         const version = log.session.version;
         await sessionLogs.refresh(log);

@@ -13,6 +13,7 @@ import {
 import { describe, expect, test } from "vitest";
 import { applyDelta, type Delta } from "../../src/core/delta.ts";
 import type { Json } from "../../src/core/json.ts";
+import { inForceIn } from "../../src/core/session.ts";
 import { everyStore, type StoreKind } from "../every-store.ts";
 import { runs } from "../runs.ts";
 import { finish, logOf, plain } from "./engine.ts";
@@ -179,9 +180,11 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
       const user = users[action.session] as string;
       const [sessions, other] = [engines[action.engine], engines[1 - action.engine]] as [AgentSessions, AgentSessions];
       if (action.kind === "rewind") {
-        const { events, leave } = await sessions.enter(session);
-        leave();
-        const began = events.filter((event) => event.type === "invocation.began").at(-1 - action.back);
+        const events = await logOf(sessions, session);
+        const isInForce = inForceIn(events);
+        const began = events
+          .filter((event) => event.type === "invocation.began" && isInForce(event.version))
+          .at(-1 - action.back) as { invocation: string } | undefined;
         if (began) await sessions.rewind(session, began.invocation);
       } else {
         const controller = new AbortController();

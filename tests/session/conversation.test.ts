@@ -1,7 +1,21 @@
 // Conversations as logs: who speaks and which turn is open is known without reading them, also of logs of older versions.
-import { createAgentSessions, defineAgent, memoryStore, run, scriptedModel, tool, type Store } from "holdfast";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  createAgentSessions,
+  defineAgent,
+  memoryStore,
+  run,
+  scriptedModel,
+  tool,
+  type Model,
+  type Store,
+} from "holdfast";
+import { sqliteStore } from "holdfast/stores/sqlite";
 import { expect, test } from "vitest";
 import { codeOf, finish, logOf } from "../agent/engine.ts";
+import { heapInUse } from "./heap.ts";
 
 /** A store that keeps of a conversation only what older versions wrote. */
 function asBefore(store: Store): Store {
@@ -96,4 +110,38 @@ test("a snapshot of an older version that carried the newer fields along is not 
   });
   const other = createAgentSessions({ app: "app", store });
   expect(await codeOf(finish(agent, { sessions: other, session }))).toBe("nothing_to_continue");
+});
+
+test("CLEANUP: idle conversations are held within the bytes of the cache, and read again when they are used", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
+  const store = sqliteStore({ file: join(folder, "sessions.db") });
+  try {
+    const sessions = createAgentSessions({ app: "app", store, cache: { bytes: 4_000_000 } });
+    let shown = 0;
+    const model: Model = {
+      name: "counting",
+      respond: ({ input }) => {
+        shown = input.length;
+        return scriptedModel(["Yes."]).respond({ input: [] });
+      },
+    };
+    const agent = defineAgent({ name: "host", model });
+    const say = (session: string, message: string) => finish(agent, { sessions, session, message });
+    const ids: string[] = [];
+    const before = heapInUse();
+    for (let n = 0; n < 40; n++) {
+      const { session } = await sessions.open();
+      await say(session, `${n} ${"x".repeat(1_000_000)}`);
+      ids.push(session);
+    }
+    // 40 MB, if all of it stayed.
+    expect(heapInUse() - before).toBeLessThan(12e6);
+    for (const session of [ids[0], ids[39]] as string[]) {
+      await say(session, "still there?");
+      expect(shown).toBe(3);
+    }
+  } finally {
+    await store.close();
+    await rm(folder, { recursive: true, force: true });
+  }
 });

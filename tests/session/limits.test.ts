@@ -1,22 +1,15 @@
 // How sessions end: by close, by idle time, by age, by capacity.
 import { setTimeout as sleep } from "node:timers/promises";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { clock } from "./clock.ts";
 import { counter } from "./counter.ts";
 import { onEveryStore } from "./engine.ts";
+import { heapInUse } from "./heap.ts";
 
 const task = { start: 0, goal: 0 };
 
-/** What is still held after a collection. */
-function heapInUse(): number {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-  return process.memoryUsage().heapUsed;
-}
 const gone = (keep: boolean): object => ({ code: keep ? "session_closed" : "session_not_found" });
 
 async function listed(

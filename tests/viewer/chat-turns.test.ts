@@ -4,6 +4,7 @@ import {
   createAgentSessions,
   defineAgent,
   memoryStore,
+  type Model,
   run,
   scriptedModel,
   tool,
@@ -15,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import { commitPoint } from "../../viewer/src/pages/agents/commits.ts";
 import { withSent, type Draft, type PartialEvent } from "../../viewer/src/pages/agents/drafts.ts";
 import { emptyLog, withEvents } from "../../viewer/src/pages/agents/event-log.ts";
-import { inForceIn } from "../../viewer/src/data/in-force.ts";
+import { inForceIn } from "../../src/core/session.ts";
 import { turnsOf, unfinished } from "../../viewer/src/pages/agents/turns.ts";
 import { finish, logOf } from "../agent/engine.ts";
 
@@ -81,11 +82,18 @@ describe("turns", () => {
     const log = await events();
     expect(turnsOf(log).map(({ isUndone }) => isUndone)).toEqual([false, true, true, false]);
     expect(said(log).map(([first]) => first)).toEqual(["a", "b", "c", "d"]);
-    // The engine agrees on what counts.
-    const entered = await sessions.enter(session);
-    entered.leave();
-    const inForce = log.filter(({ version }) => inForceIn(log)(version)).map(({ version }) => version);
-    expect(inForce).toEqual(entered.events.map(({ version }) => version));
+    // The engine agrees on what counts: its models are shown the same items.
+    const inForce = log.filter(({ version }) => inForceIn(log)(version));
+    let shown: unknown;
+    const model: Model = {
+      name: "curious",
+      respond: ({ input }) => {
+        shown = input.slice(0, -1);
+        return scriptedModel(["Five."]).respond({ input: [] });
+      },
+    };
+    await finish(defineAgent({ name: "noting", model }), { sessions, session, message: "e" });
+    expect(shown).toEqual(inForce.flatMap((event) => ("items" in event ? (event.items ?? []) : [])));
   });
 
   test("that failed can be gone on with, until they have ended", async () => {

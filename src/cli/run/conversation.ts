@@ -4,6 +4,7 @@ import type { Agent } from "../../core/agent.ts";
 import type { AgentSessions, AgentState, SavedSession } from "../../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
+import { inForceIn } from "../../core/session.ts";
 import { telemetry } from "../../telemetry/process.ts";
 import { userText, type Printer } from "./printer.ts";
 
@@ -106,9 +107,10 @@ function assertUser(what: string, is: string, wanted: string | undefined): void 
 
 /** The events of a session that are in force. */
 export async function eventsInForce(sessions: AgentSessions, session: string): Promise<readonly NumberedEvent[]> {
-  const entered = await sessions.enter(session);
-  entered.leave();
-  return [...entered.events];
+  const events: NumberedEvent[] = [];
+  for await (const event of sessions.events(session)) events.push(event);
+  const isInForce = inForceIn(events);
+  return events.filter(({ version }) => isInForce(version));
 }
 
 /** What the user asked last, if it was never answered: the process was killed, or the turn was ended. */

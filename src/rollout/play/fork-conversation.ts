@@ -32,7 +32,7 @@ export function restingAfter(sessions: AgentSessions, step: number, rest: () => 
   const guard = (entered: Entered): Entered =>
     withCommit(entered, async (event, change) => {
       const committed = await entered.commit(event, change);
-      if (isStep(committed) && placeOf(step, entered.events) >= 0) {
+      if (isStep(committed) && placeOf(step, entered.steps) >= 0) {
         isAt = true;
         rest();
       }

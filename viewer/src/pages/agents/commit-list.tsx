@@ -1,7 +1,7 @@
 // The events of a conversation as they were committed, with what each of them stored.
 import { useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
-import { inForceIn } from "../../data/in-force.ts";
+import { inForceIn } from "../../../../src/core/session.ts";
 import { clock, short } from "../../parts/format.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { commitPoint } from "./commits.ts";

@@ -1,7 +1,7 @@
 // A conversation out of its log: the turns of the user, with all that was said and done in each.
 import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
 import { isFunctionCall, isMessage, textOf, type Content, type Item } from "../../../../src/core/model.ts";
-import { inForceIn } from "../../data/in-force.ts";
+import { inForceIn } from "../../../../src/core/session.ts";
 
 export interface Turn {
   invocation: string;

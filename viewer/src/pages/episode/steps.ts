@@ -12,7 +12,7 @@ import {
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import { conversationOf } from "../../../../src/rollout/conversation.ts";
 import { createCallFinder } from "../../../../src/rollout/episode-log.ts";
-import { inForceIn } from "../../data/in-force.ts";
+import { inForceIn } from "../../../../src/core/session.ts";
 import { titleOf } from "./event-kinds.ts";
 
 interface AnyStep {

@@ -1,0 +1,83 @@
+// Views: folds of a conversation that are kept with its open log between turns, counted and dropped with it, and built again
+// from the store when they are missing. And the events of the open turn, which are kept only while it runs.
+import type { Event, NumberedEvent } from "../core/event.ts";
+import { freezeJson } from "../core/json.ts";
+import { decode, isInForce } from "../core/session.ts";
+import type { View } from "../core/turn.ts";
+import type { Logs } from "./log.ts";
+import type { KeptView, OpenLog } from "./open-log.ts";
+
+/** The events of a turn, from its message on, and the size of each in the log. */
+export interface Steps {
+  events: NumberedEvent[];
+  bytes: number[];
+}
+
+export interface Views {
+  /** The events of the turn that is open, if there is one. */
+  openSteps(log: OpenLog): Promise<Steps>;
+  /** A view of all events in force. `steps` are the newest of them: they are not read again. */
+  current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V>;
+  /** Feeds the views with the events of a turn that is over, so that the next turn need not read them. */
+  catchUp(log: OpenLog, steps: Steps): void;
+}
+
+export function createViews(logs: Logs): Views {
+  /** The events after a version and up to another one that no rewind has undone. */
+  async function* inForce(log: OpenLog, after: number, upTo: number) {
+    for await (const page of logs.pages(log.id, after, upTo)) {
+      for (const { version, body } of page) {
+        if (!isInForce(log.session, version)) continue;
+        yield { event: freezeJson({ ...decode<Event>(body, log.id), version }), bytes: body.length };
+      }
+    }
+  }
+
+  return {
+    async openSteps(log) {
+      const steps: Steps = { events: [], bytes: [] };
+      const turn = log.session.conversation?.turn;
+      if (!turn) return steps;
+      for await (const { event, bytes } of inForce(log, turn.began - 1, log.session.version)) {
+        if (!("invocation" in event) || event.invocation !== turn.invocation) continue;
+        steps.events.push(event);
+        steps.bytes.push(bytes);
+      }
+      return steps;
+    },
+    async current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V> {
+      const kept = (log.views ??= { bytes: 0, byKey: new Map() });
+      let known = kept.byKey.get(key);
+      if (!known) {
+        known = { view: create(), version: 0 };
+        kept.byKey.set(key, known);
+      }
+      const before = (steps.events[0]?.version ?? log.session.version + 1) - 1;
+      if (known.version < before) {
+        for await (const { event, bytes } of inForce(log, known.version, before)) add(log, known, event, bytes);
+        known.version = before;
+      }
+      addSteps(log, known, steps);
+      return known.view as V;
+    },
+    catchUp(log, steps) {
+      const [first] = steps.events;
+      if (!first) return;
+      for (const known of log.views?.byKey.values() ?? []) {
+        // One that is behind is brought up to date when it is asked for.
+        if (known.version >= first.version - 1) addSteps(log, known, steps);
+      }
+    },
+  };
+}
+
+function addSteps(log: OpenLog, known: KeptView, { events, bytes }: Steps): void {
+  const next = events.findLastIndex(({ version }) => version <= known.version) + 1;
+  for (let at = next; at < events.length; at++) add(log, known, events[at] as NumberedEvent, bytes[at] ?? 0);
+}
+
+function add(log: OpenLog, known: KeptView, event: NumberedEvent, bytes: number): void {
+  known.view.add(event);
+  known.version = event.version;
+  if (log.views && "items" in event) log.views.bytes += bytes;
+}
