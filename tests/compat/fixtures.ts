@@ -10,7 +10,7 @@ import { readJournal, sessionsIn, type Line } from "./journal.ts";
 const folder = join(root, "tests/compat/v0.1");
 
 /** A file of the fixtures that stays as it is. */
-const fixture = (...path: string[]): string => join(folder, ...path);
+export const fixture = (...path: string[]): string => join(folder, ...path);
 
 /** What version 0.1 answered, and where a fault was mended since, what is right. */
 export function expected<T = Record<string, unknown>>(name: string): T {
