@@ -1,38 +1,40 @@
-// createApp(): a request in, a reply out. Routes to the protocols, and makes a reply of whatever goes wrong.
+// createApp(): takes a request, returns a reply. Routes requests to protocols and turns failures into replies.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
-import { bearerCheck } from "./bearer.ts";
-import { assertLocal } from "./local-only.ts";
+import { assertLocal, bearerCheck } from "./access.ts";
 import type { Log } from "./log.ts";
 import type { Metrics, MetricsReport } from "./metrics.ts";
 
-/** What is served under a prefix: "" or "/NAME". */
+/** The protocols served under one prefix: "" or "/NAME". */
 export interface Mount {
   prefix: string;
-  /** Asked in this order; the first that has a reply gives it. */
+  /** Tried in this order; the first protocol that returns a reply wins. */
   protocols: Protocol[];
 }
 
 export interface AppOptions {
-  /** The longest prefix that fits is asked first. */
+  /** The longest matching prefix is tried first. */
   mounts: Mount[];
-  /** Asked by /readyz. */
+  /** Read by /readyz. */
   store: Store;
   metrics: Metrics;
   log: Log;
-  /** What /v1 and /metrics want as a bearer token. Without one they, /view and all that pages ask are for this machine only. */
+  /**
+   * Bearer token required by /v1 and /metrics. Without one, those paths, /view and requests from pages are limited to
+   * this machine.
+   */
   token?: string;
-  /** What other processes behind the same port have counted. */
+  /** Collects the metrics of the other processes behind the same port. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
 }
 
 export interface App {
   /** Never rejects. */
   handle(request: Request): Promise<Reply>;
-  /** The reply to a request that is not even looked at. */
+  /** Builds the reply to a request that is refused before routing. */
   refuse(request: Request, error: HoldfastError): Reply;
-  /** Makes /readyz say no. */
+  /** Makes /readyz fail. */
   stop(): void;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -42,13 +44,13 @@ const methods = new Set(["GET", "POST", "PUT", "PATCH", "DELETE"]);
 const ownPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 const readyWithin = 2_000;
 
-/** What a protocol threw, with the protocol: it alone knows what its replies carry. */
+/** An error thrown by a protocol. Kept apart from a reply, because the protocols of the mount still decorate it. */
 interface Failed {
   thrown: unknown;
 }
 
 /**
- * Serves protocols, without a port: `listen` gives it one.
+ * Serves protocols without a port; `listen` adds one.
  *
  * @example
  * const app = createApp({ mounts: [{ prefix: "", protocols: [gym, rest] }], store, metrics, log });
@@ -66,7 +68,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     }
   }
 
-  /** The server's own paths. */
+  /** Serves the server's own paths. */
   async function own(request: Request): Promise<Reply | undefined> {
     switch (request.path) {
       case "/healthz":
@@ -106,16 +108,17 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     return { status: 200, body: { status: "ok" } };
   }
 
-  /** Asks the protocols of the mounts that the path is under. The path is theirs while they are asked. */
+  /** Tries the protocols of every mount that contains the path. `request.path` is relative to the mount meanwhile. */
   async function routed(request: Request, path: string): Promise<Reply | Failed | undefined> {
     for (const mount of routes) {
       const rest = within(mount.prefix, path);
       if (rest === undefined) continue;
       const guarded = guardedIn(rest);
-      // The page itself has no secrets, and asks for the token. By other methods it may be a tool's name.
+      // The page holds no secrets and asks for the token itself. With another method, "/view" may be a tool.
       const isPage = guarded === "view" && request.method === "GET";
       if (guarded === "v1" || (isPage && !authorized)) assertAllowed(request);
-      // Programs call the rest by whatever name they know. Only pages send an Origin, and those of others call nothing here.
+      // Programs may use any host name for the remaining paths. Only pages send an Origin, and pages of other sites are
+      // refused.
       else if (!authorized && request.headers["origin"] !== undefined) assertLocal(request);
       request.path = rest;
       for (const protocol of mount.protocols) {
@@ -130,7 +133,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     return undefined;
   }
 
-  /** Has the protocols of the mount add what is theirs to a reply that none of them made. */
+  /** Lets the protocols of the mount decorate a reply that none of them made. */
   function decorated(request: Request, path: string, reply: Reply): Reply {
     const mount = routes.find(({ prefix }) => within(prefix, path) !== undefined);
     if (!mount) return reply;
@@ -168,7 +171,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
 
   function finished(request: Request, path: string, reply: Reply, start: number, thrown?: unknown): Reply {
     metrics.request(reply.status);
-    const { session, call = request.headers["idempotency-key"], rollout = rolloutOf(path) } = reply.about ?? {};
+    const { session, call = request.headers["idempotency-key"], rollout = findRollout(path) } = reply.about ?? {};
     const ms = performance.now() - start;
     log.request({ method: request.method, path, status: reply.status, ms, session, call, rollout, thrown });
     return reply;
@@ -193,7 +196,7 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
   };
 }
 
-/** The path below a prefix, if it is below it. */
+/** Returns the path relative to a prefix, or undefined when it is outside. */
 function within(prefix: string, path: string): string | undefined {
   if (prefix === "") return path;
   if (!path.startsWith(prefix)) return undefined;
@@ -201,7 +204,7 @@ function within(prefix: string, path: string): string | undefined {
   return path[prefix.length] === "/" ? path.slice(prefix.length) : undefined;
 }
 
-/** What of the guarded paths a path is under, however it is written. */
+/** Returns the guarded folder that contains the path ("v1" or "view"), also when the path is percent-encoded. */
 function guardedIn(path: string): string | undefined {
   let plain = path;
   if (path.includes("%")) {
@@ -223,13 +226,13 @@ function notAllowed(method: string, allow: string[]): HoldfastError {
   return new HoldfastError("method_not_allowed", message, { detail: { allow } });
 }
 
-/** The reply that a failure becomes. What is not ours shows nothing of itself: it may have secrets in it. */
+/** Turns a failure into a reply. Foreign errors show no details, because their messages may contain secrets. */
 function failureReply(thrown: unknown): Reply {
   if (isHoldfastError(thrown)) return errorReply(thrown);
   return errorReply(new HoldfastError("internal", "the server failed; its log says more", { cause: thrown }));
 }
 
-const rolloutOf = (path: string): string | undefined => {
+const findRollout = (path: string): string | undefined => {
   if (!path.includes("/ng-rollout/")) return undefined;
   return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/|$)/.exec(path)?.[1];
 };

@@ -1,16 +1,16 @@
-// Reading a body: within the limits, JSON in UTF-8, or refused with the reason.
+// Reads request bodies: JSON in UTF-8, within the limits. Anything else is refused with the reason.
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Limits } from "./limits.ts";
 
-/** Whether a body follows the headers. */
+/** Tells whether a body follows the headers. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return length === undefined ? headers["transfer-encoding"] !== undefined : length !== "0";
 }
 
-/** Why a body is not even read. */
+/** Returns the reason to refuse a body without reading it. */
 export function bodyFault({ headers }: IncomingMessage, limits: Limits): HoldfastError | undefined {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
@@ -23,7 +23,7 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
 }
 
-// Short ones only: a long run of spaces would keep the expression busy for seconds.
+// Long values are refused first: many spaces would keep the expression busy for seconds.
 const isJson = (type: string): boolean =>
   type.length < 200 &&
   /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i.test(type);
@@ -32,8 +32,8 @@ const tooLarge = ({ body }: Limits): HoldfastError =>
   new HoldfastError("body_too_large", `the body may have ${body} bytes`, { detail: { limit: body } });
 
 /**
- * Reads a body and calls back once, unless the client goes first. What comes after a refusal is read and thrown away,
- * so that the connection can go on with the next request.
+ * Reads a body and calls back once, or never if the client disconnects first. The rest of a refused body is read and
+ * discarded, so the connection can carry the next request.
  */
 export function readBody(
   incoming: IncomingMessage,
@@ -69,7 +69,7 @@ export function readBody(
 function parsed(bytes: Buffer, depth: number): unknown {
   if (!isUtf8(bytes)) throw new TypeError("it is not UTF-8");
   const text = bytes.toString();
-  // What is nested deeper has at least two brackets for each level.
+  // Deeper nesting needs at least two brackets per level, so short texts skip the scan.
   if (text.length > depth * 2 && isDeeper(text, depth)) throw new TypeError(`it is nested deeper than ${depth} levels`);
   return JSON.parse(text);
 }
@@ -77,7 +77,7 @@ function parsed(bytes: Buffer, depth: number): unknown {
 const quote = 34;
 const backslash = 92;
 
-/** Found in the text, because what is nested too deep may be too deep for every function that would look at it. */
+/** Scans the text instead of the parsed value: deep nesting can overflow the stack of any recursive check. */
 function isDeeper(text: string, depth: number): boolean {
   let level = 0;
   for (let at = 0; at < text.length; at++) {

@@ -1,4 +1,4 @@
-// listen(): the HTTP/1.1 host. Turns bytes into requests, replies into bytes, and keeps to the limits.
+// listen(): the HTTP/1.1 host. Turns bytes into requests and replies into bytes, and enforces the limits.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Server as NetServer, type AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
@@ -13,30 +13,32 @@ import { sendStream, sendWhole } from "./send.ts";
 export interface ListenOptions {
   /** Default 127.0.0.1. */
   host?: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   port: number;
   limits?: Partial<Limits>;
 }
 
 export interface Host {
-  /** Such as http://127.0.0.1:8080, without a slash at the end. */
+  /** For example http://127.0.0.1:8080, without a trailing slash. */
   readonly url: string;
-  /** Takes no new calls, finishes those in flight, and resolves when all is closed. A second close ends at once. */
+  /**
+   * Refuses new calls, finishes calls in flight, and resolves when everything is closed. A second close ends at once.
+   */
   close(): Promise<void>;
 }
 
-/** A request and its reply, from the headers until the connection has taken the last byte. */
+/** A request and its reply, from the headers until the connection accepts the last byte. */
 interface Exchange {
   request: HostRequest;
   incoming: IncomingMessage;
   response: ServerResponse;
-  /** The tick at which it came; with a reply, that at which the reply was handed over. */
+  /** Tick of arrival; once there is a reply, the tick at which the reply was sent. */
   since: number;
-  /** Whether its body is still to come. */
+  /** True while the body is still arriving. */
   reading: boolean;
-  /** Whether the connection ends with it. */
+  /** True when the connection closes after this exchange. */
   last: boolean;
-  /** Its place among those under way; -1 once it has ended. */
+  /** Index in the list of active exchanges; -1 after the end. */
   at: number;
   reply?: Reply;
   endStream?: () => void;
@@ -56,11 +58,11 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
     {
       keepAliveTimeout: limits.keepAlive,
       headersTimeout: limits.requestTimeout,
-      // Bodies have the same time and are refused by us, in our words; this is for those that are thrown away.
+      // Slow bodies get our own error within `requestTimeout`. Node's limit covers bodies that are discarded.
       requestTimeout: limits.requestTimeout + 5_000,
       connectionsCheckingInterval: Math.min(1_000, Math.ceil(limits.requestTimeout / 4)),
       maxHeaderSize: limits.headers,
-      // Checked by us, in our words.
+      // `hostFault` checks it and sends our own error.
       requireHostHeader: false,
     },
     (incoming, response) => exchanges.begin(incoming, response),
@@ -74,7 +76,7 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
   let closing = false;
   return {
-    url: urlOf(server.address() as AddressInfo),
+    url: toUrl(server.address() as AddressInfo),
     close() {
       if (closing) {
         server.closeAllConnections();
@@ -83,11 +85,11 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
       }
       closing = true;
       app.stop();
-      // Not the HTTP server's own close, which would cut idle connections in whose requests are on their way.
+      // The close of the HTTP server would cut idle connections that a request is already travelling on.
       NetServer.prototype.close.call(server);
       exchanges.stop(() => {
         server.close(() => undefined);
-        // What is left has sent a part of a request, or nothing.
+        // The remaining connections have sent nothing, or only part of a request.
         server.closeAllConnections();
       });
       return closed;
@@ -105,7 +107,7 @@ function started(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
-function urlOf({ address, family, port }: AddressInfo): string {
+function toUrl({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
@@ -114,30 +116,30 @@ const hostFault = ({ headers, httpVersionMinor }: IncomingMessage): string | und
 
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
-/** What is under way on the connections of one server. */
+/** Tracks the active exchanges of one server. */
 function serveExchanges(app: App, limits: Limits) {
   const { metrics } = app;
-  // A list that the last one fills the gaps of: in a Set, dead tables would keep dead exchanges from being collected.
+  // An array: the last entry fills a gap. A Set would let its old hash tables keep dead exchanges in memory.
   const active: Exchange[] = [];
   let ticks = 0;
   let streams = 0;
   let allDone: (() => void) | undefined;
   let ready: { exchange: Exchange; reply: Reply }[] = [];
   const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
-  const patience = Math.ceil(limits.requestTimeout / tick);
+  const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
 
-  // One clock for all bodies: a timer for each would cost more than most bodies do.
+  // One interval for all exchanges: a timer per body would cost more than most bodies.
   const clock = setInterval(() => {
     ticks++;
     for (const exchange of Array.from(active)) {
-      // A reply that waited for another one on its connection is not told that the connection has gone.
+      // Node emits no close event for a reply that was queued behind another one on a broken connection.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
       else if (exchange.endStream && !exchange.last && !exchange.response.writableNeedDrain) exchange.since = ticks;
-      else if (exchange.reply && exchange.response.socket && ticks - exchange.since > patience) {
-        // A client that does not read its reply, or its stream, must not hold a place for ever.
+      else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
+        // A client that does not read its reply or stream must not occupy a slot for ever.
         socket.destroy();
-      } else if (exchange.reading && ticks - exchange.since > patience) {
+      } else if (exchange.reading && ticks - exchange.since > timeoutTicks) {
         const message = `the body did not arrive within ${limits.requestTimeout} ms`;
         exchange.last = true;
         refuse(exchange, new HoldfastError("request_timeout", message));
@@ -145,7 +147,7 @@ function serveExchanges(app: App, limits: Limits) {
     }
   }, tick).unref();
 
-  /** `expects`: what the client wants to hear before it sends the body. */
+  /** `expects`: the Expect header that the client waits on before it sends the body. */
   function begin(incoming: IncomingMessage, response: ServerResponse, expects?: "continue" | "unknown"): void {
     const request = new HostRequest(incoming);
     const last = allDone !== undefined;
@@ -153,7 +155,7 @@ function serveExchanges(app: App, limits: Limits) {
     const full = metrics.inflight >= limits.maxInflight;
     active.push(exchange);
     metrics.inflight++;
-    // Node lets go of a connection that has taken the last byte, and of one that broke: then it is destroyed.
+    // Node detaches the socket after the last byte and after a broken connection. Only a broken one is destroyed.
     const { socket } = incoming;
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
@@ -186,8 +188,8 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   /**
-   * Replies of one turn of the event loop leave together. Sent one by one, each would find its client asleep and wake
-   * it, which costs more than the rest of a request.
+   * Sends the replies of one event-loop turn together. Sent one by one, each would wake its sleeping client, which
+   * costs more than the rest of a request.
    */
   function sendReady(): void {
     const now = ready;
@@ -210,7 +212,7 @@ function serveExchanges(app: App, limits: Limits) {
       if (!isStream(reply)) sendWhole(response, reply, last);
       else if (last || streams >= limits.maxInflight) {
         delete exchange.reply;
-        // Nobody will read the stream: what it tells of must not wait for that.
+        // The stream will not be read, so its producer must stop waiting for a reader.
         request.leave();
         refuse(exchange, new HoldfastError("too_busy", `the server has ${streams} streams open; try again`));
       } else startStream(exchange, reply);
@@ -226,13 +228,13 @@ function serveExchanges(app: App, limits: Limits) {
       heartbeat: limits.heartbeat,
       failed: (thrown) => app.log.error("a stream failed", thrown),
     });
-    // A stream is open for as long as its client likes: it takes no place among the requests.
+    // A stream stays open as long as its client wants, so it does not count as a request.
     metrics.inflight--;
     metrics.streams++;
     streams++;
   }
 
-  /** Once for each exchange: its reply was delivered, or cannot be. */
+  /** Ends an exchange once: its reply was delivered, or cannot be. */
   function ended(exchange: Exchange, delivered = false): void {
     if (exchange.at < 0) return;
     const filler = active.pop() as Exchange;
@@ -250,20 +252,20 @@ function serveExchanges(app: App, limits: Limits) {
     if (active.length === 0) allDone?.();
   }
 
-  /** What Node could not read as HTTP. */
+  /** Answers bytes that Node cannot parse as HTTP. */
   function malformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-    // The second: it ended in the middle of a request.
+    // HPE_INVALID_EOF_STATE: the connection ended in the middle of a request.
     if (error.code === "ECONNRESET" || error.code === "HPE_INVALID_EOF_STATE" || !socket.writable) {
       socket.destroy();
       return;
     }
-    const fault = faultOf(error);
+    const fault = parseFault(error);
     const open = active.filter(({ incoming }) => incoming.socket === socket);
     for (const exchange of open) {
       exchange.last = true;
       if (exchange.reading) refuse(exchange, fault);
     }
-    // Behind a reply that is on its way nothing more can be said.
+    // A reply is already being sent on this connection, so another one cannot follow.
     if (open.length > 0) return;
     metrics.request(fault.status);
     const text = JSON.stringify(fault);
@@ -274,7 +276,7 @@ function serveExchanges(app: App, limits: Limits) {
   return {
     begin,
     malformed,
-    /** Refuses what comes from now on, and calls back when nothing is under way. */
+    /** Refuses new exchanges and calls back when no exchange is active. */
     stop(done: () => void): void {
       allDone = () => {
         clearInterval(clock);
@@ -297,7 +299,7 @@ function serveExchanges(app: App, limits: Limits) {
 
 const isStream = (reply: Reply): reply is Reply & { stream: AsyncIterable<string> } => reply.stream !== undefined;
 
-function faultOf({ code }: NodeJS.ErrnoException): HoldfastError {
+function parseFault({ code }: NodeJS.ErrnoException): HoldfastError {
   if (code === "HPE_HEADER_OVERFLOW") return new HoldfastError("headers_too_large", "the headers are too large");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HoldfastError("request_timeout", "the request took too long");
   return new HoldfastError("invalid_request", "what was sent is not HTTP/1.1");

@@ -1,18 +1,18 @@
-// What the server takes at most: sizes, times, and how much at once.
+// The limits of the server: sizes, times and concurrency.
 import { HoldfastError } from "../core/errors.ts";
 
 export interface Limits {
-  /** Bytes of a body. Default 4,194,304. */
+  /** Bytes per body. Default 4,194,304. */
   body: number;
-  /** Bytes of a request's headers, all of them. Default 32,768. */
+  /** Bytes of all headers of a request. Default 32,768. */
   headers: number;
-  /** How deeply a body's JSON may be nested. Default 500. */
+  /** Maximum nesting depth of a JSON body. Default 500. */
   depth: number;
-  /** Milliseconds within which a request must have arrived. Default 60,000. */
+  /** Milliseconds in which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
-  /** Milliseconds that an idle connection is kept; longer than clients keep theirs. Default 72,000. */
+  /** Milliseconds that an idle connection stays open; longer than clients keep theirs. Default 72,000. */
   keepAlive: number;
-  /** Requests in hand at once, and as many streams beside them; more are answered 503. Default 1,000. */
+  /** Concurrent requests, and the same number of streams. Further ones get a 503. Default 1,000. */
   maxInflight: number;
   /** Milliseconds between the comments that keep a silent stream open. Default 15,000. */
   heartbeat: number;
@@ -28,7 +28,7 @@ const defaultLimits: Limits = {
   heartbeat: 15_000,
 };
 
-/** The limits with defaults for what was left out. */
+/** Checks the given limits and fills in defaults. */
 export function limitsWith(given: Partial<Limits> = {}): Limits {
   const limits = { ...defaultLimits };
   for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {

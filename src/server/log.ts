@@ -1,17 +1,17 @@
-// createLog(): JSON lines about requests: failures and slow ones, or all of them. Never a cookie or a token.
+// createLog(): logs requests as JSON lines: failed and slow ones, or all. Never logs a cookie or a token.
 import { pino } from "pino";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 
 export interface LogOptions {
-  /** "failures": replies of 5xx, and requests that took more than `slow`. Default. */
+  /** "failures" logs 5xx replies and requests slower than `slow`. Default. */
   what?: "none" | "failures" | "all";
   /** Milliseconds. Default 1,000. */
   slow?: number;
-  /** Where the lines go. Default the standard error stream. */
+  /** Receives the lines. Default: standard error. */
   destination?: { write(line: string): void };
 }
 
-/** A request and what became of it. */
+/** A request and its outcome. */
 export interface LoggedRequest {
   method: string;
   path: string;
@@ -20,13 +20,13 @@ export interface LoggedRequest {
   session?: string | undefined;
   call?: string | undefined;
   rollout?: string | undefined;
-  /** What was thrown. */
+  /** The error, if the request failed. */
   thrown?: unknown;
 }
 
 export interface Log {
   request(entry: LoggedRequest): void;
-  /** Something that is not about one request. */
+  /** Logs a failure that does not belong to one request. */
   error(message: string, thrown?: unknown): void;
 }
 
@@ -35,7 +35,7 @@ const longestText = 500;
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
   const lines = pino(options, destination ?? pino.destination({ dest: 2, sync: true }));
-  // A flood that is turned away must not become a flood of lines: of those refusals, one line a second.
+  // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
   const isFlood = (thrown: unknown): boolean => {
     if (!isHoldfastError(thrown) || thrown.code !== "too_busy") return false;
@@ -73,7 +73,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
 const cut = <Text extends string | undefined>(text: Text): Text | string =>
   text !== undefined && text.length > longestText ? `${text.slice(0, longestText)}…` : text;
 
-/** The code and message of what was thrown, with the stack of what is not ours: that is where the bug is. */
+/** Returns code and message of an error. Foreign errors include their stack, because they point at a bug. */
 function described(thrown: unknown, failed: boolean): Record<string, unknown> | undefined {
   if (thrown === undefined) return undefined;
   const message = cut(messageOf(thrown));

@@ -1,4 +1,4 @@
-// createMetrics(): counts in plain numbers while serving, and hands them to prom-client when /metrics is asked.
+// createMetrics(): counts in plain numbers while serving, and fills prom-client's registry when /metrics is read.
 import { monitorEventLoopDelay, type IntervalHistogram } from "node:perf_hooks";
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AnyEnvironment } from "../core/environment.ts";
@@ -6,21 +6,21 @@ import { isHoldfastError } from "../core/errors.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Commit, Store } from "../core/store.ts";
 
-/** How many samples fell into each range of seconds. */
+/** A histogram: samples per range of seconds. */
 export interface Spread {
   counts: number[];
   sum: number;
 }
 
-/** What is counted of a tool. */
+/** Counters of one tool. */
 export interface ToolCounts {
-  /** By outcome: "ok", or the code of the error. */
+  /** By outcome: "ok" or an error code. */
   outcomes: Map<string, number>;
   seconds: Spread;
 }
 
 export interface Metrics {
-  /** Requests in hand. */
+  /** Requests being handled. */
   inflight: number;
   /** Streams being sent. */
   streams: number;
@@ -31,29 +31,29 @@ export interface Metrics {
   readonly opened: Map<string, number>;
   /** By environment and reason. */
   readonly closed: Map<string, Map<string, number>>;
-  /** By environment: how often a session was in the process. */
+  /** By environment: hits and misses of the session cache. */
   readonly caches: Map<string, Sessions["cache"]>;
-  /** What was seen of the store. */
+  /** Counters of the store. */
   readonly store: StoreCounts;
-  /** For another process to add to its own. */
+  /** Returns the metrics as JSON, for another process to add to its own. */
   report(): Promise<MetricsReport>;
-  /** In the text format of Prometheus, together with what other processes report. */
+  /** Returns the metrics in the text format of Prometheus, including the reports of other processes. */
   text(others?: MetricsReport[]): Promise<string>;
   readonly contentType: string;
 }
 
-/** All that a process has counted, as JSON. */
+/** All metrics of a process, as JSON. */
 export type MetricsReport = object[];
 
 export interface StoreCounts {
   commitSeconds: Spread;
   conflicts: number;
   duplicates: number;
-  /** Of the entries and snapshots that were written. */
+  /** Bytes of written entries and snapshots. */
   bytes: number;
-  /** By code. */
+  /** By error code. */
   errors: Map<string, number>;
-  /** How many sessions of an environment are open. */
+  /** Counts the open sessions of an environment. */
   count?: (environment: string) => Promise<number>;
 }
 
@@ -77,14 +77,14 @@ function within<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): 
   return made;
 }
 
-/** Milliseconds between two looks at how late the process is. */
+/** Milliseconds between two samples of the event-loop delay. */
 const resolution = 20;
 
 export function createMetrics(): Metrics {
   const tools = new Map<string, Map<string, ToolCounts>>();
   const delays = monitorEventLoopDelay({ resolution });
   delays.enable();
-  const registered = (): Promise<Registry> => registryOf(metrics, tools, delays);
+  const registered = (): Promise<Registry> => buildRegistry(metrics, tools, delays);
   const metrics: Metrics = {
     inflight: 0,
     streams: 0,
@@ -114,7 +114,7 @@ export function createMetrics(): Metrics {
 
 type Labelled = [labels: Record<string, string>, value: number][];
 
-async function registryOf(
+async function buildRegistry(
   metrics: Metrics,
   tools: Map<string, Map<string, ToolCounts>>,
   delays: IntervalHistogram,
@@ -128,7 +128,7 @@ async function registryOf(
     labelNames: Object.keys(values[0]?.[0] ?? {}),
   });
   const counter = (name: string, help: string, values: Labelled): void => {
-    // Of what never happened nothing is known, not even its labels.
+    // No samples yet, so the label names are unknown: skip.
     if (values.length === 0) return;
     const made = new Counter(described(name, help, values));
     for (const [labels, value] of values) made.inc(labels, value);
@@ -150,7 +150,7 @@ async function registryOf(
     }),
   );
 
-  // The store is the same for all processes that share it.
+  // Processes that share a store report the same number, so "max" avoids adding it up.
   gauge("sessions_open", "Sessions in the store that have not ended.", open.flat(), "max");
   counter(
     "sessions_opened_total",
@@ -207,14 +207,15 @@ async function registryOf(
   gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
-  // Of the time since it was last asked. What is measured is the time from one tick of a timer to the next.
+  // Covers the time since the last read. The sampler measures from one timer tick to the next, so subtract the
+  // interval.
   const lag = Math.max(0, delays.percentile(99) / 1e9 - resolution / 1000) || 0;
   delays.reset();
   gauge("event_loop_lag_seconds", "How late the process gets to what is due, 99th percentile.", [[{}, lag]], "max");
   return registry;
 }
 
-/** A histogram that was counted elsewhere; prom-client's own can only be filled one sample at a time. */
+/** A histogram with counts from elsewhere; prom-client's own accepts only one sample at a time. */
 class Spreads extends Histogram {
   readonly #spreads: { labels: Record<string, string>; seconds: Spread }[];
   readonly #name: string;
@@ -227,7 +228,7 @@ class Spreads extends Histogram {
     this.#help = help;
   }
 
-  // What a registry asks for its text, and for its JSON.
+  // A registry calls this for its text, and `get` for its JSON.
   getForPromString(): Promise<unknown> {
     return this.get();
   }
@@ -251,20 +252,22 @@ class Spreads extends Histogram {
   }
 }
 
-const codeOf = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
+const errorCode = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
 
-/** The store, with its commits timed and counted. Sessions that open and end are seen here, whoever ends them. */
+/**
+ * Wraps a store to time and count its commits. It sees every session that opens or ends, whichever component ends it.
+ */
 export function observedStore(store: Store, metrics: Metrics): Store {
   const counts = metrics.store;
   counts.count = (environment) => store.count(environment);
   const failed = (thrown: unknown): never => {
-    add(counts.errors, codeOf(thrown));
+    add(counts.errors, errorCode(thrown));
     throw thrown;
   };
   const committed = ({ version, entries, heading, snapshot }: Commit): void => {
     for (const { body } of entries) counts.bytes += Buffer.byteLength(body);
     if (snapshot) counts.bytes += Buffer.byteLength(snapshot.body);
-    // Logs of the server itself are no sessions.
+    // The server's own logs are not sessions.
     if (!heading || heading.environment.startsWith("holdfast:")) return;
     const { environment, ended } = heading;
     if (version === 0) add(metrics.opened, environment);
@@ -298,16 +301,16 @@ export function observedStore(store: Store, metrics: Metrics): Store {
   };
 }
 
-/** The engine, with its calls timed and counted. */
+/** Wraps sessions to time and count their calls. */
 export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, metrics: Metrics): Sessions<E> {
   const { environment } = sessions;
   metrics.caches.set(environment.name, sessions.cache);
   const known = new Map(Object.keys(environment.tools).map((tool) => [tool, metrics.tool(environment.name, tool)]));
-  // Names that a model made up are counted as one, or it could fill the memory with them.
-  const countsOf = (tool: string): ToolCounts => known.get(tool) ?? metrics.tool(environment.name, "unknown tool");
+  // Unknown names share one counter: a model could invent names until memory is full.
+  const findCounts = (tool: string): ToolCounts => known.get(tool) ?? metrics.tool(environment.name, "unknown tool");
   const call: Sessions<E>["call"] = (session, tool, ...rest) => {
     const start = performance.now();
-    const counts = countsOf(tool);
+    const counts = findCounts(tool);
     const ended = (outcome: string): void => {
       add(counts.outcomes, outcome);
       spread(counts.seconds, (performance.now() - start) / 1000);
@@ -318,7 +321,7 @@ export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>
         return answer;
       },
       (thrown: unknown) => {
-        ended(codeOf(thrown));
+        ended(errorCode(thrown));
         throw thrown;
       },
     );

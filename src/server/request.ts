@@ -1,4 +1,4 @@
-// HostRequest: a request as Node received it, in the words of the contract. What costs is made when it is first read.
+// HostRequest: adapts a Node request to the Request contract. Builds expensive parts on first use.
 import type { IncomingMessage } from "node:http";
 import type { Request } from "../core/protocol.ts";
 
@@ -17,7 +17,7 @@ export class HostRequest implements Request {
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming;
     this.method = incoming.method ?? "GET";
-    const target = targetOf(incoming.url ?? "/");
+    const target = parseTarget(incoming.url ?? "/");
     const mark = target.indexOf("?");
     this.path = mark < 0 ? target : target.slice(0, mark);
     this.#search = mark < 0 ? "" : target.slice(mark + 1);
@@ -43,13 +43,13 @@ export class HostRequest implements Request {
     return this.#gone;
   }
 
-  /** Called at once where the client has gone already. */
+  /** Calls back at once if the client has already disconnected. */
   set gone(gone: Request["gone"]) {
     this.#gone = gone;
     if (this.#left) gone?.();
   }
 
-  /** The client has gone, or is to be taken for gone. */
+  /** Marks the client as disconnected. */
   leave(): void {
     if (this.#left) return;
     this.#left = true;
@@ -57,7 +57,7 @@ export class HostRequest implements Request {
     this.#gone?.();
   }
 
-  /** What is wrong with its path and query. */
+  /** Returns the error in the path or query, if any. */
   fault(): string | undefined {
     if (this.path[0] !== "/") return "the target of a request must be a path";
     if (!hasFault(this.path) && !hasFault(this.#search)) return undefined;
@@ -75,15 +75,15 @@ function hasFault(text: string): boolean {
   }
 }
 
-/** The path and query; what a client sends to a proxy has the server's name before it. */
-function targetOf(url: string): string {
+/** Returns path and query. A request sent to a proxy has the scheme and host before them. */
+function parseTarget(url: string): string {
   if (url[0] === "/") return url;
   const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(url) ?? [];
   if (rest === undefined) return url;
   return rest[0] === "/" ? rest : `/${rest}`;
 }
 
-/** Node joins what came more than once, but for Set-Cookie, which no request should have. */
+/** Node joins repeated headers, except Set-Cookie, which does not belong in a request. */
 function singleHeaders({ headers }: IncomingMessage): Request["headers"] {
   if (!("set-cookie" in headers)) return headers as Request["headers"];
   return { ...headers, "set-cookie": headers["set-cookie"]?.join(", ") } as Request["headers"];

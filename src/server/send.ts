@@ -1,12 +1,12 @@
-// Writing a reply: JSON, text, or a stream of events that waits for slow clients and keeps silent connections open.
+// Writes a reply: JSON, text, or an event stream that waits for slow clients and keeps silent connections open.
 import type { ServerResponse } from "node:http";
 import type { Reply } from "../core/protocol.ts";
 
-/** Writes a reply that is not a stream. Throws before anything is written if it cannot be put into bytes. */
+/** Writes a reply that is not a stream. Throws before the first byte if the reply cannot be serialized. */
 export function sendWhole(response: ServerResponse, reply: Reply, last: boolean): void {
   const { status, text = reply.body === undefined ? undefined : JSON.stringify(reply.body) } = reply;
   const type = reply.text === undefined ? "application/json" : "text/plain; charset=utf-8";
-  const headers = headersOf(reply, text === undefined ? undefined : type, last);
+  const headers = buildHeaders(reply, text === undefined ? undefined : type, last);
   const length = text === undefined ? 0 : Buffer.byteLength(text);
   if (text !== undefined || (status !== 204 && status !== 304)) headers.push("content-length", String(length));
   response.writeHead(status, headers);
@@ -14,8 +14,8 @@ export function sendWhole(response: ServerResponse, reply: Reply, last: boolean)
     response.end();
     return;
   }
-  // `end(text)` would send text and end as two buffers by writev, which costs a sixth of a request. So head and text leave
-  // as one string, once Node uncorks the socket, and the end follows with nothing left to send.
+  // `end(text)` sends two buffers with writev, which costs a sixth of a request. Here head and text leave as one string
+  // when Node uncorks the socket, and the end has nothing left to send.
   response.write(text, length === text.length ? "latin1" : "utf8");
   process.nextTick(end, response);
 }
@@ -24,7 +24,7 @@ function end(response: ServerResponse): void {
   response.end();
 }
 
-function headersOf({ headers }: Reply, type: string | undefined, last: boolean): string[] {
+function buildHeaders({ headers }: Reply, type: string | undefined, last: boolean): string[] {
   const list: string[] = [];
   let typed = type === undefined;
   for (const name in headers) {
@@ -43,13 +43,13 @@ export interface StreamOptions {
   failed(thrown: unknown): void;
 }
 
-/** Writes a stream, and gives a function that ends it early. */
+/** Writes a stream and returns a function that ends it early. */
 export function sendStream(
   response: ServerResponse,
   reply: Reply & { stream: AsyncIterable<string> },
   { last, heartbeat, failed }: StreamOptions,
 ): () => void {
-  const headers = headersOf(reply, "text/event-stream", last);
+  const headers = buildHeaders(reply, "text/event-stream", last);
   response.writeHead(reply.status, [...headers, "cache-control", "no-store", "x-accel-buffering", "no"]);
   response.flushHeaders();
   let ended = false;
@@ -65,7 +65,7 @@ export function sendStream(
   response.on("drain", () => wake?.());
 
   const iterator = reply.stream[Symbol.asyncIterator]();
-  /** The next event; undefined if there is none, or if the stream was ended meanwhile. */
+  /** Returns the next event; undefined at the end, or when the stream was ended meanwhile. */
   const next = (): Promise<IteratorResult<string> | undefined> =>
     new Promise((resolve, reject) => {
       wake = () => ended && resolve(undefined);
@@ -83,13 +83,13 @@ export function sendStream(
   void pump()
     .catch((thrown: unknown) => {
       failed(thrown);
-      // Cut off, not ended: nobody may take a part for the whole.
+      // Cut the connection instead of ending it: a client must not mistake a part for the whole.
       response.destroy();
     })
     .finally(() => {
       clearInterval(comments);
       response.end();
-      // Not waited for: a stream that is waiting for an event returns only after it.
+      // Not awaited: a stream that waits for an event returns only after that event.
       if (ended) void Promise.resolve(iterator.return?.()).catch(failed);
     });
   return end;

@@ -1,4 +1,4 @@
-// serve(): environments and agents behind an HTTP server. Wires engines, protocols, tokens, metrics and the host together.
+// serve(): serves environments and agents over HTTP. Wires engines, protocols, tokens, metrics and the host together.
 import { createSessionPlayer, type ModelFor } from "../rollout/play/continue-session.ts";
 import { createPlayer } from "../rollout/play/player.ts";
 import { run } from "../agent/run.ts";
@@ -34,61 +34,70 @@ import { memoryStore } from "../stores/memory.ts";
 import type { Telemetry } from "../telemetry/start.ts";
 
 export interface ServeOptions {
-  /** Each is served under "/NAME". */
+  /** Each environment is served under "/NAME". */
   environments: AnyEnvironment[];
-  /** Each is served under "/NAME", too. */
+  /** Each agent is served under "/NAME". */
   agents?: Agent[] | undefined;
-  /** The name of what is also at the root. By default the first environment, or else the first agent. */
+  /**
+   * Name of the environment or agent that is also served at the root. Default: the first environment, or else the first
+   * agent.
+   */
   root?: string | undefined;
-  /** Where the logs live. Who opened it closes it. */
+  /** Holds the logs. The caller opens and closes it. */
   store: Store;
   /** Default 127.0.0.1. */
   host?: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   port: number;
-  /** Milliseconds after which a session that nobody calls is ended. By default never. */
+  /** Milliseconds without a call after which a session ends. Default: never. */
   idle?: number | undefined;
-  /** How many sessions of an environment may be open; the longest idle make room. By default any number. */
+  /** Maximum open sessions per environment; the longest idle sessions are ended first. Default: unlimited. */
   maxSessions?: number | undefined;
   log?: LogOptions;
-  /** What /v1 and /metrics want as a bearer token. By default nothing. */
+  /** Bearer token required by /v1 and /metrics. Default: none. */
   token?: string | undefined;
-  /** Signs session tokens: the new key, and old ones that are still accepted, as "new,old". By default a key in the store. */
+  /**
+   * Keys for session tokens, as "new,old": the first signs, the others are still accepted. Default: a key kept in the
+   * store.
+   */
   secret?: string | undefined;
   limits?: Partial<Limits>;
-  /** Who plays an environment, by its name, when a row is posted to /run. By default nobody, and /run is not served. */
+  /** Runners by environment name, for rows posted to /run. Default: none, and /run is not served. */
   runners?: ReadonlyMap<string, Runner> | undefined;
-  /** Who can go on with a session of an environment, by its name. Undefined: not with one of that environment. */
+  /**
+   * Models that can continue a session, by name. A model that returns undefined for an environment is not offered
+   * there.
+   */
   models?: OfferedModels | undefined;
-  /** For a process behind the same port as others: what those have counted, for /metrics. */
+  /** For a process that shares its port: collects the metrics of the other processes, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
-  /** Files of rollouts that can be looked at. With some, there need be no environment. */
+  /** Collections to show in the viewer. With at least one, an environment is optional. */
   runs?: readonly Run[] | undefined;
-  /** The environments of which only the name is known: their sessions can be read, and not called. */
+  /** Environments known only by name: their sessions can be read but not called. */
   bare?: ReadonlySet<string> | undefined;
-  /** Traces requests, calls and rollouts. Who started it stops it, and has it trace the store. */
+  /** Traces requests, calls and rollouts. The caller starts and stops it, and makes it trace the store. */
   telemetry?: Telemetry | undefined;
 }
 
 export interface Runner {
-  /** The tools of the environment are added to it. */
+  /** Returns the agent for a rollout. The environment's tools are added to it. */
   agentFor(rollout: Rollout): ModelAgent;
-  /** Makes a row ready. Throws what is wrong with it. */
+  /** Prepares a row. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
-  /** Milliseconds that a rollout may take. */
+  /** Time limit of a rollout in milliseconds. */
   timeout?: number | undefined;
 }
 
 export interface Serving {
-  /** What this process has counted. */
+  /** Returns the metrics of this process. */
   report(): Promise<MetricsReport>;
-  /** Such as http://127.0.0.1:8080. */
+  /** For example http://127.0.0.1:8080. */
   readonly url: string;
-  /** Takes no new calls and finishes those in flight. A second close ends at once. The store stays open. */
+  /** Refuses new calls and finishes calls in flight. A second close ends at once. The store stays open. */
   close(): Promise<void>;
 }
 
-/** The app whose conversations are those of rollouts, played here or collected into the same store. */
+/** App name of the conversations of rollouts, both played here and collected into the same store. */
 const rolloutsApp = "rollouts";
 
 export async function serve(options: ServeOptions): Promise<Serving> {
@@ -99,14 +108,14 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   if (root === undefined && runs.length === 0) {
     throw new HoldfastError("invalid_option", "there is no environment to serve, and no agent");
   }
-  // "-" and "_" are the same in the name of a cookie.
+  // Cookie names treat "-" and "_" as equal.
   const names = served.map(({ name }) => name.replaceAll("-", "_"));
   const twice = names.findIndex((name, at) => names.indexOf(name) !== at);
   if (twice >= 0) {
     const two = twice < environments.length ? "two environments" : "two agents, or an agent and an environment,";
     throw new HoldfastError("invalid_option", `${two} are called ${served[twice]?.name}`);
   }
-  // The root environment's tools are paths too.
+  // The tools of the root environment are paths too.
   const first = environments.find(({ name }) => name === root);
   const taken = served.find(({ name }) => isReservedPath(name) || first?.definitions.has(name));
   if (taken) {
@@ -148,7 +157,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       const made = bare.has(environment.name) ? undefined : makes(environment);
       return made ? [[name, made]] : [];
     });
-    // What is said between the model and us is nobody else's: the calls are in the session.
+    // The conversation with the model is private and discarded. Its calls are recorded in the session.
     const scratch = (): AgentSessions => createAgentSessions({ app: "play", store: memoryStore() });
     return offered.length > 0 ? createSessionPlayer({ episodes, models: new Map(offered), scratch }) : undefined;
   };

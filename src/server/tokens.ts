@@ -1,21 +1,21 @@
-// createTokens(): signed session tokens, and where the keys to sign them come from.
+// createTokens(): signs session tokens, and finds the keys to sign them with.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../core/errors.ts";
 import type { Tokens } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 
-/** The log that the keys are kept in. */
+/** The log that stores the keys. */
 const keysLog = "holdfast:keys";
 const shortestSecret = 16;
-/** Of one generation: at most twice as many tokens are remembered, each way. */
+/** Tokens per generation. The cache holds at most two generations in each direction. */
 const remembered = 50_000;
-/** What every token is signed with besides its value, so that nothing else signed with the key is taken for one. */
+/** Prefix of every signed value, so that other data signed with the same key is not a valid token. */
 const purpose = "holdfast session token\n";
 const signatureLength = 43;
 
 /**
- * Signs with the first key, accepts what any of them has signed. A token is the value and its HMAC-SHA256, both in
- * base64url. What was signed or checked is remembered, so that a request of a known session costs no HMAC.
+ * Signs with the first key and accepts signatures of any key. A token is the value and its HMAC-SHA256, both in
+ * base64url. Recent tokens are cached, so a request of a known session needs no HMAC.
  */
 export function createTokens(keys: string[]): Tokens {
   const [first] = keys;
@@ -39,7 +39,7 @@ export function createTokens(keys: string[]): Tokens {
       if (dot < 0 || token[dot] !== ".") return undefined;
       const text = token.slice(0, dot);
       const given = Buffer.from(token.slice(dot + 1));
-      // Every key is tried, also after one has fitted.
+      // Tries every key even after a match, so the time does not reveal which key matched.
       const fits = keys.filter((key) => {
         const wanted = Buffer.from(signature(key, text));
         return wanted.length === given.length && timingSafeEqual(wanted, given);
@@ -55,7 +55,7 @@ export function createTokens(keys: string[]): Tokens {
 const signature = (key: string, text: string): string =>
   createHmac("sha256", key).update(purpose).update(text).digest("base64url");
 
-/** A Map that forgets what was not asked for in a long time: two generations, of which the older is dropped. */
+/** A cache that evicts unused entries: it keeps two generations and drops the older one. */
 function recent(): { get(key: string): string | undefined; set(key: string, value: string): void } {
   let young = new Map<string, string>();
   let old = new Map<string, string>();
@@ -75,7 +75,7 @@ function recent(): { get(key: string): string | undefined; set(key: string, valu
   };
 }
 
-/** The keys of `HOLDFAST_SECRET=new,old`. */
+/** Parses the keys of `HOLDFAST_SECRET=new,old`. */
 export function keysFromSecret(secret: string): string[] {
   const keys = secret.split(",").map((key) => key.trim());
   if (keys.some((key) => key.length < shortestSecret)) {
@@ -85,7 +85,7 @@ export function keysFromSecret(secret: string): string[] {
   return keys;
 }
 
-/** The keys kept in the store; made there by whoever comes first, so that restarts and replicas agree. */
+/** Returns the keys kept in the store. The first process creates them, so restarts and replicas agree. */
 export async function keysFromStore(store: Store): Promise<string[]> {
   const found = await storedKey(store);
   if (found !== undefined) return [found];
@@ -96,7 +96,7 @@ export async function keysFromStore(store: Store): Promise<string[]> {
     entries: [{ body: JSON.stringify({ key: randomBytes(32).toString("base64url") }), at: now }],
     heading: { environment: keysLog, opened: now },
   });
-  // Ours, or that of who was faster.
+  // Our key, or the key of a process that was faster.
   const stored = await storedKey(store);
   if (stored === undefined) throw new HoldfastError("store_failed", "the store took the key of the tokens and lost it");
   return [stored];

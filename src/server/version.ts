@@ -1,4 +1,4 @@
-// The version of the package, as it is installed.
+// packageVersion(): the version of the installed package.
 import { readFileSync } from "node:fs";
 
 export function packageVersion(): string {

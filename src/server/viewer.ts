@@ -1,11 +1,11 @@
-// viewerFiles(): the viewer's page under /view, from the folder that its build makes.
+// viewerFiles(): serves the viewer's page under /view, from its build folder.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
 
-/** Where the build puts the page: the same from src and from dist. */
+/** The build folder of the page; the same from src and from dist. */
 export const viewerFolder = fileURLToPath(new URL("../../dist/viewer", import.meta.url));
 
 const types: { [ending: string]: string } = {
@@ -15,7 +15,9 @@ const types: { [ending: string]: string } = {
   svg: "image/svg+xml",
 };
 
-/** What models wrote is shown on the page: should some of it be taken for a program, it must not run, nor reach out. */
+/**
+ * The page shows text written by models. If a browser mistook some for code, it must neither run nor reach the network.
+ */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,7 +33,7 @@ const headers = {
   "content-security-policy": policy,
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
-  // It changes with the server.
+  // The page changes with each version of the server.
   "cache-control": "no-cache",
 };
 
@@ -39,11 +41,11 @@ export function viewerFiles(folder: string): Protocol {
   return {
     name: "viewer",
     async handle({ method, path }) {
-      // By other methods it may be a tool's name.
+      // With another method, "/view" may be a tool.
       if (method !== "GET" || (path !== "/view" && !path.startsWith("/view/"))) return undefined;
       if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
       const name = path.slice("/view/".length) || "index.html";
-      // One plain name, and nothing that could lead out of the folder.
+      // Allow one plain file name, nothing that could leave the folder.
       const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
       const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
       const text = type === undefined ? undefined : await textIn(join(folder, name));

@@ -1,21 +1,24 @@
-// Several serving processes behind one port: one that supervises, and workers that share a store and know nothing of each
-// other. Any of them serves any session.
+// Runs several server processes behind one port. A supervisor starts workers that share a store and do not know each
+// other. Any worker can serve any session.
 import cluster, { type Worker } from "node:cluster";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Serving } from "./serve.ts";
 import type { MetricsReport } from "./metrics.ts";
 
-/** What a worker says: where it serves, that it wants to know what the others have counted, or what it has counted. */
-interface Said {
+/**
+ * A message from a worker. `url`: it serves. `asking`: it wants the reports of its peers. `about`: it answers the
+ * supervisor.
+ */
+interface WorkerMessage {
   url?: string;
   asking?: number;
   about?: number;
   report?: MetricsReport;
 }
 
-/** What a worker hears: that it should say what it has counted, or what the others have. */
-interface Heard {
+/** A message to a worker. `about`: the supervisor wants a report. `asking`: the reports of its peers, as requested. */
+interface SupervisorMessage {
   about?: number;
   asking?: number;
   peers?: MetricsReport[];
@@ -29,10 +32,13 @@ interface SupervisorOptions {
   announce(url: string): void;
 }
 
-/** How soon a worker that could not start is tried again, in milliseconds. */
-const patience = 1000;
+/** Milliseconds before a worker that failed to start is started again. */
+const restartDelay = 1_000;
 
-/** Starts the workers, starts again those that die, and stops them all when it is told to. */
+/** Milliseconds that the supervisor waits for the report of a worker. */
+const reportTimeout = 1_000;
+
+/** Starts the workers, restarts workers that die, and stops them all on a signal. */
 export async function superviseWorkers({
   workers,
   host,
@@ -40,37 +46,37 @@ export async function superviseWorkers({
   token,
   announce,
 }: SupervisorOptions): Promise<void> {
-  // Chosen here, so that a worker that is started again listens where the others do.
+  // Chosen here, so that a restarted worker listens on the same port.
   const port = wanted === 0 ? await freePort(host) : wanted;
   const alive = new Set<Worker>();
-  // Workers take connections from the port themselves. Handed on by this process, one that was on its way to a worker
-  // that died would stay open and never be answered.
+  // Workers accept connections themselves. A connection handed over to a worker that just died would stay open without
+  // an answer.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   let stopping = false;
-  /** Those that have said where they serve. */
+  /** Workers that have announced their URL. */
   const serving = new Set<Worker>();
-  /** The last of every worker, also of those that are no more. */
+  /** The last report of every worker, including dead ones. */
   const reports = new Map<number, MetricsReport>();
   const answered = new Map<number, () => void>();
   let questions = 0;
 
-  /** Gives the address that the worker serves; undefined if it ended before it could. */
+  /** Starts a worker and returns its URL; undefined if it ended before it served. */
   function start(): Promise<string | undefined> {
     const worker = cluster.fork({ HOLDFAST_WORKER: JSON.stringify({ token, port }) });
     alive.add(worker);
     let listening = false;
-    // Its channel breaks when it dies, and what was being sent to it then must not end this process.
+    // The channel breaks when the worker dies. A message in transit must not crash the supervisor.
     worker.on("error", () => undefined);
     return new Promise((resolve) => {
-      worker.on("message", (said: Said) => {
-        if (said.url !== undefined) {
+      worker.on("message", (message: WorkerMessage) => {
+        if (message.url !== undefined) {
           listening = true;
           serving.add(worker);
-          resolve(said.url);
-        } else if (said.asking !== undefined) void gather(worker, said.asking, said.report);
-        else if (said.about !== undefined && said.report) {
-          reports.set(worker.id, said.report);
-          answered.get(said.about)?.();
+          resolve(message.url);
+        } else if (message.asking !== undefined) void gather(worker, message.asking, message.report);
+        else if (message.about !== undefined && message.report) {
+          reports.set(worker.id, message.report);
+          answered.get(message.about)?.();
         }
       });
       worker.on("exit", (code, signal) => {
@@ -87,8 +93,8 @@ export async function superviseWorkers({
   }
 
   /**
-   * Has all other workers report, and tells the one that asked. Of one that is silent, or has died, the last report
-   * counts: what was counted once stays counted.
+   * Collects reports from all other workers and sends them to the asking one. A silent or dead worker counts with its
+   * last report, so counters never decrease.
    */
   async function gather(asker: Worker, asking: number, own: MetricsReport | undefined): Promise<void> {
     if (own) reports.set(asker.id, own);
@@ -98,7 +104,7 @@ export async function superviseWorkers({
         const about = ++questions;
         const answer = new Promise<void>((resolve) => answered.set(about, resolve));
         worker.send({ about });
-        await Promise.race([answer, delay(patience, undefined, { ref: false })]);
+        await Promise.race([answer, delay(reportTimeout, undefined, { ref: false })]);
         answered.delete(about);
       }),
     );
@@ -108,7 +114,7 @@ export async function superviseWorkers({
 
   async function keepStarting(): Promise<void> {
     if (stopping || (await start()) !== undefined) return;
-    await delay(patience);
+    await delay(restartDelay);
     await keepStarting();
   }
 
@@ -124,7 +130,7 @@ export async function superviseWorkers({
   };
   process.on("SIGTERM", stop).on("SIGINT", stop);
 
-  // The first one alone: what is wrong with the targets or the store is then said once.
+  // The first worker starts alone, so a wrong target or store is reported once.
   const url = await start();
   if (url === undefined) {
     if (stopping) return;
@@ -134,12 +140,12 @@ export async function superviseWorkers({
   if (!stopping) announce(url);
 }
 
-/** What a worker does: says when it serves, and stops when it is told to, or when nobody is left to tell it. */
+/** Runs a worker: announces its URL, and stops on request or when the supervisor is gone. */
 export async function followSupervisor(opening: Promise<Serving>): Promise<void> {
   let stopping: Promise<void> | undefined;
   let isServing = false;
   const stop = (): void => {
-    // It has nothing in hand yet, and may wait for its store for long.
+    // It serves no request yet, and waiting for its store may take long.
     if (!isServing) process.exit(0);
     stopping ??= opening
       .then((serving) => serving.close())
@@ -148,18 +154,18 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
         () => process.exit(1),
       );
   };
-  process.on("message", (what: "stop" | Heard) => {
-    if (what === "stop") stop();
-    else if (what.about !== undefined) {
-      const { about } = what;
+  process.on("message", (message: "stop" | SupervisorMessage) => {
+    if (message === "stop") stop();
+    else if (message.about !== undefined) {
+      const { about } = message;
       void opening
         .then((serving) => serving.report())
         .then((report) => process.send?.({ about, report }))
         .catch(() => undefined);
-    } else if (what.asking !== undefined) answers.get(what.asking)?.(what.peers ?? []);
+    } else if (message.asking !== undefined) answers.get(message.asking)?.(message.peers ?? []);
   });
   process.on("disconnect", stop).on("SIGTERM", stop);
-  // A terminal sends it to every process of the group. What it means is for the supervisor to say.
+  // A terminal sends SIGINT to the whole process group. The supervisor decides what it means.
   process.on("SIGINT", () => undefined);
   const { url } = await opening;
   isServing = true;
@@ -169,16 +175,16 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
 const answers = new Map<number, (peers: MetricsReport[]) => void>();
 let asked = 0;
 
-/** What the other workers have counted, as far as they say so in time. */
+/** Returns the reports of the other workers, or an empty list if they take too long. */
 export async function askPeers(own: MetricsReport): Promise<MetricsReport[]> {
   const asking = ++asked;
   const answer = new Promise<MetricsReport[]>((resolve) => answers.set(asking, resolve));
   process.send?.({ asking, report: own });
-  const late = delay(2 * patience, [], { ref: false });
+  const late = delay(2 * reportTimeout, [], { ref: false });
   return Promise.race([answer, late]).finally(() => answers.delete(asking));
 }
 
-/** What a process had in hand is gone with it; what it had counted is not. */
+/** Removes gauges: they describe the state of a process that has ended. Counters stay valid. */
 function withoutGauges(report: MetricsReport): MetricsReport {
   return report.filter((metric) => (metric as { type?: string }).type !== "gauge");
 }

@@ -1,6 +1,6 @@
 // A server without a token answers to this machine only: not to names that others can have, nor to pages of other sites.
 import { describe, expect, test } from "vitest";
-import { assertLocal } from "../../src/server/local-only.ts";
+import { assertLocal } from "../../src/server/access.ts";
 import { appOf, asked, echo, raw, served } from "./serving.ts";
 
 const isAllowed = (headers: { [name: string]: string }): boolean => {

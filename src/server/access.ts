@@ -1,11 +1,25 @@
-// assertLocal(): a server without a token is for this machine. Pages of other sites must not reach it through a browser.
+// Access checks: the bearer token of a server, or requests from this machine only.
+import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 import { HoldfastError } from "../core/errors.ts";
 import type { Request } from "../core/protocol.ts";
 
+// Digests have equal length, so the comparison takes constant time.
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** Returns a check of an Authorization header against the token. */
+export function bearerCheck(token: string): (header: string | undefined) => boolean {
+  const wanted = digest(token);
+  return (header) => {
+    const [, given] = /^bearer +(\S+) *$/i.exec(header ?? "") ?? [];
+    return given !== undefined && timingSafeEqual(digest(given), wanted);
+  };
+}
+
 /**
- * Refuses what a page of another site can make a browser send. A site can have its own name lead to this machine, but then
- * that name is the Host; and whatever a page asks of another one has the page's Origin.
+ * Limits a server without a token to this machine. Refuses requests that a page of another site can make a browser
+ * send. A site can point its own name at this machine, but then the Host header has that name. A request from a page to
+ * another site carries the page's Origin.
  */
 export function assertLocal({ headers: { host = "", origin } }: Pick<Request, "headers">): void {
   if (!isLocalName(host)) {
@@ -16,14 +30,16 @@ export function assertLocal({ headers: { host = "", origin } }: Pick<Request, "h
   }
 }
 
-/** A name that no site can have, with or without a port: an address, localhost or below that. */
+/**
+ * Accepts names that a site cannot register, with or without a port: an IP address, or localhost and its subdomains.
+ */
 function isLocalName(host: string): boolean {
   const [, bracketed, plain] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host) ?? [];
   if (bracketed !== undefined) return isIP(bracketed) === 6;
   return plain !== undefined && (isIP(plain) === 4 || /^(?:[a-z0-9-]+\.)*localhost$/i.test(plain));
 }
 
-/** The host and port of an Origin, as they are in a Host. */
+/** Returns the host and port of an Origin, in the format of a Host header. */
 const originHost = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase();
 
 function refusal(why: string): HoldfastError {
