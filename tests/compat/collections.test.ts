@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sqliteStore } from "holdfast/stores/sqlite";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { built } from "../built.ts";
 import { linesOf, rowsIn } from "../cli/rollout-files.ts";
 import { start } from "../e2e/serve-process.ts";
 import { copyOfAll, expected } from "./fixtures.ts";
@@ -17,6 +18,9 @@ interface Expected {
 }
 
 const collections = expected<Record<string, Expected>>("collections");
+
+// A build takes long on a busy machine, and is no part of the first test.
+beforeAll(built, 240_000);
 
 /** Runs the command in a folder. What fails fails the test. */
 async function holdfast(folder: string, ...args: string[]): Promise<string> {

@@ -1,10 +1,14 @@
 // Conversations and stores of version 0.1, given to the commands of this version.
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { built } from "../built.ts";
 import { linesOf, type Row } from "../cli/rollout-files.ts";
 import { ask } from "../cli/run-process.ts";
 import { run } from "../e2e/serve-process.ts";
 import { copyOf, copyOfAll, recordedIn } from "./fixtures.ts";
+
+// A build takes long on a busy machine, and is no part of the first test.
+beforeAll(built, 240_000);
 
 test.each(["concierge", "counter-agent", "session-state"])(
   "REPLAY: run --replay finds a saved session of %s the same",
