@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
+import { sample } from "../core/json-sample.ts";
 import type { Solution } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
 import { json } from "./flags.ts";
@@ -84,9 +85,8 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
   );
   if (schemas.size > 0) return checkServed({ url, task, schemas, flags });
   const described = await describedAt(url, flags.token);
-  const { sampleInput } = await import("../testing/arguments.ts");
   const given = flags.task ?? flags.tasks;
-  const sampled = given === undefined && described.task ? rowOf(sampleInput(described.task)) : task;
+  const sampled = given === undefined && described.task ? rowOf(sample(described.task)) : task;
   return checkServed({ url, task: sampled, schemas: described.schemas, flags });
 }
 
@@ -109,12 +109,11 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
   const { load, readTasks } = await import("../rollout/load.ts");
   const { environment, solution, tasks: beside } = await load(target);
   const { jsonSchemaOf } = await import("../core/schema.ts");
-  const { sampleInput } = await import("../testing/arguments.ts");
   const { memoryStore } = await import("../stores/memory.ts");
   const { serve } = await import("../server/serve.ts");
   const given = flags.task === undefined ? undefined : [flags.task];
   const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
-  const tasks = found.length > 0 ? found : [sampleInput(jsonSchemaOf(environment.task))];
+  const tasks = found.length > 0 ? found : [sample(jsonSchemaOf(environment.task))];
 
   const results = await tryCases(environment, tasks, solution);
   const store = memoryStore();
@@ -174,9 +173,8 @@ interface Served {
 
 async function checkServed({ url, task, schemas, flags, solution }: Served): Promise<Checked[]> {
   const { callsOfSolution, runGymChecks } = await import("../testing/gym-checks.ts");
-  const { sampleInput } = await import("../testing/arguments.ts");
   const named = flags.tool.map((tool, at) => ({ tool, input: flags.input[at] ?? {} }));
-  const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sampleInput(schema) }));
+  const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
   if (tools.size === 0) {
     throw new HoldfastError(

@@ -1,5 +1,5 @@
-// Reading a JSON Schema: its references, alternatives, properties and bounds, for those who make values from one.
-import { unescapeKey, type Json } from "./json.ts";
+// Reads a JSON Schema: its references, alternatives, properties and bounds.
+import { equalJson, setOwn, unescapeKey, type Json } from "./json.ts";
 
 export type JsonSchema = { [keyword: string]: Json };
 
@@ -62,4 +62,65 @@ export function propertiesOf(schema: JsonSchema): { [name: string]: JsonSchema }
 export function requiredOf(schema: JsonSchema): Set<string> {
   const { required } = schema;
   return new Set(Array.isArray(required) ? required.map(String) : []);
+}
+
+/** The schemas of a list: `true` is {}, and `false` is left out, as it lets nothing through. */
+export const schemasIn = (list: Json | undefined): JsonSchema[] =>
+  Array.isArray(list) ? list.flatMap((one) => (one === true ? [{}] : isSchema(one) ? [one] : [])) : [];
+
+/** Compiles a pattern; gives undefined for one that JavaScript cannot read. */
+export function compilePattern(pattern: string): RegExp | undefined {
+  for (const flags of ["u", ""]) {
+    try {
+      return new RegExp(pattern, flags);
+    } catch {
+      // Other dialects escape characters that need no escape, which is an error only with the flag u.
+    }
+  }
+  return undefined;
+}
+
+/** A schema for values that fit both. Its `pattern` may be a list: all of them hold. */
+export function mergeSchemas(a: JsonSchema, b: JsonSchema): JsonSchema {
+  const merged: JsonSchema = { ...a };
+  for (const [keyword, value] of Object.entries(b)) {
+    const other = Object.hasOwn(a, keyword) ? a[keyword] : undefined;
+    setOwn(merged, keyword, other === undefined ? value : mergeKeyword(keyword, other, value));
+  }
+  return merged;
+}
+
+function mergeKeyword(keyword: string, a: Json, b: Json): Json {
+  if (/^(exclusiveM|m)in/.test(keyword)) return Math.max(Number(a), Number(b));
+  if (/^(exclusiveM|m)ax/.test(keyword)) return Math.min(Number(a), Number(b));
+  switch (keyword) {
+    case "type":
+      return [a].flat().flatMap((one) => [b].flat().flatMap((other) => typeInBoth(one, other)));
+    case "enum":
+      return [a].flat().filter((choice) => [b].flat().some((other) => equalJson(choice, other)));
+    case "required":
+    case "pattern":
+      return [...new Set([a, b].flat())];
+    case "properties":
+      return mergeProperties(a as JsonSchema, b as JsonSchema);
+    case "items":
+    case "additionalProperties":
+    case "propertyNames":
+      return a === false || b === false ? false : { allOf: [a, b] };
+    default:
+      return b;
+  }
+}
+
+const typeInBoth = (a: Json, b: Json): Json[] => {
+  if (a === b) return [a];
+  return (a === "number" && b === "integer") || (a === "integer" && b === "number") ? ["integer"] : [];
+};
+
+function mergeProperties(a: JsonSchema, b: JsonSchema): JsonSchema {
+  const merged: JsonSchema = { ...a, ...b };
+  for (const name of Object.keys(a)) {
+    if (Object.hasOwn(b, name)) setOwn(merged, name, { allOf: [a[name] as Json, b[name] as Json] });
+  }
+  return merged;
 }

@@ -1,7 +1,7 @@
 // Random numbers that can be had again: the stream is a function of two numbers that the log holds.
 
 /** Numbers in [0, 1), the same stream for the same seed and turn. */
-export function randomStream(seed: number, turn: number): () => number {
+export function randomStream(seed: number, turn: number): Random {
   // Counter-based: each number is a hash of where it stands, so that streams of neighbouring turns have nothing in common.
   const origin = scramble(seed ^ scramble(turn + 0x9e3779b9));
   const stream = scramble(origin ^ 0x85ebca6b) | 1;
@@ -25,4 +25,19 @@ function scramble(value: number): number {
   bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
   bits = Math.imul(bits ^ (bits >>> 15), 0x735a2d97);
   return bits ^ (bits >>> 15);
+}
+
+/** Numbers in [0, 1). */
+export type Random = () => number;
+
+/** Draws a whole number from `least` to `most`, both included. */
+export const between = (random: Random, least: number, most: number): number =>
+  Math.min(most, least + Math.floor(random() * (most - least + 1)));
+
+export const chance = (random: Random, probability: number): boolean => random() < probability;
+
+export function pick<T>(random: Random, list: readonly [T, ...T[]]): T;
+export function pick<T>(random: Random, list: readonly T[]): T | undefined;
+export function pick<T>(random: Random, list: readonly T[]): T | undefined {
+  return list[between(random, 0, list.length - 1)];
 }

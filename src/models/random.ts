@@ -1,21 +1,20 @@
-// A model that calls tools at random, with arguments that fit: a baseline, and a way to try an environment hard.
+// A model that makes random valid calls: a baseline, and a stress test of an environment.
 import { assistantTurns } from "../core/model.ts";
 import { digestOf } from "../core/digest.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { copyJson } from "../core/json.ts";
 import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "./local-response.ts";
 import { isMessage, type Item, type Model, type ModelRequest, type ToolSchema } from "../core/model.ts";
-import { randomStream } from "../core/random.ts";
+import { sample } from "../core/json-sample.ts";
+import { between, chance, pick, randomStream, type Random } from "../core/random.ts";
 import { spoiled } from "./random/chaos.ts";
-import { between, chance, pick, type Random } from "./random/draw.ts";
-import { randomValue } from "./random/value.ts";
 
 export interface RandomModelOptions {
   /** A whole number; 0 by default. */
   seed?: number;
   /**
-   * How likely it is, from 0 to 1, that something is wrong with an answer: arguments that do not fit or are not JSON,
-   * tools that are not offered, names of the life cycle, call ids used twice, nothing at all. 0 by default.
+   * The probability of a faulty answer, from 0 to 1: invalid arguments, text that is not JSON, unknown tools, reserved
+   * names, repeated call ids, no output at all. 0 by default.
    */
   chaos?: number;
   /** How many turns it takes at most after what the user said; the last is a text. 8 by default. */
@@ -66,7 +65,7 @@ function answerTo(request: ModelRequest, steps: number, id: string, random: Rand
   const count = request.parallel_tool_calls === false || chance(random, 0.7) ? 1 : between(random, 2, 3);
   return Array.from({ length: count }, (_, n) => {
     const { name, parameters } = pick(random, tools) as ToolSchema;
-    return callItem(`${id}_${n}`, name, JSON.stringify(randomValue({ type: "object", ...parameters }, random)));
+    return callItem(`${id}_${n}`, name, JSON.stringify(sample({ type: "object", ...parameters }, random)));
   });
 }
 

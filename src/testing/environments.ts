@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
+import { sample } from "../core/json-sample.ts";
 import { jsonSchemaOf } from "../core/schema.ts";
 import type { Answer, Sessions } from "../core/sessions.ts";
-import { badInputs, sampleInput } from "./arguments.ts";
+import { badInputs } from "./arguments.ts";
 import type { Case } from "./case.ts";
 
 export interface Call {
@@ -61,7 +62,7 @@ function onSessions<Harness extends EnvironmentHarness>(
 function callsOf({ environment }: Sessions): Call[] {
   // What touches the world is not for a checker to call.
   const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
-  const round = tools.map(([tool, { input }]) => ({ tool, input: sampleInput(jsonSchemaOf(input)) }));
+  const round = tools.map(([tool, { input }]) => ({ tool, input: sample(jsonSchemaOf(input)) }));
   return [...round, ...round, ...round.toReversed()];
 }
 
@@ -185,7 +186,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
           .catch((error: unknown) => assert.fail(`${tool} with ${what}: ${String(error)}`));
         if (!answer.ok) assert.deepEqual(await sessions.state(session), before, `${tool} with ${what}`);
       }
-      const after = await sessions.call(session, tool, sampleInput(jsonSchemaOf(input)));
+      const after = await sessions.call(session, tool, sample(jsonSchemaOf(input)));
       assert.ok(after.version > 0, `${tool}: the session did not go on`);
     }
   }),

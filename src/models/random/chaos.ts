@@ -3,7 +3,7 @@ import type { Json } from "../../core/json.ts";
 import { propertiesOf, requiredOf, type JsonSchema } from "../../core/json-schema.ts";
 import { isFunctionCall, type FunctionCall, type Item, type ModelRequest } from "../../core/model.ts";
 import { reservedToolNames } from "../../core/reserved-names.ts";
-import { between, pick, type Random } from "./draw.ts";
+import { between, pick, type Random } from "../../core/random.ts";
 
 /** An answer, with something gone wrong in it. */
 export function spoiled(output: Item[], request: ModelRequest, random: Random): Item[] {

@@ -3,6 +3,7 @@ import type { AnyEnvironment } from "../../core/environment.ts";
 import { errorTable, type ErrorCode } from "../../core/errors.ts";
 import type { FieldSchema } from "../http/field-schema.ts";
 import { escapeKey, type Json } from "../../core/json.ts";
+import { sample } from "../../core/json-sample.ts";
 import { jsonSchemaOf } from "../../core/schema.ts";
 import { replies } from "./replies.ts";
 import { routes, type Route } from "./routes.ts";
@@ -34,8 +35,8 @@ export function openApiOf(environment: AnyEnvironment, models: readonly string[]
   const paths: { [path: string]: JsonObject } = {};
   const [first] = tools;
   const examples = {
-    task: exampleOf(task as JsonObject),
-    ...(first && { tool: first.name, input: exampleOf(first.input) }),
+    task: sample(task as JsonObject),
+    ...(first && { tool: first.name, input: sample(first.input) }),
   };
   for (const [id, route] of Object.entries(routes) as [string, Route][]) {
     if (id === "playSession" && models.length === 0) continue;
@@ -61,7 +62,7 @@ export function openApiOf(environment: AnyEnvironment, models: readonly string[]
     "x-tools": Object.fromEntries(
       tools.map(({ name, description, input }) => {
         const at = `#/x-tools/${escapeKey(name)}/input`;
-        return [name, { description, input: moved(input, at), example: exampleOf(input) }];
+        return [name, { description, input: moved(input, at), example: sample(input) }];
       }),
     ),
   };
@@ -109,7 +110,7 @@ function requestBodyOf(body: FieldSchema, examples: JsonObject): Json {
   ]);
   const example = Object.entries(properties)
     .filter(([name]) => required.includes(name) || (name === "input" && "tool" in properties))
-    .map(([name, schema]) => [name, examples[name] ?? exampleOf(schema as JsonObject)]);
+    .map(([name, schema]) => [name, examples[name] ?? sample(schema as JsonObject)]);
   return {
     required: required.length > 0,
     content: {
@@ -163,31 +164,4 @@ function moved(schema: JsonObject, to: string): JsonObject {
     return Object.fromEntries(entries);
   };
   return walk(schema) as JsonObject;
-}
-
-/** Something to start from when one tries a schema: what it requires, each as small as it can be. */
-function exampleOf(schema: JsonObject): Json {
-  const { type, properties, required, minimum, enum: values, anyOf } = schema;
-  if (schema["const"] !== undefined) return schema["const"];
-  if (schema["default"] !== undefined) return schema["default"];
-  if (Array.isArray(values) && values[0] !== undefined) return values[0];
-  if (Array.isArray(anyOf) && anyOf.length > 0) return exampleOf(anyOf[0] as JsonObject);
-  switch (Array.isArray(type) ? type[0] : type) {
-    case "integer":
-    case "number":
-      return typeof minimum === "number" && minimum > 0 ? minimum : 0;
-    case "string":
-      return "text";
-    case "boolean":
-      return false;
-    case "array":
-      return [];
-    case "null":
-      return null;
-    default: {
-      const names = Array.isArray(required) ? (required as string[]) : [];
-      const known = (properties ?? {}) as { [name: string]: JsonObject };
-      return Object.fromEntries(names.map((name) => [name, exampleOf(known[name] ?? {})]));
-    }
-  }
 }
