@@ -15,6 +15,16 @@ import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 
+/** One try at a verdict. */
+interface Asking {
+  version: number | undefined;
+  response: Json | undefined;
+  task: Json | undefined;
+  signal: AbortSignal | undefined;
+  /** Whether the session was read from the store for it. */
+  isFresh: boolean;
+}
+
 export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
   const { environment, logs, timeout } = options;
 
@@ -23,7 +33,19 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     if (signal?.aborted) throw cancelled(signal);
     const task = givenTask === undefined ? undefined : await checkTask(environment, givenTask);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
+    // Without a verdict there is nothing to look up, and the commit itself finds out whether the state was the newest.
+    const isKnown = version !== undefined || log.session.verdicts > 0;
+    if (!isKnown) {
+      const verification = await judgeSnapshot(log, { version, response, task, signal, isFresh: false });
+      if (verification) return verification;
+    }
     await exclusive(log, signal, () => logs.refresh(log));
+    return (await judgeSnapshot(log, { version, response, task, signal, isFresh: true })) as Verification;
+  }
+
+  /** Judges the state as this process has it. Undefined if it was not fresh, and the store has a newer version. */
+  function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
+    const { version, response, task, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
       // Verdicts change nothing: the version judged is that of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
@@ -44,26 +66,42 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
         return { ...event.verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
       };
-      const before = await recorded();
+      const before = isFresh ? await recorded() : undefined;
       if (before) return before;
-      const verdict = await judge(log, { ...session, ...other }, judged, response, signal);
+      let verdict: Verdict;
+      try {
+        verdict = await judge(log, { ...session, ...other }, judged, response, signal);
+      } catch (thrown) {
+        // The failure counts only if it is about the newest state.
+        if (!isFresh && (await isOutdated(log, newest))) return undefined;
+        throw thrown;
+      }
       // A verdict changes nothing, so it may follow the end of the session.
       const anytime = (): void => undefined;
       const result = await exclusive(log, undefined, () =>
-        logs.commit(log, anytime, (now) => ({
-          type: "session.verified",
-          at: timeNow(now),
-          judged,
-          digest,
-          verdict,
-          ...(about.episode !== now.episode && { episode: about.episode }),
-          ...asked,
-        })),
+        logs.commit(log, anytime, (now) => {
+          if (!isFresh && now.version !== newest.version) return undefined;
+          return {
+            type: "session.verified",
+            at: timeNow(now),
+            judged,
+            digest,
+            verdict,
+            ...(about.episode !== now.episode && { episode: about.episode }),
+            ...asked,
+          };
+        }),
       );
+      if (result === "nothing") return undefined;
       // Verified twice at once: both get the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
       return first ?? { ...verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
     });
+  }
+
+  async function isOutdated(log: OpenLog, { version }: Session): Promise<boolean> {
+    await exclusive(log, undefined, () => logs.refresh(log));
+    return log.session.version !== version;
   }
 
   async function rewards(log: OpenLog, signal: AbortSignal | undefined): Promise<StepReward[]> {

@@ -202,3 +202,28 @@ onEveryStore("a verdict on an earlier episode does not end the one that runs", a
   await sessions.verify(session, { version: 2, response: "late" });
   await expect(sessions.seed(session, {})).rejects.toMatchObject({ code: "episode_in_flight" });
 });
+
+onEveryStore("SERIAL: a process with an old state in its cache judges the newest state", async (place) => {
+  const [one, two] = [place.engine(counter), await place.replica(counter)];
+  const { session } = await one.open({ task });
+  await two.call(session, "read");
+  await one.call(session, "add", { by: 3 });
+  expect(await two.verify(session)).toMatchObject({ reward: 1, version: 4, verdicts: 1 });
+  await one.call(session, "add", { by: 1 });
+  expect(await two.verify(session)).toMatchObject({ reward: 0, version: 6, verdicts: 2 });
+  // Its failure counts only on the newest state, too.
+  const picky = defineEnvironment({
+    name: "picky",
+    state: z.object({ ready: z.boolean().default(false) }),
+    tools: { prepare: tool({ description: "Gets ready.", run: ({ state }) => void (state.ready = true) }) },
+    verify({ state }) {
+      if (!state.ready) throw new Error("not ready");
+      return 1;
+    },
+  });
+  const [here, there] = [place.engine(picky), await place.replica(picky)];
+  const other = await here.open({ task: {} });
+  await expect(there.verify(other.session)).rejects.toMatchObject({ code: "verify_failed" });
+  await here.call(other.session, "prepare");
+  expect((await there.verify(other.session)).reward).toBe(1);
+});
