@@ -44,6 +44,10 @@ export const errorTable = {
   store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
   store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
   session_busy: { status: 409, meaning: "an agent is running on the session, here or in another process" },
+  turn_lost: {
+    status: 409,
+    meaning: "another process took over the turn while this run was silent; it continues there",
+  },
   run_cancelled: {
     status: 408,
     meaning: "the caller cancelled the run; what was committed stays, and the next run can go on from there",
