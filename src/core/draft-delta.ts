@@ -1,5 +1,5 @@
 // The delta of a draft: from what was changed beside a state to the operations that change the state.
-import type { Delta } from "./delta.ts";
+import type { Delta, Operation } from "./delta.ts";
 import { copyJson, escapeKey, type Json } from "./json.ts";
 
 export type Container = { [key: string]: Json } | Json[];
@@ -100,8 +100,18 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   });
 }
 
+// Beside the operation, not in it: a log has JSON Patch only.
+const rewrites = new WeakSet<Operation>();
+
+/** Whether an operation writes an array whole only because that is shorter. The code changed elements of it. */
+export function isRewrite(operation: Operation): boolean {
+  return rewrites.has(operation);
+}
+
 function collectWhole(node: Changes, path: string, delta: Delta): void {
-  delta.push({ op: "replace", path, value: copyJson(node.proxy, "state", "refuse", path) });
+  const operation: Operation = { op: "replace", path, value: copyJson(node.proxy, "state", "refuse", path) };
+  rewrites.add(operation);
+  delta.push(operation);
 }
 
 function origin(value: unknown): unknown {

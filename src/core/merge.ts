@@ -1,0 +1,113 @@
+// Merging: places a change that was made to one state on a state that others have changed since.
+import type { Delta, Operation } from "./delta.ts";
+import { isRewrite } from "./draft-delta.ts";
+import { equalJson, unescapeKey, type Json } from "./json.ts";
+
+export interface Merged {
+  delta: Delta;
+  /** JSON Pointers of values that others had changed, and that this change replaced. */
+  overwrote: string[];
+  /** JSON Pointers of values that both changed in ways that do not combine. This change leaves them alone. */
+  refused: string[];
+}
+
+/**
+ * Returns the delta that makes the same change to `now`. `base` is the state that the delta was made for.
+ *
+ * Keys of plain objects merge. A value that was assigned or removed whole replaces what others wrote. Elements that
+ * were added to the end of an array are added to its end. Every other change of an array applies only to the array
+ * that its writer saw: an index means nothing in another one.
+ */
+export function merge(delta: Delta, base: Json, now: Json): Merged {
+  if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
+  const merged: Merged = { delta: [], overwrote: [], refused: [] };
+  place(treeOf(delta), "", base, now, merged);
+  return merged;
+}
+
+/** A value that a delta changes. */
+interface Node {
+  /** All operations on it and below it, in order. */
+  operations: Delta;
+  /** Where in that list it was last assigned or removed itself; -1 if it was not. */
+  whole: number;
+  children: Map<string, Node>;
+}
+
+const newNode = (): Node => ({ operations: [], whole: -1, children: new Map() });
+
+function treeOf(delta: Delta): Node {
+  const root = newNode();
+  for (const operation of delta) {
+    let node = root;
+    node.operations.push(operation);
+    for (const key of operation.path.split("/").slice(1)) {
+      let child = node.children.get(key);
+      if (!child) {
+        child = newNode();
+        node.children.set(key, child);
+      }
+      child.operations.push(operation);
+      node = child;
+    }
+    node.whole = node.operations.length - 1;
+  }
+  return root;
+}
+
+function place(node: Node, pointer: string, base: Json | undefined, now: Json | undefined, merged: Merged): void {
+  const { operations, whole, children } = node;
+  if (whole < 0 && isObject(base) && isObject(now) && base !== now) {
+    for (const [key, child] of children) {
+      const name = unescapeKey(key);
+      place(child, `${pointer}/${key}`, valueOf(base, name), valueOf(now, name), merged);
+    }
+    return;
+  }
+  if (equalJson(base, now)) {
+    merged.delta.push(...operations);
+    return;
+  }
+  const assigned = operations[whole];
+  if (assigned && !isRewrite(assigned)) {
+    replace(assigned, now, merged);
+    merged.delta.push(...operations.slice(whole + 1));
+  } else if (isGrown(operations, pointer, base, now)) {
+    for (const { value } of operations) merged.delta.push({ op: "add", path: `${pointer}/-`, value });
+  } else {
+    merged.refused.push(pointer);
+  }
+}
+
+function replace(operation: Operation, now: Json | undefined, { delta, overwrote }: Merged): void {
+  const { path } = operation;
+  if (operation.op !== "remove") {
+    // "add" also where it is not there any more. The whole state has no place to be added to.
+    delta.push({ op: path === "" ? "replace" : "add", path, value: operation.value });
+    overwrote.push(path);
+  } else if (now !== undefined) {
+    delta.push(operation);
+    overwrote.push(path);
+  }
+}
+
+type Added = Extract<Operation, { op: "add" }>;
+
+/** Whether an array is still one, and was only added to, beyond its end. */
+function isGrown(
+  operations: Delta,
+  pointer: string,
+  base: Json | undefined,
+  now: Json | undefined,
+): operations is Added[] {
+  if (!Array.isArray(base) || !Array.isArray(now)) return false;
+  return operations.every(({ op, path }, at) => op === "add" && path === `${pointer}/${base.length + at}`);
+}
+
+function isObject(value: Json | undefined): value is { [key: string]: Json } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function valueOf(object: { [key: string]: Json }, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
