@@ -14,7 +14,7 @@ export interface Difference {
   message: string;
 }
 
-/** Neither the time nor what is made up anew for each run, nor what the model's server counted, nor its name. */
+/** Times, ids of a run, what a model's server counted, log lines, and what others did at the same time. */
 const notCompared = new Set([
   "at",
   "version",
@@ -25,6 +25,9 @@ const notCompared = new Set([
   "environment",
   "delta",
   "shared",
+  "log",
+  "overwrote",
+  "refused",
 ]);
 
 /** What is compared of an event, less its changes of the state. */

@@ -50,7 +50,8 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       opening.set(id, opened);
     }
     await opened;
-    context.state[key] = id;
+    // The calls of one answer all set it.
+    context.update(key, () => id);
     return id;
   }
 

@@ -17,6 +17,7 @@ export function withCommit(entered: Entered, commit: Entered["commit"]): Entered
       return entered.conversation;
     },
     seed: entered.seed,
+    timeout: entered.timeout,
     stored: () => entered.stored(),
     leave: () => entered.leave(),
     commit,

@@ -1,14 +1,15 @@
 // An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
 // was committed before the run was cut short.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
-import type { AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
-import { changed, rebased, type Delta } from "../core/delta.ts";
-import { createDraft, readOnly } from "../core/draft.ts";
+import type { AgentState, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
+import { changed, type Delta } from "../core/delta.ts";
+import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
+import { unescapeKey, type Json } from "../core/json.ts";
 import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
+import { createWorkingState, type Placed, type StepDraft, type WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
 import type { Family } from "./family.ts";
 
@@ -87,27 +88,28 @@ export function createInvocation(options: InvocationOptions) {
     return merged.state;
   }
 
-  /** What a step writes to. */
-  function draft(from = state()) {
-    const made = createDraft<AgentState>(from as Json);
-    return { from, state: made.state, delta: () => made.delta(), close: () => made.close(tooLate) };
-  }
-
-  /** Commits an event with the change that a step made to the state it began with, or makes to the state as it is then. */
+  /**
+   * Commits an event with the writes of its step, placed on the state as it is then. `fieldsOf` gives the fields that
+   * depend on how they were placed; without it a step whose writes are refused fails.
+   */
   async function commit<E extends NewAgentEvent>(
     event: E,
-    delta: Delta | (() => Delta) = [],
-    from = state(),
+    working?: WorkingState,
+    fieldsOf?: (placed: Placed) => StepChange["fields"] & { delta?: Delta },
   ): Promise<EventOf<E["type"]> & { version: number }> {
     const committed = await committing(entered, event, () => {
-      const fitting = typeof delta === "function" ? delta() : rebased(delta, from as Json, state() as Json);
+      const placed = working?.placeOn(state()) ?? nothingPlaced;
       // It may have waited for its turn, and a run that was cancelled commits nothing any more.
       if (signal.aborted) throw cancelledRun(signal);
-      const { temp } = splitDelta(fitting);
-      if (temp.length === 0) return fitting;
+      const [refused] = placed.refused;
+      if (refused && !fieldsOf) throw conflictAt(refused.path, placeName(event));
+      const { delta = placed.delta, ...fields } = fieldsOf?.(placed) ?? {};
+      if (placed.overwrote.length > 0) fields["overwrote"] = placed.overwrote;
+      const { temp } = splitDelta(delta);
+      if (temp.length === 0) return { delta, fields };
       temporary = changed(temporary as Json, temp) as AgentState;
       const passing = new Set(temp);
-      return fitting.filter((operation) => !passing.has(operation));
+      return { delta: delta.filter((operation) => !passing.has(operation)), fields };
     });
     // With a store and a model that answer at once, nothing else in the process would get its turn.
     if (++commits % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -129,14 +131,15 @@ export function createInvocation(options: InvocationOptions) {
     standIn,
     taken,
     state,
-    draft,
+    /** What a step writes to. */
+    working: (): WorkingState => createWorkingState(state()),
     commit,
-    /** What a callback is given, with a state that it may write to. */
-    context(place: Place, writable: AgentState): AgentContext {
-      return contextOf(about(place), writable);
+    /** What a callback is given. */
+    context(place: Place, { state, update }: StepDraft): AgentContext {
+      return Object.freeze({ ...about(place), state, update });
     },
     readonlyContext(place: Place): ReadonlyAgentContext {
-      return contextOf(about(place), readOnly<AgentState>(state() as Json)) as ReadonlyAgentContext;
+      return Object.freeze({ ...about(place), state: readOnly<AgentState>(state() as Json) });
     },
     /** The next step of a run, if it was committed before the run was cut short. */
     next<Type extends Recorded>({ path }: Place, ...types: Type[]): (EventOf<Type> & { version: number }) | undefined {
@@ -166,7 +169,16 @@ export function createInvocation(options: InvocationOptions) {
   };
 }
 
-const tooLate = "the step that this state belongs to is over; what is assigned now would not be kept";
+const nothingPlaced: Placed = { delta: [], overwrote: [], refused: [], failed: new Map() };
+
+const placeName = (event: NewAgentEvent): string => ("path" in event ? `agent ${event.agent}` : "the message");
+
+/** Two writers changed a value in ways that do not combine. */
+export function conflictAt(path: string, writer: string): HoldfastError {
+  const [, key = ""] = path.split("/").map(unescapeKey);
+  const message = `${writer} and others changed ${path || "the state"} at the same time; use update("${key}", …)`;
+  return new HoldfastError("state_conflict", message, { detail: { path } });
+}
 
 /** A run that ended with a failure, which is in the log. */
 export class Failed {
@@ -190,7 +202,7 @@ export function isOfCommit(thrown: unknown): boolean {
 }
 
 /** Commits, and remembers a failure as one of the commit, unless the change itself could not be made. */
-async function committing(entered: Entered, event: NewAgentEvent, change: () => Delta) {
+async function committing(entered: Entered, event: NewAgentEvent, change: () => StepChange) {
   let ofChange: unknown;
   try {
     return await entered.commit(event, () => {
@@ -211,11 +223,6 @@ async function committing(entered: Entered, event: NewAgentEvent, change: () => 
 function errorOf(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
-}
-
-/** Getters: to assign to one is an error instead of a change that nobody sees. */
-function contextOf(about: Omit<AgentContext, "state">, state: AgentState): AgentContext {
-  return Object.freeze({ ...about, state });
 }
 
 /** The steps of an invocation by path, in order. */

@@ -30,8 +30,9 @@ export async function askModel(
   const before = invocation.next(place, "model.answered");
   if (before) return before;
   const { callbacks, outputKey } = agent;
-  const draft = invocation.draft();
-  const context = invocation.context(place, draft.state);
+  const working = invocation.working();
+  const draft = working.draft();
+  const context = invocation.context(place, draft);
   try {
     const request = await requestOf(invocation, agent, place, tools);
     const instead = await firstValue(callbacks.beforeModel, context, request);
@@ -55,6 +56,7 @@ export async function askModel(
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
     const text = answerText(output);
     if (outputKey !== undefined && text !== "" && !output.some(isFunctionCall)) draft.state[outputKey] = text;
+    working.keep(draft);
     return await invocation.commit(
       {
         type: "model.answered" as const,
@@ -64,8 +66,7 @@ export async function askModel(
         ...(usage && { usage }),
         ...(Object.keys(rest).length > 0 && { response: rest as { [field: string]: Json } }),
       },
-      draft.delta(),
-      draft.from,
+      working,
     );
   } finally {
     draft.close();

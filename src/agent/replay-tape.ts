@@ -203,9 +203,9 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
       return withCommit(entered, async (event, change) => {
         await turnOf(event);
         const committed = await entered.commit(event, (state) => {
-          const delta = change(state);
-          compare(event, delta, state);
-          return delta;
+          const made = change(state);
+          compare({ ...event, ...made.fields }, made.delta, state);
+          return made;
         });
         next++;
         if (event.type === "agent.failed") failed.add(event.path);

@@ -1,5 +1,6 @@
 // Runs an agent from its beginning to its end: callbacks around it, and inside a model with its tools, or other agents.
 // What was committed before a run was cut short is not done again: every step looks for itself in the log first.
+import { setMaxListeners } from "node:events";
 import { agentSchema, type Agent, type CallOfTool, type Composition, type ModelAgent } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
@@ -10,7 +11,8 @@ import { cancelledRun, firstValue, itemsOf } from "./callbacks.ts";
 import { familyOf, transferSchema } from "./family.ts";
 import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
 import { askModel } from "./model-step.ts";
-import { runTools, type Answerer } from "./tools-step.ts";
+import type { Answerer } from "./tool-call.ts";
+import { runTools } from "./tools-step.ts";
 
 const defaultSteps = 100;
 const defaultEmpty = 3;
@@ -40,9 +42,10 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   const { beforeAgent } = agent.callbacks;
   const before = invocation.next(place, "agent.began");
   if (before || beforeAgent === undefined) return before;
-  const draft = invocation.draft();
+  const working = invocation.working();
+  const draft = working.draft();
   try {
-    const said = await firstValue(beforeAgent, invocation.context(place, draft.state));
+    const said = await firstValue(beforeAgent, invocation.context(place, draft));
     assertRunning(invocation);
     const items =
       said === undefined
@@ -51,10 +54,10 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
     // It is the agent's answer, also for whoever reads it in the state.
     if (items && agent.kind === "model" && agent.outputKey !== undefined)
       draft.state[agent.outputKey] = answerText(items);
+    working.keep(draft);
     return await invocation.commit(
       { type: "agent.began", ...placed(place, invocation.id), ...(items && { items }) },
-      draft.delta(),
-      draft.from,
+      working,
     );
   } catch (thrown) {
     return invocation.fail(place, "beforeAgent", thrown);
@@ -72,14 +75,16 @@ async function end(
 ): Promise<EventOf<"agent.ended">> {
   const before = invocation.next(place, "agent.ended");
   if (before) return before;
-  const draft = invocation.draft();
+  const working = invocation.working();
+  const draft = working.draft();
   try {
-    const said = agent && (await firstValue(agent.callbacks.afterAgent, invocation.context(place, draft.state)));
+    const said = agent && (await firstValue(agent.callbacks.afterAgent, invocation.context(place, draft)));
     assertRunning(invocation);
     const items =
       said === undefined
         ? undefined
         : (copyJson(itemsOf(said, "afterAgent"), "what afterAgent said", "drop") as Item[]);
+    working.keep(draft);
     return await invocation.commit(
       {
         type: "agent.ended" as const,
@@ -88,8 +93,7 @@ async function end(
         ...(items && { items }),
         ...(place.isOutermost && transfer === undefined && { last: true as const }),
       },
-      draft.delta(),
-      draft.from,
+      working,
     );
   } catch (thrown) {
     return invocation.fail(place, "afterAgent", thrown);
@@ -110,6 +114,8 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   );
   const clock = seconds < Infinity ? AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1)) : undefined;
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
+  // Every handler that runs listens to it.
+  setMaxListeners(0, signal);
   const isLate = (): boolean =>
     invocation.standIn?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> =>

@@ -1,10 +1,9 @@
 // run(): an agent answers a message, or goes on where a run was cut short. Yields what happens, committed first.
 import type { Agent } from "../core/agent.ts";
 import type { AgentSessions, AgentState, Entered } from "../core/agent-sessions.ts";
-import { createDraft } from "../core/draft.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome } from "../core/event.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson } from "../core/json.ts";
 import { faultInItems, type Item } from "../core/model.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
@@ -106,11 +105,13 @@ export async function* runWith(
     working = (async (): Promise<RunResult> => {
       if (message !== undefined) {
         const given = messageItems(message);
-        const { delta, from } = changeOf(invocation.state(), options.stateDelta);
+        const working = invocation.working();
+        const draft = working.draft();
+        Object.assign(draft.state, copyJson(options.stateDelta ?? {}, "stateDelta", "drop"));
+        working.keep(draft);
         await invocation.commit(
           { type: "invocation.began", invocation: start.invocation, agent: first.name, items: given },
-          delta,
-          from,
+          working,
         );
       }
       const about = { session, invocation: start.invocation };
@@ -164,10 +165,4 @@ function messageItems(message: string | Item[]): Item[] {
   const fault = faultInItems(message);
   if (fault) throw new HoldfastError("invalid_option", `the message must be a text or items: ${fault}`);
   return copyJson(message, "message", "drop") as unknown as Item[];
-}
-
-function changeOf(state: AgentState, given: AgentState = {}) {
-  const draft = createDraft<AgentState>(state as Json);
-  Object.assign(draft.state, copyJson(given, "stateDelta", "drop"));
-  return { delta: draft.delta(), from: state };
 }

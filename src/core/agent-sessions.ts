@@ -36,6 +36,12 @@ export interface EnterOptions {
 type Uncommitted<E> = E extends AgentEvent ? Omit<E, "at" | "delta" | "shared"> : never;
 export type NewAgentEvent = Uncommitted<AgentEvent>;
 
+/** What a step comes to on the state as it is at the commit: its change, and the fields of its event that depend on it. */
+export interface StepChange {
+  delta: Delta;
+  fields?: { [field: string]: unknown };
+}
+
 /** A session in the hands of one run: nobody else in the process commits to it before it is left. */
 export interface Entered {
   readonly session: string;
@@ -50,11 +56,13 @@ export interface Entered {
   readonly steps: readonly NumberedEvent[];
   /** A view of all events in force, which is kept between turns under this key. Up to date when it is given. */
   view<V extends View>(key: string, create: () => V): Promise<V>;
+  /** Milliseconds that a tool may take that sets no limit of its own. */
+  readonly timeout: number;
   /**
    * Commits an event with its change of the state; what is shared is committed together with it. The change is asked for
    * when it is its turn, with the state as it is then.
    */
-  commit(event: NewAgentEvent, change: (state: AgentState) => Delta): Promise<NumberedEvent & AgentEvent>;
+  commit(event: NewAgentEvent, change: (state: AgentState) => StepChange): Promise<NumberedEvent & AgentEvent>;
   /** The state as it is in the store now. */
   stored(): Promise<AgentState>;
   leave(): void;

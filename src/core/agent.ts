@@ -1,6 +1,6 @@
 // What an author defines, in types: an agent, its callbacks, and what they are given.
 import type { AgentState } from "./agent-sessions.ts";
-import type { DeepReadonly, Tool, ToolDefinition } from "./environment.ts";
+import type { DeepReadonly, Tool, ToolDefinition, UpdateKey } from "./environment.ts";
 import type { HoldfastError } from "./errors.ts";
 import type { Json } from "./json.ts";
 import type { Item, Model, ModelRequest, ModelResponse, ToolSchema } from "./model.ts";
@@ -9,6 +9,8 @@ import type { Item, Model, ModelRequest, ModelResponse, ToolSchema } from "./mod
 export interface AgentContext {
   /** Read and assigned to like any object; what is assigned is kept with the event of the step. */
   readonly state: AgentState;
+  /** Changes one key, at once. If others change the key before the commit, the function runs again on their value. */
+  update: UpdateKey<AgentState>;
   readonly agent: string;
   readonly session: string;
   /** Whose conversation it is. */
@@ -21,7 +23,9 @@ export interface AgentContext {
 }
 
 /** As `AgentContext`, where nothing may be changed. */
-export type ReadonlyAgentContext = Omit<AgentContext, "state"> & { readonly state: DeepReadonly<AgentState> };
+export type ReadonlyAgentContext = Omit<AgentContext, "state" | "update"> & {
+  readonly state: DeepReadonly<AgentState>;
+};
 
 /** What an agent says: a text, or items. */
 export type Said = string | Item[];

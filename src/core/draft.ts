@@ -11,6 +11,8 @@ export interface Draft<State> {
   state: State;
   /** The changes made so far, copied: what code does to its objects later changes nothing. */
   delta(): Delta;
+  /** Whether a key at the top was assigned or removed, or has something below it that was. */
+  isChanged(key: string): boolean;
   /** Refuses every change from now on, with this reason: what is assigned too late must not seem to be kept. */
   close(reason: string): void;
 }
@@ -35,6 +37,7 @@ export function createDraft<State>(base: Json): Draft<State> {
       collect(root, "", delta);
       return delta;
     },
+    isChanged: (key) => (root.changes?.has(key) || root.dirty?.has(key)) ?? false,
   };
 }
 

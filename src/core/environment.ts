@@ -22,9 +22,17 @@ export interface SeedContext<Task> extends Context {
   task: Task;
 }
 
+/** Changes one key by a function of its value. A function that returns nothing may change the value in place. */
+export type UpdateKey<State> = <Key extends keyof State>(
+  key: Key,
+  change: (value: State[Key]) => State[Key] | void,
+) => void;
+
 /** What a tool is given: a draft of the state, to be read and assigned to like any object. */
 export interface ToolContext<State, Task> extends Context {
   readonly state: State;
+  /** Changes one key, at once. If others change the key before the commit, the function runs again on their value. */
+  update: UpdateKey<State>;
   /** Undefined if the session was never seeded. */
   task: Task | undefined;
   /** The id of the call, if it has one. */
@@ -46,10 +54,10 @@ export interface ToolAgent {
 }
 
 /** What a tool with `concurrent` or `effects` is given: the state as it was when the call began, and `update`. */
-export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state"> {
+export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state" | "update"> {
   readonly state: DeepReadonly<State>;
   /** Queues a change. It is made, in order, to the state as it is when the call is committed; it may run again there. */
-  update(change: (state: State) => void): void;
+  update: ((change: (state: State) => void) => void) & UpdateKey<State>;
 }
 
 export type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;

@@ -43,6 +43,10 @@ export const errorTable = {
   store_failed: { status: 503, meaning: "the store failed; the call may be retried under the same call id" },
   store_corrupt: { status: 500, meaning: "what the store holds cannot be read; it was left untouched" },
   store_newer: { status: 500, meaning: "the store was written by a newer version of Holdfast; it was left untouched" },
+  state_conflict: {
+    status: 409,
+    meaning: "others changed the same value at the same time, and the two changes do not combine; nothing was changed",
+  },
   session_busy: { status: 409, meaning: "an agent is running on the session, here or in another process" },
   turn_lost: {
     status: 409,

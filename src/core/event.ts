@@ -158,6 +158,8 @@ interface InInvocation extends EventBase {
   shared?: Delta;
   /** What it adds to the conversation. */
   items?: Item[];
+  /** JSON Pointers of values that others changed at the same time, and that it replaced. */
+  overwrote?: string[];
 }
 
 /** A message of the user. `agent` is the one that answers. */
@@ -227,6 +229,10 @@ interface ToolsAnswered extends ByAgent {
   type: "tools.answered";
   items: Item[];
   failed?: { call: string; code: ErrorCode; message: string }[];
+  /** What tools logged. */
+  log?: { call: string; lines: string[] }[];
+  /** Writes of calls that stand, but could not be placed: others changed what they change a part of. */
+  refused?: { call: string; path: string; message: string }[];
   /** The agent that goes on. */
   transfer?: string;
   /** The loop around it ends. */

@@ -72,7 +72,8 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     jars.set(id, jar);
     const [oldest] = jars.keys();
     if (jars.size > mostJars && oldest !== undefined) jars.delete(oldest);
-    context.state[key] = jar;
+    // The calls of one answer all set it.
+    context.update(key, () => jar);
   }
 
   return {

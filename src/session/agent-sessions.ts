@@ -18,6 +18,7 @@ import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import { nothingShared, splitDelta, splitState, withShared } from "../core/shared-state.ts";
 import type { Listed, Store } from "../core/store.ts";
+import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
 import { createShared } from "./shared.ts";
@@ -31,6 +32,8 @@ export interface AgentSessionsOptions {
   app: string;
   /** Where the logs live. Who opened it closes it. */
   store: Store;
+  /** Milliseconds that a tool may take that sets no limit of its own. Default 60,000. */
+  timeout?: number;
   /** How much is kept in the process between runs. */
   cache?: CacheLimits;
 }
@@ -43,7 +46,9 @@ export interface AgentSessionsOptions {
  * const { session } = await sessions.open({ user: "ann" });
  * for await (const event of run(agent, { sessions, session, message: "hello" })) console.log(event);
  */
-export function createAgentSessions({ app, store, cache }: AgentSessionsOptions): AgentSessions {
+export function createAgentSessions(options: AgentSessionsOptions): AgentSessions {
+  const { app, store, timeout = 60_000, cache } = options;
+  if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(app)) {
     throw new HoldfastError("invalid_option", `the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
@@ -100,6 +105,7 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         return log.session.conversation as Conversation;
       },
       seed: log.session.randomness.seed,
+      timeout,
       stored: () => storedState(log.id),
       leave() {
         lost ??= new HoldfastError("session_busy", `the run on session ${log.id} is over`);
@@ -113,9 +119,9 @@ export function createAgentSessions({ app, store, cache }: AgentSessionsOptions)
         const committing = last.then(async () => {
           if (lost) throw lost;
           assertOpen(log);
-          const delta = change(stateNow());
+          const { delta, fields } = change(stateNow());
           const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
-          const event = { ...given, at: timeNow(log.session) } as AgentEvent;
+          const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
           if (own.length > 0) event.delta = own;
           const changes = { user: ofUser, app: ofApp };
           const stored = await shared.commit(log, event, changes, sharedNow, user).catch((thrown: unknown) => {

@@ -1,11 +1,12 @@
 // Executes a tool: from a call and the state it sees to an outcome, a delta and log lines. Live calls of environments,
 // live calls of agents, and replays share it.
 import { after } from "../core/after.ts";
-import { createDraft } from "../core/draft.ts";
+import { createDraft, type Draft } from "../core/draft.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
+import { applyUpdate, createUpdates } from "../core/update.ts";
 import { guarded, HandlerCall } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
 import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
@@ -93,15 +94,21 @@ export function executeAtOnce(
   );
 }
 
+type Change = (value: unknown) => unknown;
+
 const tooLate = "the call that this state belongs to is over; what is assigned now would not be kept";
 
 function onDraft(execution: Execution, { definition, args }: Prepared, state: Json): Ran | Promise<Ran> {
   const draft = createDraft(state);
   const handler = handlerOf(execution, definition);
-  const context = new HandlerContext(handler, execution, draft.state, undefined);
+  const context = new HandlerContext(handler, execution, draft.state, draft);
   const ran = (outcome: Outcome): Ran => {
     draft.close(tooLate);
-    return () => withDelta(outcome, handler, draft.delta);
+    return () => {
+      const finished = withDelta(outcome, handler, draft.delta);
+      if (handler.updates && finished.outcome.ok) finished.updates = handler.updates.list();
+      return finished;
+    };
   };
   const outcome = outcomeOf(execution.tool, handler, () => definition.run(context, args));
   if (!(outcome instanceof Promise)) return ran(outcome);
@@ -112,12 +119,13 @@ function onDraft(execution: Execution, { definition, args }: Prepared, state: Js
 }
 
 async function onSnapshot(execution: Execution, { definition, args }: Prepared, state: Json): Promise<Ran> {
-  const changes: ((state: unknown) => unknown)[] = [];
+  const changes: Change[] = [];
   let isOpen = true;
   const handler = handlerOf(execution, definition);
-  const update = (change: (state: unknown) => unknown): void => {
+  const update = (first: Change | string, change?: Change): void => {
     if (!isOpen) throw new TypeError("update was called after the tool had returned");
-    changes.push(change);
+    const isKey = typeof first === "string";
+    changes.push(isKey ? (now) => applyUpdate(now, { key: first, change: change as Change }) : first);
   };
   const context = new HandlerContext(handler, execution, guarded(state), update);
   let outcome: Outcome;
@@ -158,23 +166,38 @@ class HandlerContext {
   readonly session: string;
   readonly call: string | undefined;
   readonly agent: ToolAgent | undefined;
-  readonly update: unknown;
   readonly #handler: HandlerCall;
   readonly #task: Json | null;
   readonly #state: unknown;
+  readonly #writes: Draft<unknown> | ((first: Change | string, change?: Change) => void);
 
-  constructor(handler: HandlerCall, { call, task, agent }: Execution, state: unknown, update: unknown) {
+  /** `writes`: the draft, or what queues updates where there is none. */
+  constructor(
+    handler: HandlerCall,
+    { call, task, agent }: Execution,
+    state: unknown,
+    writes: Draft<unknown> | ((first: Change | string, change?: Change) => void),
+  ) {
     this.session = handler.session;
     this.call = call;
     this.agent = agent;
-    this.update = update;
     this.#handler = handler;
     this.#task = task;
     this.#state = state;
+    this.#writes = writes;
   }
 
   get state(): unknown {
     return this.#state;
+  }
+
+  get update(): (first: never, change: Change) => void {
+    const writes = this.#writes;
+    if (typeof writes === "function") return writes;
+    return (key, change) => {
+      this.#handler.updates ??= createUpdates(writes);
+      this.#handler.updates.add({ key, change });
+    };
   }
 
   get task(): unknown {

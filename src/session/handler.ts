@@ -4,6 +4,7 @@ import type { Context } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
+import type { Updates } from "../core/update.ts";
 import { cancelled } from "./exclusive.ts";
 import type { Stops } from "./open-log.ts";
 
@@ -30,6 +31,8 @@ export class HandlerCall implements Context {
   readonly options: HandlerOptions;
   readonly session: string;
   lines: string[] | undefined = undefined;
+  /** Made by a tool with a draft, for its first update. */
+  updates: Updates | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
   #draws: number;

@@ -4,6 +4,7 @@ import type { Delta } from "../core/delta.ts";
 import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
+import type { Update } from "../core/update.ts";
 import { Stopped, type HandlerCall } from "./handler.ts";
 
 /** What a call comes to. */
@@ -11,6 +12,8 @@ export interface Finished {
   outcome: Outcome;
   delta?: Delta;
   log?: string[];
+  /** The parts of the delta that can be made again, to another state. Not stored. */
+  updates?: Update[];
 }
 
 export function refusal(code: ErrorCode, message: string, detail?: Json): Outcome {

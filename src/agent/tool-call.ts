@@ -1,0 +1,269 @@
+// One call of a tool by a model: its callbacks, what answers it, and what comes of it.
+import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
+import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import type { Outcome } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
+import { execute, prepared } from "../session/execute.ts";
+import type { WorkingState, Writer } from "../session/working-state.ts";
+import { cancelledRun, firstValue, orAborted } from "./callbacks.ts";
+import { Failed, isOfCommit, type Invocation, type Place } from "./invocation.ts";
+
+/** Answers the calls of an agent: a tool of its own, a toolset, another agent, or the hand-over. */
+export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
+
+export interface CallOptions {
+  invocation: Invocation;
+  agent: ModelAgent;
+  place: Place;
+  /** The answer that has the calls. */
+  answer: { version: number; at: number };
+  answerers: ReadonlyMap<string, Answerer>;
+  signal: AbortSignal;
+  /** Runs an agent that is a tool, and gives what it says. */
+  runAgent(agent: Agent, call: CallOfTool): Promise<string>;
+  working: WorkingState;
+  /** Its place among the calls of the answer. */
+  index: number;
+  /** An earlier run started it. */
+  isLost: boolean;
+}
+
+/** What came of one call. */
+export interface Result {
+  call: FunctionCall;
+  output: Json;
+  error?: HoldfastError;
+  wishes?: Wishes;
+  /** What the tool logged. */
+  lines?: string[] | undefined;
+  /** It was not made again in a replay. */
+  isTaken?: true;
+}
+
+/** What calls can do to the run of their agent. */
+interface Wishes {
+  transfer?: string;
+  escalate?: true;
+}
+
+export interface ToolCall {
+  index: number;
+  /** The work of the handler, once it has begun. */
+  work: Promise<unknown>;
+  /** Runs `beforeTool`, and starts the handler. */
+  begin(): Promise<void>;
+  /** Waits for the handler, keeps its writes, and runs the callbacks after it. */
+  end(): Promise<Result>;
+}
+
+export function isExternal(answerer: Answerer | undefined): boolean {
+  return answerer !== undefined && "tool" in answerer && answerer.tool.kind === "external";
+}
+
+/** Tools that only change the state run one after the other, so that each sees the writes of the tools before it. */
+export function isSideBySide(answerer: Answerer | undefined): boolean {
+  if (!answerer || "targets" in answerer) return false;
+  return !("tool" in answerer) || answerer.tool.kind !== "state";
+}
+
+export function outputItem({ call, output, error }: Result): FunctionCallOutput {
+  const told = error ? { error: { code: error.code, message: error.message } } : output;
+  const text = typeof told === "string" ? told : JSON.stringify(told);
+  return { type: "function_call_output", call_id: call.call_id, output: text };
+}
+
+export function createCall(options: CallOptions, call: FunctionCall): ToolCall {
+  const { invocation, agent, place, answer: made, answerers, signal, working, index } = options;
+  const { callbacks } = agent;
+  const answerer = answerers.get(call.name);
+  const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
+  // A call that is only a change of the state fails if that cannot be made. Of any other the result stands.
+  const writer: Writer = { call: call.call_id, needs: !isSideBySide(answerer) };
+  const taken =
+    answerer && "agent" in answerer ? undefined : invocation.standIn?.result(place, call.call_id, isExternal(answerer));
+  let wishes: Wishes = {};
+  let lines: string[] | undefined;
+  /** Gives what places the handler's writes and gives its output. */
+  let answering: Promise<() => Json> = Promise.resolve(() => null);
+
+  /** Runs callbacks on a draft. Their writes are kept unless they throw. */
+  async function onDraft<T>(run: (context: AgentContext) => Promise<T>): Promise<T> {
+    const draft = working.draft();
+    try {
+      const value = await run(invocation.context(place, draft));
+      working.keep(draft, writer);
+      return value;
+    } finally {
+      draft.close();
+    }
+  }
+
+  async function begin(): Promise<void> {
+    if (taken) return;
+    try {
+      about.input = argumentsOf(call);
+      const { beforeTool } = callbacks;
+      const instead = beforeTool && (await onDraft((context) => firstValue(beforeTool, context, about)));
+      answering = instead === undefined ? answer() : Promise.resolve(() => instead);
+    } catch (thrown) {
+      answering = Promise.reject(thrown);
+    }
+    // It may fail before anybody waits for it.
+    answering.catch(() => undefined);
+  }
+
+  async function end(): Promise<Result> {
+    if (taken) return { call, ...taken, isTaken: true };
+    try {
+      const output = asOutput(await outcome());
+      const { afterTool } = callbacks;
+      const after = afterTool && (await onDraft((context) => firstValue(afterTool, context, { ...about, output })));
+      return { call, output: after === undefined ? output : asOutput(after), wishes, lines };
+    } catch (thrown) {
+      if (signal.aborted) throw cancelledRun(signal);
+      const error = toolError(call.name, thrown);
+      working.drop(call.call_id);
+      return { call, output: null, error, lines };
+    }
+  }
+
+  const asOutput = (value: Json | undefined): Json => copyJson(value ?? null, `the output of ${call.name}`, "drop");
+
+  async function outcome(): Promise<Json> {
+    try {
+      const finish = await answering;
+      return finish();
+    } catch (thrown) {
+      if (signal.aborted || isOfCommit(thrown)) throw thrown;
+      const error = toolError(call.name, thrown);
+      const { onToolError } = callbacks;
+      const value = onToolError && (await onDraft((context) => firstValue(onToolError, context, error, about)));
+      if (value === undefined) throw error;
+      return value;
+    }
+  }
+
+  async function answer(): Promise<() => Json> {
+    if (signal.aborted) throw cancelledRun(signal);
+    if (!answerer) {
+      const known = [...answerers.keys()].join(", ") || "none";
+      throw new HoldfastError("unknown_tool", `there is no tool "${about.tool}"; the tools are: ${known}`);
+    }
+    if ("tool" in answerer) return runTool(answerer.tool);
+    if ("toolset" in answerer) return askToolset(answerer.toolset);
+    if ("agent" in answerer) {
+      const said = await options.runAgent(answerer.agent, about);
+      return () => said;
+    }
+    const { agent: to } = Object(about.input) as { agent?: unknown };
+    wishes.transfer = oneOf(answerer.targets, to);
+    return () => ({ transferred: to as string });
+  }
+
+  async function askToolset(toolset: Toolset): Promise<() => Json> {
+    const draft = working.draft();
+    try {
+      const asked = { ...about, once: `${made.version}.${about.call}` };
+      const output = await orAborted(signal, toolset.call(invocation.context(place, draft), asked));
+      return () => {
+        working.keep(draft, writer);
+        return output;
+      };
+    } catch (thrown) {
+      draft.close();
+      throw thrown;
+    }
+  }
+
+  async function runTool(definition: ToolDefinition): Promise<() => Json> {
+    const { tool, call: id, input } = about;
+    if (options.isLost) {
+      const message = `${tool} was started before the run was cut short; whether it took effect is not known`;
+      throw new HoldfastError("outcome_unknown", message);
+    }
+    const ready = await prepared(definition, tool, input);
+    if (!ready.ok) throw failureOf(ready.outcome);
+    let cause: unknown;
+    const wished: Wishes = {};
+    const { standIn, entered } = invocation;
+    const execution = {
+      session: entered.session,
+      tool,
+      call: id,
+      task: null,
+      timeout: entered.timeout,
+      signal,
+      agent: toolAgent(wished),
+      // Both follow from the log, so that a replay has them again.
+      seed: standIn?.seed ?? entered.seed,
+      draws: made.version * 1000 + index,
+      at: standIn?.at(made.version) ?? made.at,
+      onThrown: (thrown: unknown) => void (cause = thrown),
+    };
+    const ran = await execute(execution, ready, working.state as Json);
+    return () => {
+      const finished = working.keepRan(ran, writer);
+      lines = finished.log;
+      if (!finished.outcome.ok) throw failureOf(finished.outcome, cause);
+      // A handler that was stopped may still wish for something.
+      wishes = { ...wished };
+      return finished.outcome.output;
+    };
+  }
+
+  function toolAgent(wished: Wishes): ToolAgent {
+    const { entered, family, id } = invocation;
+    const targets = (): string[] => family.targets(agent).map(({ name }) => name);
+    return {
+      name: agent.name,
+      user: entered.user,
+      invocation: id,
+      escalate: () => void (wished.escalate = true),
+      transfer: (to) => void (wished.transfer = oneOf(targets(), to)),
+    };
+  }
+
+  return {
+    index,
+    get work() {
+      return answering;
+    },
+    begin,
+    end,
+  };
+}
+
+function oneOf(targets: string[], to: unknown): string {
+  if (typeof to === "string" && targets.includes(to)) return to;
+  throw new HoldfastError("invalid_input", `\`agent\` must be one of: ${targets.join(", ")}`);
+}
+
+/** The failure of a tool. An error of ours that the tool ran into keeps its code: it is for the agent to read. */
+function failureOf(outcome: Outcome, cause?: unknown): HoldfastError {
+  if (outcome.ok) throw new TypeError("the outcome is not a failure");
+  const { code, message, detail } = outcome.error;
+  if (code === "tool_failed" && isHoldfastError(cause)) return cause;
+  return new HoldfastError(code, message, { cause, detail: { ...Object(detail) } });
+}
+
+function argumentsOf({ name, arguments: text }: FunctionCall): Json {
+  if (text.trim() === "") return {};
+  try {
+    return copyJson(JSON.parse(text), "input");
+  } catch (thrown) {
+    const message = `the arguments of ${name} are not JSON: ${messageOf(thrown)}`;
+    throw new HoldfastError("invalid_input", message, { cause: thrown });
+  }
+}
+
+function toolError(tool: string, thrown: unknown): HoldfastError {
+  if (isOfCommit(thrown)) throw thrown;
+  if (thrown instanceof Failed) {
+    const { error } = thrown.event;
+    return new HoldfastError("tool_failed", `the agent behind ${tool} failed: ${error.message}`);
+  }
+  if (isHoldfastError(thrown)) return thrown;
+  return new HoldfastError("tool_failed", messageOf(thrown), { cause: thrown });
+}
