@@ -1,16 +1,17 @@
-// An agent over REST, under /v1: its sessions, what they hold, and runs that are told live.
+// agentProtocol(): serves an agent over REST, under /v1: its sessions, their state and events, and runs, optionally
+// streamed.
 import { agentSchema, type Agent } from "../core/agent.ts";
 import type { AgentSessionInfo, AgentSessions, AgentState } from "../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { eventsReply, sentEvent, streamReply, wantsStream } from "./http/events-reply.ts";
 import type { Item } from "../core/model.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
-import { createRouter, firstOf, ok, type Handlers } from "./http/route.ts";
+import { createRouter, takeFirst, ok, type Handlers } from "./http/route.ts";
 import { jsonSchemaOf } from "../core/schema.ts";
 import { routes } from "./agents/routes.ts";
 
-/** A run as it is asked for here: refused at once where another one has the session. */
-export interface AskedRun {
+/** Options of a run. It is refused at once while another run holds the session. */
+export interface RunRequest {
   sessions: AgentSessions;
   session: string;
   message: string | Item[] | undefined;
@@ -25,12 +26,12 @@ type Running = AsyncGenerator<{ type: string }, { session: string; invocation: s
 export interface AgentProtocolOptions {
   agent: Agent;
   sessions: AgentSessions;
-  /** Runs the agent. Each event was committed before it is given, but for those of the type `partial`. */
-  run(options: AskedRun): Running;
+  /** Runs the agent. Every event is committed before it is yielded, except events of type `partial`. */
+  run(options: RunRequest): Running;
 }
 
 /**
- * Serves one agent. What `sessions` and `run` throw is left to the server.
+ * Serves one agent. Errors of `sessions` and `run` are left to the server.
  *
  * @example
  * const protocol = agentProtocol({ agent, sessions, run: (options) => run(agent, options) });
@@ -44,13 +45,13 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
       return { status: 201, body: info, about: { session: info.session } };
     },
     listSessions: async ({ query: { after, limit } }) => {
-      const { items, more } = await firstOf<AgentSessionInfo>(sessions.list({ after }), limit);
+      const { items, more } = await takeFirst<AgentSessionInfo>(sessions.list({ after }), limit);
       return ok({ sessions: items, next: (more && items.at(-1)?.session) || null, more });
     },
     getSession: async ({ id }) => ok(await sessions.info(id)),
     closeSession: async ({ id }) => ok({ closed: await closed(id) }),
     getState: async ({ id, query }) => {
-      // Asked for by its number, so that the state is of the version that is said beside it.
+      // Read the version first, so that the reply names the version of its state.
       const version = query.version ?? (await sessions.info(id)).version;
       return ok({ session: id, version, state: await sessions.state(id, version) });
     },
@@ -66,7 +67,7 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
     rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.invocation)),
   };
 
-  /** Closing what is not there is fine, as it is with environments. */
+  /** Closing a missing session is allowed, as it is with environments. */
   async function closed(id: string): Promise<boolean> {
     try {
       return await sessions.close(id);
@@ -79,7 +80,7 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
   return { name: "agents", handle: createRouter(routes, handlers, "there are /v1/agent and /v1/sessions") };
 }
 
-/** What `GET /v1/agent` replies. Tools of toolsets are known only when it runs. */
+/** Builds the reply to `GET /v1/agent`. Tools of toolsets are known only during a run. */
 function describeAgent(agent: Agent) {
   const tools = agent.kind === "model" ? [...agent.tools] : [];
   return {
@@ -106,7 +107,9 @@ async function whole(running: Running): Promise<Reply> {
   }
 }
 
-/** What refuses the run before it has begun is a refusal of the request; what comes later can only be told in the stream. */
+/**
+ * Streams a run. A refusal before the first event fails the request; later failures are sent as an event of the stream.
+ */
 async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
   const first = await running.next();
   async function* told(): AsyncGenerator<string, void, undefined> {
@@ -120,7 +123,7 @@ async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
       yield sentEvent("error", known ?? new HoldfastError("internal", "the server failed; its log says more"));
       if (!known) throw thrown;
     } finally {
-      // A reader that has gone ends the run.
+      // A reader that disconnects ends the run.
       await running.return(undefined as never);
     }
   }

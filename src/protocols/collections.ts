@@ -1,4 +1,4 @@
-// What the viewer asks a server as a whole, under /v1: what there is, and the rows of runs.
+// collectionsProtocol(): tells the viewer about a whole server, under /v1: environments, agents, and collections row by row.
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
@@ -10,7 +10,7 @@ export interface RunsOptions {
 }
 
 /**
- * Tells what is served, and gives files of rollouts row by row.
+ * Serves /v1/about, and collections row by row.
  *
  * @example
  * const runs = runsProtocol({ about, runs: [openRun(details)] });
@@ -26,7 +26,7 @@ export function runsProtocol({ about, runs }: RunsOptions): Protocol {
     const run = named.get(name);
     if (!run) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
     if (rest === undefined) return ok(run.details);
-    if (number === undefined) return { status: 200, headers: { "content-type": lines }, stream: linesOf(run.rows()) };
+    if (number === undefined) return { status: 200, headers: { "content-type": lines }, stream: toLines(run.rows()) };
     const row = /^\d{1,15}$/.test(number) ? await run.row(Number(number)) : undefined;
     if (!row) throw missing(`the run ${name} has no row ${number.slice(0, 100)}`);
     return ok({ row } satisfies WholeRow);
@@ -50,7 +50,7 @@ export function runsProtocol({ about, runs }: RunsOptions): Protocol {
 
 const lines = "application/x-ndjson";
 
-async function* linesOf(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<string, void, undefined> {
+async function* toLines(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<string, void, undefined> {
   for await (const batch of batches) yield `${JSON.stringify(batch)}\n`;
 }
 

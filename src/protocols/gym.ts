@@ -1,4 +1,5 @@
-// The gym protocol: what agents and trainers of NeMo Gym speak to a resources server. The session travels in a cookie.
+// gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
+// the session.
 import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
@@ -9,29 +10,29 @@ import { createRepeats, type Sent } from "./gym/repeats.ts";
 export interface GymProtocolOptions {
   sessions: Sessions;
   tokens: Tokens;
-  /** From the rows of a collection to its metrics. */
+  /** Computes metrics from the rows of a collection. */
   aggregate(rows: unknown): unknown;
 }
 
-/** Who asks. */
+/** The client of a request. */
 interface Caller {
   session: string;
-  /** Its id was handed out, and nothing is stored under it yet. */
+  /** True while its id was handed out but no session is stored under it. */
   isNew: boolean;
 }
 
 interface Exchange {
   request: Request;
   caller: Caller;
-  /** The id in the path, if it has one. */
+  /** The rollout id in the path, if present. */
   rollout: string | undefined;
-  /** The id of the call, once it has one. */
+  /** The call id, once it is assigned. */
   call?: string;
 }
 
 type Row = { [field: string]: Json };
 
-/** What a seed's body may carry to find the episode by. */
+/** Fields of a seed's body that become labels of the episode. */
 const labelNames = [
   "_ng_session_id",
   "_ng_rollout_id",
@@ -41,14 +42,14 @@ const labelNames = [
   "_ng_session_close_token",
 ];
 
-/** So many sessions that were opened here are remembered. */
+/** Number of recently opened sessions to remember. */
 const mostOpened = 100_000;
 
-// Ids of sessions have no dot, so that this can stand before one.
+// Session ids contain no dot, so this prefix is unambiguous.
 const newMark = "new.";
 
 /**
- * The sessions of one environment as a resources server.
+ * Serves the sessions of one environment as a resources server.
  *
  * @example
  * const protocol = gymProtocol({ sessions, tokens, aggregate });
@@ -69,9 +70,9 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     ["POST /aggregate_metrics", ({ request: { body } }) => ok(aggregate(isObject(body) && body["verify_responses"]))],
   ]);
 
-  /** Whoever brings no token of ours is somebody new. */
-  function callerOf({ headers }: Request): Caller {
-    for (const token of cookiesOf(headers["cookie"], cookie)) {
+  /** Identifies the caller by its cookie. A request without a valid token gets a new session id. */
+  function identifyCaller({ headers }: Request): Caller {
+    for (const token of readCookies(headers["cookie"], cookie)) {
       const value = tokens.check(token);
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
@@ -81,7 +82,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return { session: sessions.newSession(), isNew: true };
   }
 
-  // On every reply, refusals included: clients keep the cookies of the last reply and no others.
+  // Set on every reply, refusals included: clients keep only the cookies of the last reply.
   function withCookie(reply: Reply, { session, isNew }: Caller): Reply {
     const token = tokens.issue(isNew ? newMark + session : session);
     reply.headers ??= {};
@@ -89,7 +90,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return reply;
   }
 
-  /** Opens the session of a new caller. Undefined if it was there: the caller's first request was sent twice. */
+  /** Opens the session of a new caller. Returns undefined if it exists: the caller sent its first request twice. */
   async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
     let info: SessionInfo | undefined;
     try {
@@ -98,7 +99,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
     }
     caller.isNew = false;
-    // The token that stood for it before must not open it again, should the store have forgotten it.
+    // The token of a new session must not reopen this one after the store has deleted it.
     opened.add(caller.session);
     if (opened.size > mostOpened) for (const [oldest] of [opened]) opened.delete(oldest as string);
     return info;
@@ -107,15 +108,15 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   async function seed(exchange: Exchange): Promise<Reply> {
     const { request, caller, rollout } = exchange;
     const { session } = caller;
-    const task = rowOf(request.body);
-    const labels = labelsOf(task, rollout);
+    const task = parseRow(request.body);
+    const labels = buildLabels(task, rollout);
     return sending(exchange, "/seed_session", task, true, async (sent) => {
       const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
         sent.event = { version };
         return ok({ session_id: session, episode });
       };
-      if ((await fateOf(sent)) === "over") sent.opened = false;
-      // With a key the seed is a commit of its own, for only so can it be found again by that.
+      if ((await findOutcome(sent)) === "over") sent.opened = false;
+      // With an idempotency key, the seed is a commit of its own: only then can the key find it again.
       if (caller.isNew && sent.isKeyed) await open(caller);
       if (caller.isNew) {
         const before = sent.opened;
@@ -132,44 +133,44 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
 
   function call(exchange: Exchange, tool: string): Promise<Reply> {
     const { request, caller } = exchange;
-    const episode = episodeOf(request.headers["holdfast-episode"]);
-    // An id costs the store an entry more, so that a tool has one only if it might run twice.
+    const episode = parseEpisode(request.headers["holdfast-episode"]);
+    // An id costs one more entry in the store, so only tools that could run twice get one.
     const needsId = (environment.definitions.get(tool)?.kind ?? "state") !== "state";
     const send = (): Promise<Reply> =>
       sending(exchange, tool, request.body ?? {}, needsId, async (sent) => {
-        const fate = sent.repeats ? await fateOf(sent) : undefined;
+        const outcome = sent.repeats ? await findOutcome(sent) : undefined;
         const { call, input } = sent;
         const answer =
-          typeof fate === "object" && call === undefined
-            ? fate
+          typeof outcome === "object" && call === undefined
+            ? outcome
             : await sessions.call(caller.session, tool, input, { call, episode });
         sent.event = { version: answer.version };
         repeats.answered(sent, answer.version);
         return answered(answer);
       });
     if (!caller.isNew) return send();
-    // Not worth a session: whoever looks for pages that are not there should not fill the store.
+    // Unknown paths do not open a session: a scanner must not fill the store.
     if (!environment.definitions.has(tool)) throw unknownTool(tool);
     return open(caller).then(send);
   }
 
   /**
-   * What became of a call that this one may be a repeat of: its answer, if the log has it; "over", if the client has
-   * gone on elsewhere since, so that this is a new call; undefined, if it was not applied.
+   * Finds the outcome of the call that this one may repeat. Returns the recorded answer, or undefined if the call was
+   * not applied. Returns "over" if the client has continued elsewhere, so that this is a new call.
    */
-  async function fateOf(sent: Sent): Promise<Answer | "over" | undefined> {
+  async function findOutcome(sent: Sent): Promise<Answer | "over" | undefined> {
     const before = sent.repeats;
     if (!before) return undefined;
-    // It may be running still.
+    // The first attempt may still be running.
     await before.running?.catch(() => undefined);
-    const fate = before.event && (await recorded(before, before.event));
-    // Only now: should the look-up have failed, the repeat of this one has to know.
+    const outcome = before.event && (await findRecorded(before, before.event));
+    // Only after the look-up: if it fails, a repeat of this request must look again.
     repeats.looked(sent);
-    if (fate === "over" && sent.call !== undefined) sent.call = repeats.newId();
-    return fate;
+    if (outcome === "over" && sent.call !== undefined) sent.call = repeats.newId();
+    return outcome;
   }
 
-  async function recorded(
+  async function findRecorded(
     sent: Sent,
     { version, at }: { version: number; at?: number },
   ): Promise<Answer | "over" | undefined> {
@@ -181,7 +182,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         continue;
       }
       if (at !== undefined && at !== event.at) return undefined;
-      // What has an id, and a seed, is found by the engine.
+      // The engine finds seeds and calls with an id itself.
       if (event.type !== "tool.called" || event.call !== undefined) continue;
       if (event.tool !== what || !equalJson(event.input, input as Json)) return undefined;
       answer = { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
@@ -189,7 +190,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return answer;
   }
 
-  /** Sends, and should the answer not arrive, takes the next request like this one for a repeat. */
+  /** Sends a request. If its answer does not arrive, the next equal request counts as its repeat. */
   function sending(
     exchange: Exchange,
     what: string,
@@ -201,7 +202,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const sent = repeats.begin(caller.session, what, input, request, needsId);
     exchange.call = sent.call;
     const running = attempted(sent, send);
-    // Until it is settled, or it would keep the whole answer.
+    // Kept only until it settles: it would hold the whole answer in memory.
     if (sent.running === undefined && !sent.isOver) sent.running = running;
     return running;
   }
@@ -211,7 +212,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       return await send(sent);
     } catch (thrown) {
       if (isHoldfastError(thrown) && isUndecided(thrown)) {
-        // Nobody knows what became of it, and a repeat finds out.
+        // The outcome is unknown; a repeat will look it up.
         sent.event = (thrown.detail["doubt"] as Sent["event"]) ?? sent.event ?? sent.repeats?.event;
         repeats.lost(sent);
       }
@@ -223,19 +224,23 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   async function verify({ request, caller, rollout }: Exchange): Promise<Reply> {
-    const row = rowOf(request.body);
+    const row = parseRow(request.body);
     const { response, ...asked } = row;
     if (caller.isNew) {
-      // Without state, a session has nothing that the row has not: so are rollouts verified again, long after.
+      // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it
+      // ended.
       const isStateless = environment.state === undefined;
-      await open(caller, isStateless ? { task: asked, labels: labelsOf(asked, rollout) } : {});
+      await open(caller, isStateless ? { task: asked, labels: buildLabels(asked, rollout) } : {});
     }
     const task = await taskFor(caller.session, asked);
     const { session, version: _, ...verdict } = await sessions.verify(caller.session, { response, task });
     return ok({ ...row, ...verdict, session_id: session });
   }
 
-  /** The seeded task with what the row says now; undefined where the row says nothing, or there is nothing to add to. */
+  /**
+   * Merges the seeded task with the fields of the row. Returns undefined if the row has no fields, or the episode no
+   * task.
+   */
   async function taskFor(session: string, asked: Row): Promise<Row | undefined> {
     const { responses_create_params: _, ...fields } = asked;
     if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
@@ -254,23 +259,23 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   function isServedByPost(path: string): boolean {
-    return lifecycle.has(`POST ${path}`) || environment.definitions.has(toolOf(path) ?? "");
+    return lifecycle.has(`POST ${path}`) || environment.definitions.has(parseTool(path) ?? "");
   }
 
   return {
     name: "gym",
     async handle(request) {
       const { rollout, path } = withoutRollout(request.path);
-      // Lifecycle calls go by the path as it was sent; the name of a tool is decoded later, and can reach none of them.
+      // Lifecycle paths are matched before decoding. A tool name is decoded later, so it cannot reach one of them.
       const verb = lifecycle.get(`${request.method} ${path}`);
-      const tool = verb || request.method !== "POST" ? undefined : toolOf(path);
+      const tool = verb || request.method !== "POST" ? undefined : parseTool(path);
       if (!verb && tool === undefined) {
         if (request.method !== "GET" || !isServedByPost(path)) return undefined;
         const message = `${path} is served by POST`;
         const refusal = new HoldfastError("method_not_allowed", message, { detail: { allow: ["POST"] } });
-        return withCookie(errorReply(refusal), callerOf(request));
+        return withCookie(errorReply(refusal), identifyCaller(request));
       }
-      const caller = callerOf(request);
+      const caller = identifyCaller(request);
       const exchange: Exchange = { request, caller, rollout };
       let reply: Reply;
       try {
@@ -286,12 +291,12 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     decorate(request, reply) {
       return reply.headers?.["set-cookie"]
         ? reply
-        : withCookie({ ...reply, headers: { ...reply.headers } }, callerOf(request));
+        : withCookie({ ...reply, headers: { ...reply.headers } }, identifyCaller(request));
     },
   };
 }
 
-/** A failure that leaves open whether the call was applied. */
+/** Tells whether an error leaves open if the call was applied. */
 function isUndecided({ code, status }: HoldfastError): boolean {
   return status >= 500 || code === "call_in_progress";
 }
@@ -300,7 +305,7 @@ function ok(body: unknown): Reply {
   return { status: 200, body };
 }
 
-/** What a model reads: what the tool gave, or what was wrong. */
+/** Builds the reply that a model reads: the tool's output or its error. */
 function answered(answer: Answer): Reply {
   const headers: { [name: string]: string } = {};
   if (answer.unseeded) headers["holdfast-session"] = "new";
@@ -319,8 +324,8 @@ function withoutRollout(path: string): { rollout?: string; path: string } {
   return found ? { rollout: found[1] as string, path: found[2] as string } : { path };
 }
 
-/** The tool that a path of one step names. */
-function toolOf(path: string): string | undefined {
+/** Returns the tool name in a path of one segment. */
+function parseTool(path: string): string | undefined {
   if (path.length < 2 || path.lastIndexOf("/") !== 0) return undefined;
   const name = path.slice(1);
   if (!name.includes("%")) return name;
@@ -331,16 +336,16 @@ function toolOf(path: string): string | undefined {
   }
 }
 
-function episodeOf(header: string | undefined): number | undefined {
+function parseEpisode(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,15}$/.test(header)) return Number(header);
   throw new HoldfastError("invalid_option", "the header holdfast-episode must be the number of an episode");
 }
 
-/** The values of the cookies of a name, without the quotes and escapes that some clients send them in. */
-function cookiesOf(header: string | undefined, name: string): string[] {
+/** Returns the values of all cookies with this name, without the quotes and escapes that some clients add. */
+function readCookies(header: string | undefined, name: string): string[] {
   if (!header?.includes(name)) return [];
-  // Most clients send this one and nothing else.
+  // Fast path: most clients send only this cookie.
   if (header.length > name.length && header[name.length] === "=" && header.startsWith(name) && !/[;"\s]/.test(header)) {
     return [header.slice(name.length + 1)];
   }
@@ -357,8 +362,8 @@ function unescaped(_: string, escaped: string): string {
   return escaped.length === 3 ? String.fromCharCode(Number.parseInt(escaped, 8)) : escaped;
 }
 
-/** The fields of a body, as a copy: what is echoed must be JSON that can be written again. */
-function rowOf(body: unknown): Row {
+/** Copies the fields of a body: echoed values must be serializable JSON. */
+function parseRow(body: unknown): Row {
   const row = copyJson(body ?? {}, "body", "drop");
   if (isObject(row)) return row as Row;
   const what = Array.isArray(row) ? "list" : typeof row;
@@ -369,7 +374,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function labelsOf(row: Row, rollout: string | undefined): Labels {
+function buildLabels(row: Row, rollout: string | undefined): Labels {
   const labels: Labels = rollout === undefined ? {} : { _ng_rollout_id: rollout };
   for (const name of labelNames) {
     const value = row[name];

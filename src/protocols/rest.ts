@@ -1,23 +1,23 @@
-// Our own REST API, under /v1: the verbs of Sessions, one route each, with an OpenAPI document and a page to try it.
+// restProtocol(): the REST API under /v1. One route per verb of Sessions, an OpenAPI document, and a page to try it.
 import { HoldfastError } from "../core/errors.ts";
 import { eventsReply } from "./http/events-reply.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { checked, createRouter, firstOf, ok, type Handlers } from "./http/route.ts";
+import { checked, createRouter, takeFirst, ok, type Handlers } from "./http/route.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
-import { describeEnvironment, openApiOf } from "./rest/openapi.ts";
+import { describeEnvironment, buildOpenApi } from "./rest/openapi.ts";
 import { page, pageHeaders } from "./rest/page.ts";
 import { routes } from "./rest/routes.ts";
 
 export interface RestOptions {
   sessions: Sessions;
-  /** Models that can go on with a session. By default none, and /play is not served. */
+  /** Models that can continue a session. Default: none, and /play is not served. */
   sessionPlayer?: SessionPlayer | undefined;
 }
 
 /**
- * Serves sessions over HTTP, to programs and to people. What `sessions` throws is left to the server.
+ * Serves sessions over HTTP, to programs and people. Errors of `sessions` are left to the server.
  *
  * @example
  * const rest = restProtocol({ sessions });
@@ -34,15 +34,15 @@ export function restProtocol({ sessions, sessionPlayer }: RestOptions): Protocol
     },
     listSessions: async ({ query }) => {
       const { open, opened_before: openedBefore, idle_before: idleBefore, after, limit } = query;
-      const { items, more } = await firstOf<Listed>(sessions.list({ open, openedBefore, idleBefore, after }), limit);
-      // By idle time there is no place in the list to go on from: sessions move in it.
+      const { items, more } = await takeFirst<Listed>(sessions.list({ open, openedBefore, idleBefore, after }), limit);
+      // Sorted by idle time, sessions move within the list, so there is no position to continue from.
       const next = more && idleBefore === undefined ? items.at(-1)?.session : undefined;
       return ok({ sessions: items, next: next ?? null, more });
     },
     getSession: async ({ id }) => ok(await sessions.info(id)),
     closeSession: async ({ id }) => ok({ closed: await sessions.close(id) }),
     getState: async ({ id, query }) => {
-      // Asked for by its number, so that the state is of the version that is said beside it.
+      // Read the version first, so that the reply names the version of its state.
       const version = query.version ?? (await sessions.info(id)).version;
       return ok({ session: id, version, state: (await sessions.state(id, version)) as unknown });
     },
@@ -67,7 +67,7 @@ export function restProtocol({ sessions, sessionPlayer }: RestOptions): Protocol
     },
     rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.version)),
     replaySession: async ({ id }) => ok(await sessions.replay(id)),
-    openapi: () => ok((document ??= openApiOf(sessions.environment, models))),
+    openapi: () => ok((document ??= buildOpenApi(sessions.environment, models))),
     docs: () => ({ status: 200, headers: pageHeaders, text: page }),
   };
 

@@ -1,4 +1,5 @@
-// POST /run: a whole rollout in one request, as collectors of NeMo Gym ask an agent for it. A row in, the verdict out.
+// runProtocol(): POST /run plays a whole rollout in one request, as collectors of NeMo Gym expect. Takes a row, returns
+// the verdict.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
@@ -7,18 +8,18 @@ import type { Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
 
 export interface RunProtocolOptions {
   play: Play;
-  /** Makes a row ready to be played. Throws what is wrong with it. */
+  /** Prepares a row for a rollout. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
-  /** A new id for a conversation. */
+  /** Returns a new id for a conversation. */
   newSession(): string;
 }
 
 /**
- * Every rollout is answered with 200, also one that failed: collectors end the whole collection at any other status. Such
- * an answer has `_ng_failure_class`, by which they keep it apart. It has a reward of 0 only because they want a number
- * there, and `mask_sample` says that it is none.
+ * Answers every rollout with 200, also a failed one: any other status makes collectors end the whole collection. They
+ * recognise a failed one by `_ng_failure_class`. Its reward is 0 only because they require a number; `mask_sample`
+ * marks it as invalid.
  *
- * A row that is sent again is played again, in a session of its own.
+ * A row that is sent again is played again, in a new session.
  *
  * @example
  * const protocol = runProtocol({ play, prepare, newSession: () => sessions.newSession() });
@@ -34,7 +35,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
       const failure = { kind: "task" as const, reason: messageOf(thrown) };
       return answerTo(given, { fields: {}, session, failure });
     }
-    return answerTo(row, await play(rolloutOf(row, session), signal));
+    return answerTo(row, await play(toRollout(row, session), signal));
   }
 
   return {
@@ -43,7 +44,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
       const [, rollout, path] = /^(?:\/ng-rollout\/([A-Za-z0-9][A-Za-z0-9._-]*))?(\/.*)$/s.exec(request.path) ?? [];
       if (path !== "/run") return undefined;
       assertPost(request);
-      const body = await run(rowOf(request.body), request.signal);
+      const body = await run(parseRow(request.body), request.signal);
       const reply: Reply = { status: 200, body, about: { session: String(body["session_id"]) } };
       if (rollout !== undefined) reply.about = { ...reply.about, rollout };
       return reply;
@@ -56,19 +57,19 @@ function assertPost({ method }: Request): void {
   throw new HoldfastError("method_not_allowed", "/run is served by POST", { detail: { allow: ["POST"] } });
 }
 
-function rowOf(body: unknown): TaskRow {
+function parseRow(body: unknown): TaskRow {
   const row = copyJson(body ?? null, "body", "drop");
   if (typeof row === "object" && row !== null && !Array.isArray(row)) return row;
   throw new HoldfastError("invalid_task", "the body must be a JSON object: a row of a data set");
 }
 
-function rolloutOf(row: TaskRow, session: string): Rollout {
+function toRollout(row: TaskRow, session: string): Rollout {
   const index = (name: string): number | undefined => {
     const value = row[name];
     return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
   };
   const [task, repeat] = [index("_ng_task_index"), index("_ng_rollout_index") ?? 0];
-  // The same luck whenever the same rollout is asked for.
+  // The same rollout gets the same random seed.
   const random = task === undefined ? newSeed() : Math.floor(randomStream(task, repeat)() * 0x100000000);
   return { task: task ?? 0, repeat, attempt: index("_ng_attempt_index") ?? 0, row, session, random };
 }
@@ -78,7 +79,7 @@ function answerTo(row: TaskRow, { fields, session, stopped, failure }: Played): 
   if (!failure) return { ...row, ...fields, ...about };
   const { kind, reason } = failure;
   return {
-    // What must be there, whatever the row has and however little was played.
+    // Required fields, for a row that lacks them or a rollout that ended early.
     responses_create_params: { input: [] },
     ...row,
     response: emptyResponse(row, session),
@@ -90,12 +91,12 @@ function answerTo(row: TaskRow, { fields, session, stopped, failure }: Played): 
     failure_reason: reason,
     _ng_failure_class: kind,
     _ng_failure_reason: reason,
-    // What is wrong with a row is wrong with it the next time.
+    // An invalid row stays invalid: collectors need not retry it.
     ...(kind === "task" && { _ng_failure_terminal: true }),
   };
 }
 
-/** What is read as a response where there is none. */
+/** Builds the response of a rollout that has none. */
 function emptyResponse({ responses_create_params: params }: TaskRow, session: string): Json {
   const { tools = [] } = Object(params) as { tools?: Json };
   return {

@@ -1,4 +1,4 @@
-// The routes of an agent as data: what checks a request to it.
+// The routes of an agent, as data that checks requests.
 import { eventsQuery } from "../http/events-reply.ts";
 import { object, type Route } from "../http/route.ts";
 

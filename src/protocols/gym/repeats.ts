@@ -1,39 +1,39 @@
-// Repeats by clients that give no ids: which request is one, and of which call.
+// createRepeats(): recognises repeated requests of clients that send no call ids.
 import { equalJson, type Json } from "../../core/json.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
 
-/** A seed or a call on its way. */
+/** A seed or call in progress. */
 export interface Sent {
   session: string;
-  /** The tool's name, or a path. */
+  /** The tool's name or a lifecycle path. */
   what: string;
   input: unknown;
-  /** The id that it is sent under. A tool that changes only state is found again by its place in the log. */
+  /** The id it is sent under. A tool that changes only state needs none: its place in the log identifies it. */
   call: string | undefined;
-  /** While it runs. */
+  /** Set while it runs. */
   running: Promise<Reply> | undefined;
-  /** The version of its event, once it is known; with a time, if it may not have been stored. */
+  /** The version of its event, once known. With a time if the event may not have been stored. */
   event: { version: number; at?: number } | undefined;
-  /** The client gave the id, and can repeat it by itself. */
+  /** True if the client chose the id and can repeat the call by itself. */
   isKeyed: boolean;
-  /** A seed that opened the session, or may have. */
+  /** True for a seed that opened the session, or may have. */
   opened: boolean;
-  /** When it was known that its answer did not arrive. */
+  /** When the loss of its answer was noticed. */
   lostAt: number | undefined;
-  /** Another request has come since: whatever is heard of this one, it is not repeated. */
+  /** True after another request arrived: this one can no longer be repeated. */
   isOver: boolean;
-  /** What it is a repeat of, until that was looked up. */
+  /** The request it repeats, until that one was looked up. */
   repeats: Sent | undefined;
 }
 
-/** So many calls whose answers were lost are remembered, each with no more input than this, and for so long. */
+/** At most this many lost calls are remembered, with input up to this size, for this many milliseconds. */
 const mostLost = 1000;
 const mostCharacters = 16 * 1024;
 const longest = 5 * 60_000;
 
 /**
- * Recognises repeats by clients that give no ids: the same request on the same session, next after one whose answer
- * did not arrive, is taken for that one.
+ * Recognises repeats of clients that send no call ids. A request counts as a repeat if it equals the one before it in
+ * the same session and that answer was lost.
  */
 export function createRepeats(prefix: string) {
   let count = 0;
@@ -118,7 +118,7 @@ export function createRepeats(prefix: string) {
       if (!sent.isKeyed) request.gone = () => lost(sent);
       return sent;
     },
-    /** What it repeats was looked up, or could not be. */
+    /** Ends the look-up of a repeated request, successful or not. */
     looked(sent: Sent): void {
       const found = watched.get(sent.session);
       if (!sent.repeats || !found) return;
@@ -126,23 +126,26 @@ export function createRepeats(prefix: string) {
       found.lookups--;
       dropIfIdle(sent.session);
     },
-    /** What was answered through here, beside one whose answer was lost, says nothing about its repeat. */
+    /** Notes a version answered by this process. Calls that ran beside a lost one say nothing about its repeat. */
     answered({ session }: Sent, version: number): void {
       if (watched.size > 0) watched.get(session)?.answered.add(version);
     },
-    /** Whether an event that follows a lost one came from elsewhere, after the loss: then the client went on elsewhere. */
+    /**
+     * Tells whether an event after a lost call came from another process, after the loss. Then the client continued
+     * there.
+     */
     isForeign({ session, lostAt = 0 }: Sent, event: { version: number; at: number }): boolean {
       return event.at > lostAt && !watched.get(session)?.answered.has(event.version);
     },
   };
 }
 
-/** A session of which something was not answered, as far as is known. */
+/** A session with lost answers. */
 interface Watch {
   unanswered: Sent[];
-  /** How many repeats are being looked up. */
+  /** Number of repeats being looked up. */
   lookups: number;
-  /** The versions that were answered through here meanwhile. */
+  /** Versions answered by this process meanwhile. */
   answered: Set<number>;
 }
 
@@ -158,7 +161,7 @@ function isSame(a: unknown, b: unknown): boolean {
   try {
     return equalJson(a as Json, b as Json);
   } catch {
-    // Nested too deep to compare; the engine refuses such.
+    // Nested too deeply to compare; the engine refuses such input.
     return false;
   }
 }

@@ -1,39 +1,42 @@
-// The events of a session as a reply: in pages, or live as server-sent events, each once and in order.
+// eventsReply(): returns the events of a session in pages, or live as server-sent events, each once and in order.
 import { isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { readText } from "./field-schema.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
-import { checked, firstOf, ok } from "./route.ts";
+import { checked, takeFirst, ok } from "./route.ts";
 
-/** An engine, of environments or of agents. */
+/** The part of an engine needed here; environments and agents both have it. */
 interface Engine {
   info(session: string): Promise<{ ended?: string; version: number }>;
   events(session: string, options: { after: number }): AsyncIterable<NumberedEvent>;
 }
 
-interface Asked {
+interface EventsRequest {
   id: string;
   query: { after: number; limit: number };
   request: Request;
 }
 
-/** The query of such a route. */
+/** The query of a route that returns events. */
 export const eventsQuery = {
   after: { type: "integer", minimum: 0, default: 0, description: "the version to go on after" },
   limit: { type: "integer", minimum: 1, maximum: 1000, default: 100, description: "how many at most on a page" },
 } as const;
 
-/** Milliseconds between two looks at the log: the first after something happened, and the most it becomes. */
+/** Milliseconds between two reads of the log. Starts at `shortest` after an event and doubles up to `longest`. */
 const shortest = 20;
 const longest = 500;
 
-export async function eventsReply(engine: Engine, { id, query: { after, limit }, request }: Asked): Promise<Reply> {
+export async function eventsReply(
+  engine: Engine,
+  { id, query: { after, limit }, request }: EventsRequest,
+): Promise<Reply> {
   if (wantsStream(request)) return live(engine, id, after, request);
-  const { items, more } = await firstOf<NumberedEvent>(engine.events(id, { after }), limit);
+  const { items, more } = await takeFirst<NumberedEvent>(engine.events(id, { after }), limit);
   return ok({ events: items, next: more ? (items.at(-1)?.version ?? null) : null });
 }
 
-/** Whether the client asks for server-sent events. */
+/** Tells whether the client asks for server-sent events. */
 export const wantsStream = ({ headers }: Request): boolean => /\btext\/event-stream\b/i.test(headers["accept"] ?? "");
 
 export const streamReply = (stream: AsyncIterable<string>): Reply => ({
@@ -45,10 +48,10 @@ export const streamReply = (stream: AsyncIterable<string>): Reply => ({
 async function live(engine: Engine, session: string, from: number, request: Request): Promise<Reply> {
   const field = { type: "integer", minimum: 0 } as const;
   const last = request.headers["last-event-id"];
-  // The header, where both are there: a browser that connects again repeats the query.
+  // The header wins: a browser that reconnects repeats the old query.
   const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
   const { ended, version } = await engine.info(session);
-  // The one answer after which a browser does not connect again.
+  // 204 is the only reply that stops a browser from reconnecting.
   if (ended !== undefined && version <= after) return { status: 204 };
   const { signal } = request;
   return streamReply(liveEvents(engine, { session, after, ended: ended !== undefined, signal }));
@@ -56,16 +59,16 @@ async function live(engine: Engine, session: string, from: number, request: Requ
 
 interface LiveOptions {
   session: string;
-  /** The version to go on after. */
+  /** Send events after this version. */
   after: number;
-  /** The session had ended when it was asked for. */
+  /** True if the session had already ended at the request. */
   ended: boolean;
   signal: AbortSignal;
 }
 
 /**
- * Looks at the log again and again, as a session may be changed by any process. Ends when the session has ended and all
- * that is in its log was sent; when it is gone; when the client is.
+ * Polls the log, because any process may change the session. Ends when the session has ended and all its events were
+ * sent, when the session is gone, or when the client disconnects.
  */
 async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator<string, void, undefined> {
   const { session, signal } = options;
@@ -81,7 +84,7 @@ async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator
         ended ||= event.type === "session.closed";
       }
     } catch (thrown) {
-      // A store that forgets what has ended, or an engine that stops: that is an end, too.
+      // A store that deletes ended sessions, or an engine that stops, also ends the stream.
       if (isHoldfastError(thrown) && (thrown.code === "session_not_found" || thrown.code === "engine_stopped")) return;
       throw thrown;
     }
@@ -90,10 +93,10 @@ async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator
   }
 }
 
-/** A server-sent event. */
+/** Formats a server-sent event. */
 export const sentEvent = (type: string, data: unknown): string => `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 
-/** Resolves after a while; at once when the signal is aborted. */
+/** Waits, and resolves early when the signal aborts. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

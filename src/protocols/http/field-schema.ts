@@ -1,4 +1,4 @@
-// The part of JSON Schema that requests are described in: one checker for it, and the types that follow from it.
+// The subset of JSON Schema that describes requests: its checker, and the types it implies.
 import type { Json } from "../../core/json.ts";
 
 type Kind = "integer" | "number" | "string" | "boolean" | "object" | "array" | "null";
@@ -9,20 +9,20 @@ export interface FieldSchema {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
-  /** Of a query only: what stands there if it was left out. */
+  /** Used in queries only, when the parameter is missing. */
   readonly default?: number;
   readonly items?: FieldSchema;
   readonly properties?: { readonly [name: string]: FieldSchema };
   readonly required?: readonly string[];
-  /** Which fields go only together with which. */
+  /** Fields that are allowed only together with others. */
   readonly dependentRequired?: { readonly [name: string]: readonly string[] };
   readonly additionalProperties?: false;
 }
 
-/** What a value is, once the schema has let it through. */
-export type Of<S> = S extends { readonly properties: infer P }
-  ? { -readonly [Name in keyof P as Name extends PresentIn<S> ? Name : never]: Of<P[Name]> } & {
-      -readonly [Name in keyof P as Name extends PresentIn<S> ? never : Name]?: Of<P[Name]>;
+/** The type of a value that has passed the schema. */
+export type ParsedBy<S> = S extends { readonly properties: infer P }
+  ? { -readonly [Name in keyof P as Name extends PresentIn<S> ? Name : never]: ParsedBy<P[Name]> } & {
+      -readonly [Name in keyof P as Name extends PresentIn<S> ? never : Name]?: ParsedBy<P[Name]>;
     }
   : S extends { readonly type: "integer" | "number" }
     ? number
@@ -43,9 +43,10 @@ export interface Problem {
   message: string;
 }
 
-/** The first thing that is wrong with a value, with what would be right. */
+/** Returns the first problem of a value, and says what would be valid. */
 export function problemIn(schema: FieldSchema, value: unknown, field: string): Problem | undefined {
-  if (!fits(schema, value)) return { field, message: `${field} must be ${inWords(schema)}, not ${kindOf(value)}` };
+  if (!fits(schema, value))
+    return { field, message: `${field} must be ${inWords(schema)}, not ${describeValue(value)}` };
   if (Array.isArray(value)) {
     if (schema.items)
       for (const [at, item] of value.entries()) {
@@ -82,13 +83,13 @@ function problemInFields(schema: FieldSchema, value: object, whole: string): Pro
   return undefined;
 }
 
-/** Fields of the whole itself go by their bare names: "version", not "body.version". */
+/** Names top-level fields without a prefix: "version", not "body.version". */
 function pathTo(whole: string, name: string): string {
   return whole === "the body" || whole === "the query" ? name : `${whole}.${name}`;
 }
 
 function fits(schema: FieldSchema, value: unknown): boolean {
-  const kinds = kindsOf(schema);
+  const kinds = listKinds(schema);
   if (kinds.length > 0 && !kinds.some((kind) => isKind[kind](value))) return false;
   if (schema.enum && !schema.enum.includes(value as string)) return false;
   if (typeof value !== "number") return true;
@@ -96,7 +97,7 @@ function fits(schema: FieldSchema, value: unknown): boolean {
 }
 
 const isKind: { [K in Kind]: (value: unknown) => boolean } = {
-  // What has more digits than a number can hold is not the integer that was meant.
+  // A value with more digits than a double holds is not the integer that the client meant.
   integer: Number.isSafeInteger,
   number: Number.isFinite,
   string: (value) => typeof value === "string",
@@ -106,17 +107,17 @@ const isKind: { [K in Kind]: (value: unknown) => boolean } = {
   null: (value) => value === null,
 };
 
-function kindsOf({ type }: FieldSchema): readonly Kind[] {
+function listKinds({ type }: FieldSchema): readonly Kind[] {
   return type === undefined ? [] : typeof type === "string" ? [type] : type;
 }
 
-/** "an integer from 1 to 1000" */
+/** Describes a schema, as in "an integer from 1 to 1000". */
 function inWords(schema: FieldSchema): string {
   if (schema.enum) return `one of ${listed(schema.enum.map(quoted))}`;
   const { minimum, maximum } = schema;
   const range =
     minimum === undefined ? "" : maximum === undefined ? ` of at least ${minimum}` : ` from ${minimum} to ${maximum}`;
-  const kinds = kindsOf(schema).map((kind) => words[kind]);
+  const kinds = listKinds(schema).map((kind) => words[kind]);
   return (kinds.join(" or ") || "any JSON") + range;
 }
 
@@ -130,7 +131,7 @@ const words: { [K in Kind]: string } = {
   null: "null",
 };
 
-function kindOf(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === undefined) return "nothing";
   if (typeof value === "string") return quoted(value);
   if (typeof value === "object") return value === null ? "null" : Array.isArray(value) ? "an array" : "an object";
@@ -140,7 +141,7 @@ function kindOf(value: unknown): string {
 const quoted = (text: string): string => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 const listed = (names: readonly string[]): string => names.join(", ");
 
-/** A query as an object: each value read as what the schema says, and left as text where it cannot be. With defaults. */
+/** Parses a query by its schema and adds defaults. A value that cannot be parsed stays text. */
 export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name: string]: unknown } {
   const read: [string, unknown][] = Object.entries(schema.properties ?? {}).flatMap(([name, field]) =>
     field.default === undefined ? [] : [[name, field.default]],
@@ -148,7 +149,7 @@ export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name:
   for (const name of new Set(query.keys())) {
     const values = query.getAll(name);
     const field = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
-    // Which of two is meant nobody can say: as an array it fits no schema.
+    // A repeated parameter is ambiguous: as an array it matches no schema.
     read.push([name, values.length > 1 ? values : readText(field, values[0] as string)]);
   }
   return Object.fromEntries(read);

@@ -1,42 +1,42 @@
-// Routes of an HTTP API as data: finds the one that a request is for, and checks the request by the route's schemas.
+// createRouter(): routes as data. Finds the route of a request and checks the request by the route's schemas.
 import { HoldfastError } from "../../core/errors.ts";
-import { problemIn, readQuery, type FieldSchema, type Of } from "./field-schema.ts";
+import { problemIn, readQuery, type FieldSchema, type ParsedBy } from "./field-schema.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** The one parameter of a path is the id of the session. */
+  /** The only path parameter is the session id. */
   readonly path: string;
   readonly query?: FieldSchema;
   readonly body?: FieldSchema;
-  /** Whether the Idempotency-Key header stands for `call`. */
+  /** True if the Idempotency-Key header sets `call`. */
   readonly idempotent?: true;
 }
 
-type QueryOf<R> = R extends { readonly query: infer S } ? Of<S> : Record<never, never>;
-type BodyOf<R> = R extends { readonly body: infer S } ? Of<S> : Record<never, never>;
+type QueryOf<R> = R extends { readonly query: infer S } ? ParsedBy<S> : Record<never, never>;
+type BodyOf<R> = R extends { readonly body: infer S } ? ParsedBy<S> : Record<never, never>;
 
-/** What the handler of a route is given. */
-export interface Given<R> {
+/** The input of a route's handler. */
+export interface RouteInput<R> {
   id: string;
   query: QueryOf<R>;
   body: BodyOf<R>;
   request: Request;
 }
 
-export type Handlers<Routes> = { [Name in keyof Routes]: (given: Given<Routes[Name]>) => Reply | Promise<Reply> };
+export type Handlers<Routes> = { [Name in keyof Routes]: (given: RouteInput<Routes[Name]>) => Reply | Promise<Reply> };
 
-/** The schema of a body or a query. */
+/** Builds the schema of a body or a query. */
 export const object = <const P, const R extends readonly (keyof P & string)[] = []>(properties: P, required?: R) =>
   ({ type: "object", properties, required: required ?? ([] as unknown as R), additionalProperties: false }) as const;
 
-/** `handle` of a protocol whose routes are under /v1. `help` is said where nothing is. */
+/** Builds `handle` for a protocol with routes under /v1. `help` is part of the message for an unknown path. */
 export function createRouter<Routes extends { readonly [name: string]: Route }>(
   routes: Routes,
   handlers: Handlers<Routes>,
   help: string,
 ): (request: Request) => Promise<Reply | undefined> {
-  /** By path, then by method. */
+  /** Route names by path, then by method. */
   const table = new Map<string, Map<string, string>>();
   for (const [name, { path, method }] of Object.entries(routes)) {
     table.set(path, (table.get(path) ?? new Map<string, string>()).set(method, name));
@@ -72,13 +72,13 @@ const nothing: FieldSchema = { type: "object", properties: {}, additionalPropert
 function checkedRequest(route: Route, request: Request): { query: object; body: object } {
   const schema = route.query ?? nothing;
   const query = checked(schema, readQuery(schema, request.query), "the query") as object;
-  // What a method without a body is sent as one means nothing.
+  // Ignore a body sent to a route that takes none.
   const given = route.body ? checked(route.body, request.body === undefined ? {} : request.body, "the body") : {};
   const key = route.idempotent && request.headers["idempotency-key"];
   return { query, body: { ...(key !== undefined && { call: key }), ...(given as object) } };
 }
 
-/** The value, if it is as the schema says. */
+/** Returns the value if it matches the schema, and throws otherwise. */
 export function checked(schema: FieldSchema, value: unknown, name: string): unknown {
   const problem = problemIn(schema, value, name);
   if (!problem) return value;
@@ -95,8 +95,8 @@ function decoded(id: string): string {
 
 const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);
 
-/** As many as there are up to a limit, and whether there are more. */
-export async function firstOf<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
+/** Reads up to `limit` items, and tells whether there are more. */
+export async function takeFirst<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
   const items: T[] = [];
   for await (const item of all) {
     if (items.length === limit) return { items, more: true };

@@ -1,4 +1,4 @@
-// The OpenAPI document: the routes, as data, put into the words of OpenAPI 3.1.
+// buildOpenApi(): turns the routes into an OpenAPI 3.1 document.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { errorTable, type ErrorCode } from "../../core/errors.ts";
 import type { FieldSchema } from "../http/field-schema.ts";
@@ -10,25 +10,25 @@ import { routes, type Route } from "./routes.ts";
 
 type JsonObject = { [key: string]: Json };
 
-/** What `GET /v1/environment` replies. */
+/** Builds the reply to `GET /v1/environment`. */
 export function describeEnvironment(environment: AnyEnvironment): JsonObject {
   const { name, description, unseeded, reseed, task, state, definitions } = environment;
   const tools = [...definitions].map(([tool, { description, kind, input }]) => ({
     name: tool,
     description,
     kind,
-    input: inputSchemaOf(jsonSchemaOf(input)),
+    input: toInputSchema(jsonSchemaOf(input)),
   }));
   return { name, description, tools, task: jsonSchemaOf(task), state: jsonSchemaOf(state), unseeded, reseed };
 }
 
-/** A tool that asks for nothing takes an object all the same. */
-function inputSchemaOf(schema: JsonObject): JsonObject {
+/** A tool without input still takes an object. */
+function toInputSchema(schema: JsonObject): JsonObject {
   return Object.keys(schema).length > 0 ? schema : { type: "object" };
 }
 
-/** `models`: those that can go on with a session. */
-export function openApiOf(environment: AnyEnvironment, models: readonly string[]): JsonObject {
+/** Builds the document. `models`: names of the models that can continue a session. */
+export function buildOpenApi(environment: AnyEnvironment, models: readonly string[]): JsonObject {
   const { name, description, tools, task, state } = describeEnvironment(environment) as {
     [key: string]: JsonObject;
   } & { name: string; description: string; tools: { name: string; description: string; input: JsonObject }[] };
@@ -41,14 +41,14 @@ export function openApiOf(environment: AnyEnvironment, models: readonly string[]
   for (const [id, route] of Object.entries(routes) as [string, Route][]) {
     if (id === "playSession" && models.length === 0) continue;
     const offered = id === "playSession" ? withModels(route, models) : route;
-    (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(id, offered, examples);
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = buildOperation(id, offered, examples);
   }
   return {
     openapi: "3.1.0",
     info: { title: name, description, version: "1" },
-    // Relative to where the document was found: it may be under a prefix.
+    // Relative to the document's own URL, which may have a prefix.
     servers: [{ url: "." }],
-    // A server that is bound to loopback asks for no token.
+    // A server bound to loopback needs no token.
     security: [{}, { bearer: [] }],
     paths,
     components: {
@@ -76,7 +76,7 @@ function withModels(route: Route, models: readonly string[]): Route {
   };
 }
 
-function operationOf(operationId: string, route: Route, examples: JsonObject): JsonObject {
+function buildOperation(operationId: string, route: Route, examples: JsonObject): JsonObject {
   const { summary, description, path, query, body, idempotent, live } = route;
   const parameters = [
     ...(path.includes("{id}") ? [parameter("path", "id", { type: "string", description: "the session" }, true)] : []),
@@ -93,8 +93,8 @@ function operationOf(operationId: string, route: Route, examples: JsonObject): J
     summary,
     ...(description !== undefined && { description }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: requestBodyOf(body, examples) }),
-    responses: responsesOf(route),
+    ...(body && { requestBody: buildRequestBody(body, examples) }),
+    responses: buildResponses(route),
   };
 }
 
@@ -102,7 +102,7 @@ function parameter(where: string, name: string, { description = "", ...schema }:
   return { name, in: where, required, description, schema: schema as Json };
 }
 
-function requestBodyOf(body: FieldSchema, examples: JsonObject): Json {
+function buildRequestBody(body: FieldSchema, examples: JsonObject): Json {
   const { properties = {}, required = [] } = body;
   const described = Object.entries(properties).map(([name, schema]) => [
     name,
@@ -122,7 +122,7 @@ function requestBodyOf(body: FieldSchema, examples: JsonObject): Json {
   };
 }
 
-function responsesOf({ status, reply, live, query, body, path, errors }: Route): JsonObject {
+function buildResponses({ status, reply, live, query, body, path, errors }: Route): JsonObject {
   const schema = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
   const content: JsonObject =
     reply === "page"
@@ -151,7 +151,7 @@ function responsesOf({ status, reply, live, query, body, path, errors }: Route):
   return responses;
 }
 
-/** A schema that stands elsewhere in a document: what it refers to in itself has moved along. */
+/** Moves a schema to another place in the document and adjusts its internal references. */
 function moved(schema: JsonObject, to: string): JsonObject {
   const walk = (value: Json): Json => {
     if (Array.isArray(value)) return value.map(walk);

@@ -1,4 +1,4 @@
-// The page at /docs: lists the operations of /openapi.json and lets one try them. Nothing is loaded from elsewhere.
+// The page at /docs: lists the operations of /openapi.json and lets people try them. It loads nothing from other hosts.
 import { createHash } from "node:crypto";
 
 const style = `
@@ -34,21 +34,21 @@ td { border-top: 1px solid var(--line); padding: .25rem .5rem .25rem 0; vertical
 td:first-child { width: 6rem; }
 `;
 
-// Everything that comes from the document goes in as text, never as HTML: descriptions are their authors'.
+// Text of the document is inserted as text, never as HTML: environment authors write the descriptions.
 const script = `
 const make = (tag, attributes = {}, ...children) => {
   const node = Object.assign(document.createElement(tag), attributes);
   node.append(...children);
   return node;
 };
-// What stands between backticks is code.
+// Text between backticks is code.
 const prose = (text) => text.replaceAll("\\n\\n", "\\n").split("\`").map((part, at) => (at % 2 ? make("code", { textContent: part }) : part));
 const pretty = (value) => JSON.stringify(value, null, 2);
 const session = document.getElementById("session");
 const token = document.getElementById("token");
 const main = document.querySelector("main");
 
-function fieldOf({ name, in: where, description, required, schema }) {
+function makeField({ name, in: where, description, required, schema }) {
   const hint = [schema.type, schema.default !== undefined && "default " + schema.default].filter(Boolean).join(", ");
   const input = make("input", { placeholder: hint, title: description });
   input.dataset.name = name;
@@ -56,7 +56,7 @@ function fieldOf({ name, in: where, description, required, schema }) {
   return make("label", { title: description }, name + (required ? " *" : ""), input);
 }
 
-function requestOf(path, method, form, body, live) {
+function makeRequest(path, method, form, body, live) {
   const query = new URLSearchParams();
   const headers = {};
   for (const { value, dataset } of form.querySelectorAll("input[data-name]")) {
@@ -103,11 +103,11 @@ async function send(form, out, button, [url, options]) {
   button.onclick = null;
 }
 
-function operationOf(path, method, operation, tools) {
+function makeOperation(path, method, operation, tools) {
   const { summary, description = "", parameters = [], requestBody, responses, operationId } = operation;
   const form = make("form");
   if (description) form.append(make("p", {}, ...prose(description)));
-  const fields = parameters.filter(({ in: where }) => where !== "path").map(fieldOf);
+  const fields = parameters.filter(({ in: where }) => where !== "path").map(makeField);
   if (fields.length > 0) form.append(make("div", { className: "fields" }, ...fields));
   let body;
   if (requestBody) {
@@ -134,13 +134,13 @@ function operationOf(path, method, operation, tools) {
   form.onsubmit = (event) => {
     event.preventDefault();
     if (path.includes("{id}") && !session.value) return session.focus();
-    void send(form, out, button, requestOf(path, method, form, body, live?.checked));
+    void send(form, out, button, makeRequest(path, method, form, body, live?.checked));
   };
   return make("details", { id: operationId }, make("summary", {}, make("b", { className: method, textContent: method.toUpperCase() }),
     make("code", { textContent: path }), make("span", { textContent: summary })), form);
 }
 
-function toolOf([name, { description, input }]) {
+function makeTool([name, { description, input }]) {
   return make("details", {}, make("summary", {}, make("code", { textContent: name }), make("span", { textContent: description })),
     make("form", {}, make("pre", { textContent: pretty(input) })));
 }
@@ -154,9 +154,9 @@ try {
   document.getElementById("about").textContent = info.description;
   main.append(make("h2", { textContent: "Operations" }));
   for (const [path, methods] of Object.entries(paths)) {
-    for (const [method, operation] of Object.entries(methods)) main.append(operationOf(path, method, operation, tools));
+    for (const [method, operation] of Object.entries(methods)) main.append(makeOperation(path, method, operation, tools));
   }
-  main.append(make("h2", { textContent: "Tools" }), ...Object.entries(tools).map(toolOf));
+  main.append(make("h2", { textContent: "Tools" }), ...Object.entries(tools).map(makeTool));
   if (location.hash) document.getElementById(location.hash.slice(1))?.setAttribute("open", "");
 } catch (error) {
   main.append(make("p", { textContent: "The description of the API could not be read: " + error.message }));
@@ -181,12 +181,12 @@ export const page = `<!doctype html>
 </html>
 `;
 
-const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const toHash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** Only what the page itself brings may run in it, and only this server is asked. */
+/** The page may run only its own script and reach only this server. */
 export const pageHeaders = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy":
-    `default-src 'none'; script-src ${hashOf(script)}; style-src ${hashOf(style)}; connect-src 'self'; ` +
+    `default-src 'none'; script-src ${toHash(script)}; style-src ${toHash(style)}; connect-src 'self'; ` +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 };

@@ -1,4 +1,4 @@
-// What the REST API replies, as schemas: for the document. Tests hold the replies against them.
+// Schemas of the replies of the REST API, for the OpenAPI document. Tests check real replies against them.
 import type { FieldSchema } from "../http/field-schema.ts";
 
 const text = { type: "string" } as const;

@@ -1,4 +1,4 @@
-// The routes of the REST API as data: what checks a request and what describes it to others are the same schemas.
+// The routes of the REST API as data. The same schemas check requests and describe them in the OpenAPI document.
 import type { ErrorCode } from "../../core/errors.ts";
 import { eventsQuery } from "../http/events-reply.ts";
 import { object, type Route as Checked } from "../http/route.ts";
@@ -9,9 +9,9 @@ export interface Route extends Checked {
   readonly description?: string;
   readonly status: 200 | 201;
   readonly reply: keyof typeof replies | "page";
-  /** Whether it can also be had live, as server-sent events. */
+  /** True if the route can also stream server-sent events. */
   readonly live?: true;
-  /** What can go wrong besides what can with everything: a bad request, a failing store. */
+  /** Errors specific to this route; an invalid request or a failing store can happen anywhere. */
   readonly errors: readonly ErrorCode[];
 }
 
@@ -28,7 +28,7 @@ const call = {
 } as const;
 
 const session = "/v1/sessions/{id}";
-/** The body of a route that takes nothing. */
+/** The body of a route without input. */
 const nothing = object({});
 
 export const routes = {
