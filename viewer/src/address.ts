@@ -1,10 +1,10 @@
-// The address of the view that is shown: follows it, and changes it.
+// Follows and changes the address of the current view.
 import { useLayoutEffect, useState } from "preact/hooks";
 import { linkTo, readAddress, type Address } from "./link.ts";
 
 export { linkTo, readAddress, type Address };
 
-/** Changes parameters of the page that is shown. `replace`: without a step in the browser's history. */
+/** Changes parameters of the current page. `replace` adds no entry to the browser's history. */
 export function setParameters(changes: { [name: string]: string | number | undefined }, replace = false): void {
   const { at, parameters } = readAddress(location.hash);
   const next = linkTo(at, { ...Object.fromEntries(parameters), ...changes });

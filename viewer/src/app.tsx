@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, what is asked of a person, and the page that the address names.
+// The frame around every page: navigation, the token dialog, and the page that the address names.
 import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
 import type { About } from "../../src/rollout/collection-view.ts";
 import { linkTo, useAddress, type Address } from "./address.ts";
@@ -42,7 +42,7 @@ export function App({ source }: { source: Source }) {
   );
 }
 
-/** Another page is begun at its top, and by the keyboard and a screen reader, too. */
+/** Scrolls a new page to its top and focuses it, so that the keyboard and a screen reader start there too. */
 function useBeginning(page: string): void {
   const last = useRef(page);
   useEffect(() => {
@@ -53,13 +53,13 @@ function useBeginning(page: string): void {
   }, [page]);
 }
 
-/** Not by the hash, which is the address. */
+/** Moves the focus to the content. A link to `#main` would overwrite the hash, which holds the address. */
 function skip(event: MouseEvent): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
 }
 
-/** More would be a header of several lines: the home page has them all. */
+/** With more links the header wraps; the home page lists them all. */
 const mostPlaces = 4;
 
 function Header({ address, about, isLive }: { address: Address; about: About | undefined; isLive: boolean }) {
@@ -82,7 +82,7 @@ function Header({ address, about, isLive }: { address: Address; about: About | u
   ];
   useEffect(() => {
     const here = nav.current?.querySelector<HTMLElement>("[aria-current]");
-    // On a narrow page it may be out of sight.
+    // On a narrow page the current link may be scrolled out of sight.
     if (nav.current && here) nav.current.scrollLeft = here.offsetLeft - nav.current.offsetLeft;
   }, [about, place, second]);
   return (
@@ -102,7 +102,7 @@ function Header({ address, about, isLive }: { address: Address; about: About | u
   );
 }
 
-/** A page that fails must not take the others with it. */
+/** Catches errors of one page, so that the other pages stay usable. */
 function Guarded({ address }: { address: Address }) {
   const [error] = useErrorBoundary();
   if (error) return <Failure message={`This page failed: ${messageOf(error)}`} />;
@@ -116,7 +116,7 @@ function Page({ address: { at, parameters } }: { address: Address }) {
     const nameOf = (part: string): string => runs.find(({ run }) => run === part)?.name ?? part;
     const isRun = (index: number): boolean => index > 0 && (place === "compare" || (place === "runs" && index === 1));
     const named = at.map((part, index) => (isRun(index) ? nameOf(part) : part));
-    // What tells one tab from another comes first.
+    // The most specific part comes first, to tell browser tabs apart.
     document.title = ["Holdfast", ...named].toReversed().join(" · ");
   }, [at.join("/")]);
   if (place === undefined) return <HomePage />;

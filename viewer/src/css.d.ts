@@ -1,2 +1,2 @@
-// Style sheets are imported for their effect alone.
+// Types for style sheets, which are imported for their side effect only.
 declare module "*.css";

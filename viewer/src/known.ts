@@ -1,4 +1,4 @@
-// What every page may ask for: where things are read from, and what there is.
+// The context of every page: the data source and the description of its contents.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { About } from "../../src/rollout/collection-view.ts";

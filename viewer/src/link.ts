@@ -1,6 +1,9 @@
-// A link to a view, written and read: all of it is in the hash, so that it works in a page opened from disk, too.
+// Writes and reads links to views. The whole address is in the hash, so that links also work in a page opened from
+// disk.
 
-/** `at` is the page, as in ["runs", "0", "12"]; the rest belongs to the page: filters, the version that is shown. */
+/**
+ * `at` is the page, such as ["runs", "0", "12"]. The other parameters belong to the page: filters, the shown version.
+ */
 export interface Address {
   at: string[];
   parameters: URLSearchParams;
@@ -21,12 +24,12 @@ function decoded(part: string): string {
   }
 }
 
-/** A link to a page. What is undefined or empty is left out. */
+/** Builds a link to a page. Omits undefined and empty parameters. */
 export function linkTo(
   at: (string | number)[],
   parameters: { [name: string]: string | number | undefined } = {},
 ): string {
-  // Twice: once for the path, whose parts may have a slash in them, and once for the parameter that it is.
+  // Encoded twice: once for the path, whose parts may contain a slash, and once as a parameter.
   const path = at.map((part) => encodeURIComponent(encodeURIComponent(part))).join("/");
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
   const rest = given.map(([name, value]) => `&${name}=${encodeURIComponent(String(value))}`);

@@ -1,4 +1,4 @@
-// The page begins here.
+// The entry point of the page.
 import { render } from "preact";
 import { App } from "./app.tsx";
 import { bundleFiles } from "./data/bundle-files.ts";

@@ -1,4 +1,4 @@
-// Upright bars, above and below zero, each a link to what it counts.
+// Vertical bars above and below zero. Each links to the rows it counts.
 import { number } from "../parts/format.ts";
 import { Chart } from "./chart.tsx";
 import { MarkLink, Marks, type Mark } from "./marks.tsx";
@@ -6,7 +6,7 @@ import { scale, ticks } from "./scale.ts";
 
 export interface Bar extends Mark {
   value: number;
-  /** Beneath it, where there is room. */
+  /** Drawn below the bar if there is room. */
   label: string;
 }
 
@@ -14,7 +14,7 @@ export interface BarsProps {
   title: string;
   note?: string | undefined;
   bars: Bar[];
-  /** What the axis must at least show. */
+  /** The range that the axis shows at least. */
   reach?: readonly [number, number];
   height?: number;
 }
@@ -38,7 +38,7 @@ export function Bars({ title, note, bars, reach = [0, 0], height = 150 }: BarsPr
         {bars.map((bar, at) => {
           const x = left + at * step;
           const [from, to] = [y(Math.max(0, bar.value)), y(Math.min(0, bar.value))];
-          // A little of something is not nothing.
+          // A small value stays visible.
           const tall = bar.value === 0 ? 0 : Math.max(1.5, to - from);
           return (
             <MarkLink key={at} mark={bar} isFirst={at === 0}>
@@ -69,7 +69,7 @@ export function Bars({ title, note, bars, reach = [0, 0], height = 150 }: BarsPr
   );
 }
 
-/** Quiet lines across, with their numbers at the left. */
+/** Draws faint horizontal lines with their numbers at the left. */
 export function Axis({ values, place, width }: { values: number[]; place: (value: number) => number; width: number }) {
   return (
     <g aria-hidden="true">
@@ -85,10 +85,10 @@ export function Axis({ values, place, width }: { values: number[]; place: (value
   );
 }
 
-/** On half a pixel, where a thin line is sharp. */
+/** Rounds to half a pixel, where a thin line is sharp. */
 const yOf = (y: number): { y1: number; y2: number } => ({ y1: Math.round(y) + 0.5, y2: Math.round(y) + 0.5 });
 
-/** There is room for five letters. */
+/** Shortens a number to about five characters. */
 export const few = (value: number): string =>
   Math.abs(value) >= 10_000
     ? new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value)

@@ -1,4 +1,4 @@
-// Two numbers against each other: a bubble for each cell of a grid, as large as the rows in it are many.
+// A scatter chart of two numbers: one bubble per grid cell, sized by its number of rows.
 import { Axis, few } from "./bars.tsx";
 import type { Cell, Cells } from "./cells.ts";
 import { Chart } from "./chart.tsx";
@@ -21,7 +21,7 @@ export function Bubbles({ title, note, cells, columns, lines, mark }: BubblesPro
     if (!cells) return null;
     const most = cells.cells.reduce((most, { count }) => Math.max(most, count), 1);
     const largest = Math.min((width - left - right) / columns, (height - top - bottom) / lines) / 2;
-    // Bubbles at the ends stay inside.
+    // Bubbles at the edges stay inside the drawing.
     const x = scale(cells.x, [left + largest, width - right - largest]);
     const y = scale(cells.y, [height - bottom - largest, top + largest]);
     return (
@@ -61,5 +61,5 @@ export function Bubbles({ title, note, cells, columns, lines, mark }: BubblesPro
   );
 }
 
-/** Numbers at the ends stay inside. */
+/** Keeps the last number of an axis inside the drawing. */
 const anchor = (x: number, width: number): string => (x > width - 20 ? "end" : "middle");

@@ -1,12 +1,12 @@
-// Two numbers of many rows as a grid of cells, each with how many rows are in it.
+// Groups rows by two numbers into a grid of cells and counts the rows of each cell.
 
 export interface Cell {
-  /** Of both ends; a cell holds its upper end only where it is the last. */
+  /** Lower and upper bound. Only the last cell includes its upper bound. */
   x: readonly [number, number];
   y: readonly [number, number];
   isLastX: boolean;
   isLastY: boolean;
-  /** The mean of what is in it, where it is drawn. */
+  /** The mean of the cell's pairs: the centre of its bubble. */
   middle: readonly [number, number];
   count: number;
 }
@@ -14,7 +14,7 @@ export interface Cell {
 export interface CellRange {
   from: number;
   to: number;
-  /** Without `to` itself. */
+  /** Excludes `to`. */
   isOpen: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface Cells {
   y: readonly [number, number];
 }
 
-/** Only cells that hold something. Pairs with a number that is not finite are left out. */
+/** Returns the cells that are not empty. Ignores pairs with a number that is not finite. */
 export function cellsOf(pairs: Float64Array, columns: number, lines: number): Cells | undefined {
   const [x, y] = [ends(pairs, 0), ends(pairs, 1)];
   if (!x || !y) return undefined;
@@ -54,13 +54,13 @@ export function cellsOf(pairs: Float64Array, columns: number, lines: number): Ce
   return { cells, x, y };
 }
 
-/** What a filter must ask for to find the very rows of a cell. */
+/** The two filter ranges that select exactly the rows of a cell. */
 export const cellRanges = ({ x, y, isLastX, isLastY }: Cell): [CellRange, CellRange] => [
   { from: x[0], to: x[1], isOpen: !isLastX },
   { from: y[0], to: y[1], isOpen: !isLastY },
 ];
 
-/** Of the pairs of which both are numbers. */
+/** Smallest and largest value, over the pairs in which both numbers are finite. */
 function ends(pairs: Float64Array, which: 0 | 1): readonly [number, number] | undefined {
   let [low, high] = [Infinity, -Infinity];
   for (let at = 0; at + 1 < pairs.length; at += 2) {
@@ -75,7 +75,10 @@ function ends(pairs: Float64Array, which: 0 | 1): readonly [number, number] | un
 const edge = (at: number, [low, high]: readonly [number, number], of: number): number =>
   at === of ? high : low * (1 - at / of) + high * (at / of);
 
-/** By its edges and not by division alone, so that a filter from edge to edge finds the very rows that were counted. */
+/**
+ * Finds the cell of a value. Division alone may be off by rounding, so the result is corrected by the cell's edges.
+ * A filter from edge to edge then selects exactly the counted rows.
+ */
 function placeOf(value: number, [low, high]: readonly [number, number], of: number): number {
   let at = high > low ? Math.min(of - 1, Math.floor(((value / 2 - low / 2) / (high / 2 - low / 2)) * of)) : of - 1;
   while (at > 0 && value < edge(at, [low, high], of)) at--;

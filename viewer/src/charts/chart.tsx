@@ -1,13 +1,13 @@
-// The frame of a chart: its title, and a drawing as wide as there is room.
+// The frame of a chart: a title and a drawing that fills the available width.
 import type { ComponentChildren } from "preact";
 import { useWidth } from "./use-width.ts";
 import "./charts.css";
 
 export interface ChartProps {
   title: string;
-  /** What else a reader needs to know, in few words. */
+  /** A short remark for the reader. */
   note?: string | undefined;
-  /** The drawing; undefined where there is nothing to draw. */
+  /** The drawing; undefined if there is nothing to draw. */
   children: ((width: number) => ComponentChildren) | undefined;
 }
 

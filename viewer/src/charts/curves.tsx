@@ -1,4 +1,4 @@
-// Lines over a whole number such as k. Nothing in it can be clicked: it is one picture with its figures in words.
+// Lines over a whole number such as k. The chart has no links, so it is one image with a text alternative.
 import { number } from "../parts/format.ts";
 import { Axis } from "./bars.tsx";
 import { Chart } from "./chart.tsx";
@@ -6,7 +6,7 @@ import { scale, ticks } from "./scale.ts";
 
 export interface Curve {
   name: string;
-  /** For x = 1, 2, 3 and so on; undefined where there is none. */
+  /** One value for each x = 1, 2, 3 …; undefined if it is missing. */
   values: (number | undefined)[];
 }
 

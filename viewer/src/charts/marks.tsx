@@ -1,11 +1,11 @@
-// The links of a chart: one stop of the tab key for all of them, and arrows from one to the next.
+// The links of a chart. They share one tab stop; arrow keys move between them.
 import type { ComponentChildren } from "preact";
 
 export interface Mark {
-  /** All that it says, for a screen reader and for the mouse. */
+  /** The full text for a screen reader and the tooltip. */
   name: string;
   href: string;
-  /** Whether it is part of what is shown below; undefined where everything is. */
+  /** Whether the filter includes it; undefined without a filter. */
   isShown?: boolean | undefined;
 }
 
@@ -29,7 +29,7 @@ function walk(event: KeyboardEvent): void {
 }
 
 export interface MarksProps {
-  /** What the chart shows, in words. */
+  /** Describes the chart in words. */
   label: string;
   width: number;
   height: number;
@@ -44,7 +44,7 @@ export function Marks({ label, width, height, children }: MarksProps) {
   );
 }
 
-/** A part of a chart that can be clicked. */
+/** Wraps a clickable part of a chart. */
 export function MarkLink({ mark, isFirst, children }: { mark: Mark; isFirst: boolean; children: ComponentChildren }) {
   const { name, href, isShown } = mark;
   return (
@@ -53,7 +53,7 @@ export function MarkLink({ mark, isFirst, children }: { mark: Mark; isFirst: boo
       href={href}
       aria-label={name}
       aria-current={isShown === true ? "true" : undefined}
-      // In small letters: in a drawing the other spelling is another attribute, which says nothing.
+      // Lower case: SVG ignores `tabIndex`.
       tabindex={isFirst ? 0 : -1}
     >
       <title>{name}</title>

@@ -1,11 +1,11 @@
-// Lying bars with their names, the largest first.
+// Horizontal bars with names, largest first.
 import { number, short } from "../parts/format.ts";
 import { Chart } from "./chart.tsx";
 import { MarkLink, Marks } from "./marks.tsx";
 import type { Bar } from "./bars.tsx";
 
 const line = 24;
-/** More are of little use: the rest are in the list beside the filter. */
+/** The filter's list shows the rest. */
 const mostShown = 6;
 
 export function RankBars({ title, note, bars }: { title: string; note?: string | undefined; bars: Bar[] }) {
@@ -26,7 +26,7 @@ export function RankBars({ title, note, bars }: { title: string; note?: string |
             />
           </MarkLink>
         ))}
-        {/* Beside the links, whose names say it already. */}
+        {/* The link's name has this text already. */}
         <g aria-hidden="true" class="chart-over">
           {shown.map((bar, at) => (
             <g key={bar.label}>

@@ -1,15 +1,15 @@
-// From values to places on a chart, and the round numbers beside an axis.
+// Maps values to positions on a chart and picks round numbers for an axis.
 
-/** A straight line from the ends of `values` to the ends of `places`; where all values are one, the middle. */
+/** Maps `values` linearly to `places`. If both ends of `values` are equal, the result is the middle. */
 export function scale(values: readonly [number, number], places: readonly [number, number]): (value: number) => number {
   const [low, high] = values;
   const [from, to] = places;
   if (!(high > low)) return () => (from + to) / 2;
-  // Halves, as the width of everything can be more than a number can be.
+  // Halved first, because `high - low` may overflow.
   return (value) => from + (to - from) * ((value / 2 - low / 2) / (high / 2 - low / 2));
 }
 
-/** Round numbers from `low` to `high`, about `wanted` of them. */
+/** Returns about `wanted` round numbers from `low` to `high`. */
 export function ticks(low: number, high: number, wanted = 4): number[] {
   if (!(high > low) || !Number.isFinite(high - low)) return [low];
   const raw = (high - low) / wanted;
@@ -17,6 +17,6 @@ export function ticks(low: number, high: number, wanted = 4): number[] {
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999) ?? 10);
   if (!(step > 0)) return [low];
   const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
-  // Not first + step again and again: 0.1 + 0.2 is no round number. `|| 0`: nobody reads -0.
+  // Repeated addition would accumulate errors such as 0.1 + 0.2. `|| 0` turns -0 into 0.
   return Array.from({ length: last - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)) || 0);
 }

@@ -1,4 +1,4 @@
-// How wide an element is, as it changes.
+// useWidth(): the width of an element, updated when it changes.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 

@@ -1,8 +1,8 @@
-// Loads the files of a bundle. They are scripts, as a page that is opened from disk can read nothing else.
+// Loads the files of a bundle as scripts, because a page opened from disk cannot fetch files.
 import type { LoadFile } from "./bundle.ts";
 
 declare global {
-  /** What the files of a bundle call. */
+  /** Each file of a bundle calls this function. */
   var holdfastData: ((name: string, json: string) => void) | undefined;
 }
 
@@ -31,7 +31,7 @@ export function bundleFiles(folder: string): LoadFile {
   }
 
   return (name) => {
-    // Whoever asks meanwhile is given the same.
+    // Concurrent callers share one load.
     const known = loading.get(name) ?? load(name);
     loading.set(name, known);
     return known;

@@ -1,11 +1,11 @@
-// Runs and their rows out of the files of a bundle.
+// Reads runs and their rows from the files of a bundle.
 import type { BundleAbout, BundlePart, BundleRow } from "../../../src/rollout/collection-view.ts";
 import type { Source } from "./source.ts";
 
 /** Loads a file of a bundle, as in load("runs/0/part-3"). */
 export type LoadFile = (name: string) => Promise<unknown>;
 
-/** As many as are shown around one another; each is about a megabyte. */
+/** A page shows about this many neighbouring parts. Each is about 1 MB. */
 const mostKept = 8;
 
 export function bundleSource(load: LoadFile): Source {
@@ -13,7 +13,7 @@ export function bundleSource(load: LoadFile): Source {
 
   function read<T>(name: string): Promise<T> {
     const known = kept.get(name) ?? load(name);
-    // The newest last.
+    // Moves the entry to the end: the newest is last.
     kept.delete(name);
     kept.set(name, known);
     known.catch(() => kept.delete(name));
@@ -22,7 +22,7 @@ export function bundleSource(load: LoadFile): Source {
     return known as Promise<T>;
   }
 
-  /** By run, then by row: the part that has it whole. */
+  /** Per run and row, the number of the part that holds the full row. */
   const parts = new Map<string, number[]>();
   const about = load("about") as Promise<BundleAbout>;
 
@@ -33,7 +33,7 @@ export function bundleSource(load: LoadFile): Source {
     return found;
   }
 
-  /** A link to an episode may be opened before its run was. */
+  /** Finds the part of a row. A link may open an episode before its run is loaded. */
   async function partOf(run: string, row: number): Promise<number> {
     await source.rows(run, () => undefined, new AbortController().signal);
     const part = parts.get(run)?.[row];

@@ -1,10 +1,10 @@
-// Events of a session as they happen, over fetch: an EventSource cannot carry the server's token.
+// Follows the events of a session over fetch, because an EventSource cannot send the server's token.
 import { followBy, type Follow } from "./sent-events.ts";
 import { refusal, request } from "./server.ts";
 
 export type { Connection } from "./sent-events.ts";
 
-/** Follows a session until it ends or nobody wants it any more; a lost connection is taken up after the last event. */
+/** Follows a session until it ends or the signal aborts. Resumes a lost connection after the last event. */
 export function follow(at: string, session: string, options: Follow): Promise<void> {
   const path = `${at}/v1/sessions/${encodeURIComponent(session)}/events`;
   const { signal } = options;

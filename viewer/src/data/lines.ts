@@ -1,10 +1,10 @@
-// A stream of bytes as lines of text.
+// Splits a stream of bytes into lines of text.
 
 export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
   for await (const lines of linesTogether(body)) yield* lines;
 }
 
-/** Those that came together at once, so that a reader can take them at once. */
+/** Yields the lines of one chunk together, so that a reader can process them in one batch. */
 export async function* linesTogether(body: ReadableStream<Uint8Array>): AsyncGenerator<string[], void, undefined> {
   const decoder = new TextDecoder();
   const reader = body.getReader();
@@ -12,17 +12,17 @@ export async function* linesTogether(body: ReadableStream<Uint8Array>): AsyncGen
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      // Only what is new is searched: a line may be many megabytes.
+      // Only the new chunk is searched, because a line may span many megabytes.
       const [first = "", ...more] = decoder.decode(value, { stream: !done }).split("\n");
       const lines = [rest + first, ...more];
       rest = done ? "" : (lines.pop() ?? "");
-      // After the end of the last line there is no other.
+      // No line follows the last line break.
       if (done && lines.at(-1) === "") lines.pop();
       if (lines.length > 0) yield lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
       if (done) return;
     }
   } finally {
-    // Who stops reading wants no more of it.
+    // The consumer stopped reading, so the rest of the stream is cancelled.
     void reader.cancel().catch(() => undefined);
   }
 }

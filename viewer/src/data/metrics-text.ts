@@ -1,4 +1,4 @@
-// The text format of Prometheus, read: what a server answers at /metrics.
+// Parses the Prometheus text format, which a server returns at /metrics.
 
 export interface Sample {
   name: string;
@@ -9,7 +9,7 @@ export interface Sample {
 const wholeSample = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$/;
 const oneLabel = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 
-/** Every sample of the text. Lines that are none are passed over: a newer server may say more. */
+/** Parses every sample. Skips unknown lines, which a newer server may send. */
 export function readMetrics(text: string): Sample[] {
   return text.split("\n").flatMap((line) => {
     const [, name, labels = "", value = ""] = wholeSample.exec(line.trim()) ?? [];

@@ -1,26 +1,26 @@
-// Server-sent events: read from a stream, and taken up again where it broke off.
+// Reads server-sent events from a stream and resumes a broken stream.
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import { linesTogether } from "./lines.ts";
 import { SourceError } from "./source.ts";
 
-/** `lost`: the connection has gone, and is tried again. `ended`: the session has, and nothing more will come. */
+/** `lost`: the connection broke and is being retried. `ended`: the session ended, so no more events follow. */
 export type Connection = "connecting" | "open" | "lost" | "ended";
 
 export interface Follow {
-  /** The version to go on after. */
+  /** The last version that the caller already has. */
   after: number;
-  /** Each event once and in order, those that came together at once. */
+  /** Receives each event once and in order. Events of one chunk arrive together. */
   take(events: NumberedEvent[]): void;
   changed(connection: Connection): void;
   signal: AbortSignal;
 }
 
-/** Asks for what comes after a version; undefined if nothing will. */
+/** Requests the events after a version. Returns undefined if none will follow. */
 export type Connect = (last: number) => Promise<ReadableStream<Uint8Array> | undefined>;
 
 const [shortest, longest] = [250, 5_000];
 
-/** Follows a session until it ends or nobody wants it any more; a lost connection is taken up after the last event. */
+/** Follows a session until it ends or the signal aborts. Resumes a lost connection after the last event. */
 export async function followBy(connect: Connect, { after, take, changed, signal }: Follow): Promise<void> {
   let last = after;
   let wait = shortest;
@@ -39,10 +39,10 @@ export async function followBy(connect: Connect, { after, take, changed, signal 
         if (fresh.length > 0) take(fresh);
         wait = shortest;
       }
-      // It ended in good order: so it does when the session has, which is known when it is asked again.
+      // The stream ended cleanly. The next request tells whether the session ended too.
     } catch (thrown) {
       if (signal.aborted) return;
-      // Gone for good: a store that forgets what has ended.
+      // The store deletes ended sessions, so the session will not come back.
       if (thrown instanceof SourceError && thrown.status === 404) return changed("ended");
       changed("lost");
     }
@@ -56,7 +56,7 @@ export interface StreamMessage {
   data: string;
 }
 
-/** The messages of a stream, those that came together at once. One that was cut off is left out. */
+/** Yields the messages of one chunk together. Drops a message that was cut off. */
 export async function* messagesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamMessage[], void, undefined> {
   let event = "message";
   let data: string[] = [];

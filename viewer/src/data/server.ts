@@ -1,25 +1,25 @@
-// Asks the server that the page came from. Every request carries the token, where the person gave one.
+// Sends requests to the server that served the page, with the token if the user entered one.
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
 import { linesOf } from "./lines.ts";
 import { SourceError, type Source } from "./source.ts";
 
-/** For as long as the tab lives, and for this server alone. */
+/** Kept for the life of the tab and for this server only. */
 const tokenKey = "holdfast token";
 
 let wantToken: ((wrong: boolean) => Promise<string>) | undefined;
 let asked: Promise<string> | undefined;
 
-/** Says how a person is asked for the server's token. */
+/** Sets the function that asks the user for the server's token. */
 export function onTokenWanted(ask: (wrong: boolean) => Promise<string>): void {
   wantToken = ask;
 }
 
-/** The server is above the folder that the page is in: "/view/" is asked for at "/v1". */
+/** The server's base path. The page is one folder below it: "/view/" belongs to "/v1". */
 const base = new URL("..", document.baseURI).pathname.replace(/\/$/, "");
 
-/** A request to the server, as in request("/counter/v1/sessions"). Asks the person for the token where one is wanted. */
+/** Sends a request such as request("/counter/v1/sessions"). Asks the user for the token if the server requires one. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   for (;;) {
     const token = sessionStorage.getItem(tokenKey);
@@ -30,14 +30,14 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
       throw new SourceError(0, "unreachable", "the server does not answer; is it still running?");
     });
     if (response.status !== 401 || !wantToken) return response;
-    // Another request may have been given a newer one meanwhile.
+    // Another request may have stored a newer token in the meantime.
     if (asked === undefined && sessionStorage.getItem(tokenKey) !== token) continue;
     asked ??= wantToken(token !== null).finally(() => (asked = undefined));
     sessionStorage.setItem(tokenKey, await asked);
   }
 }
 
-/** Asks for JSON. Throws a SourceError with the server's own words. */
+/** Requests JSON. Throws a SourceError with the server's message. */
 export async function ask<T>(path: string, init: RequestInit & { json?: unknown } = {}): Promise<T> {
   const { json, ...rest } = init;
   const body =
@@ -59,7 +59,7 @@ export async function refusal(response: Response): Promise<SourceError> {
   );
 }
 
-/** All events of a log, page by page. */
+/** Loads all events of a log, page by page. */
 export async function allEvents(at: string, session: string, signal?: AbortSignal): Promise<NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for (let after: number | null = 0; after !== null;) {
@@ -76,7 +76,7 @@ export function serverSource(): Source {
   const source: Source = {
     isLive: true,
     about() {
-      // Asked again after a failure.
+      // A failure is not cached.
       about ??= ask<About>("/v1/about").catch((thrown: unknown) => {
         about = undefined;
         throw thrown;
@@ -91,7 +91,7 @@ export function serverSource(): Source {
           if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
         }
       } catch (thrown) {
-        // A browser says no more than "network error" or "terminated".
+        // The browser's own message is only "network error" or "terminated".
         if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
         throw new SourceError(0, "unreachable", "the server broke off; what it printed may say why");
       }

@@ -1,20 +1,20 @@
-// Where the page gets what it shows: a server, or the files of a bundle. Pages know only this.
+// The data source of every page: a server or the files of a bundle.
 import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 
 export interface Source {
-  /** Whether there is a server to ask for more than what was recorded. */
+  /** Whether a server can answer requests beyond the recorded data. */
   readonly isLive: boolean;
   about(): Promise<About>;
-  /** Hands over the rows of a run as they come, many at a time. */
+  /** Passes the rows of a run to `take` in batches as they arrive. */
   rows(run: string, take: (rows: RowSummary[]) => void, signal: AbortSignal): Promise<void>;
   row(run: string, row: number): Promise<TaskRow>;
-  /** The log of a row's session; undefined if it is not kept here. */
+  /** The log of a row's session; undefined if this source does not have it. */
   eventsOf(run: string, row: Pick<RowSummary, "row" | "session">): Promise<NumberedEvent[] | undefined>;
 }
 
-/** A refusal of the server, or of the network. */
+/** A refusal by the server, or a network failure. */
 export class SourceError extends Error {
   readonly status: number;
   readonly code: string;

@@ -1,19 +1,19 @@
-// useAct(): something that is asked of the server by a click. Never twice at a time; what went wrong is kept.
+// useAct(): runs one request per click, never two at a time, and keeps the error of the last one.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "./source.ts";
 
 export interface Act {
   isBusy: boolean;
   failure: string | undefined;
-  /** Does nothing while the last one is under way. */
+  /** Does nothing while the previous action runs. */
   start(work: (signal: AbortSignal) => Promise<void>): void;
-  /** Takes it back, as far as the server lets it. */
+  /** Aborts the request. The server may already have applied it. */
   cancel(): void;
 }
 
 export function useAct(): Act {
   const [state, setState] = useState<{ isBusy: boolean; failure?: string }>({ isBusy: false });
-  // A second click may come before the page was drawn again.
+  // A ref, because a second click may arrive before the next render.
   const running = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => running.current?.abort(), []);
   return {

@@ -1,10 +1,10 @@
-// useLoaded(): what a promise gives, for a component, with what went wrong in its place.
+// useLoaded(): the value of a promise for a component, or its error.
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "./source.ts";
 
 export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "failed"; message: string };
 
-/** Loads again when one of the keys has changed; what was asked for before is then of no interest. */
+/** Loads again when a key changes and ignores the result of the previous load. */
 export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, keys: readonly unknown[]): Loaded<T> {
   const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
   useEffect(() => {

@@ -1,7 +1,7 @@
-// usePolling(): asks again and again, while somebody can see the page.
+// usePolling(): repeats a request while the page is visible.
 import { useEffect } from "preact/hooks";
 
-/** `work` is begun again so many milliseconds after it has ended. It must not reject. */
+/** Starts `work` again `wait` milliseconds after it ended. `work` must not reject. */
 export function usePolling(work: (signal: AbortSignal) => Promise<void>, wait: number, keys: readonly unknown[]): void {
   useEffect(() => {
     const stop = new AbortController();

@@ -1,4 +1,4 @@
-// Asks before something is done that others would notice.
+// Asks for confirmation before an action that affects others.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { useAct } from "../data/use-act.ts";
 import { Said } from "./said.tsx";
@@ -6,10 +6,10 @@ import { Said } from "./said.tsx";
 export interface AskFirstProps {
   title: string;
   what: string;
-  /** On the button. */
+  /** The label of the button. */
   action: string;
   act(): Promise<void>;
-  /** It was done, or not: there is nothing more to ask. */
+  /** Called when the dialog closes, with or without the action. */
   onEnd(): void;
 }
 
@@ -17,7 +17,7 @@ export function AskFirst({ title, what, action, act, onEnd }: AskFirstProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const asked = useAct();
   useLayoutEffect(() => dialog.current?.showModal(), []);
-  // By the dialog itself, which gives the focus back to where it was.
+  // The dialog closes itself and returns the focus to the previous element.
   const close = (): void => dialog.current?.close();
   return (
     <dialog ref={dialog} aria-labelledby="ask-first" onClose={onEnd}>

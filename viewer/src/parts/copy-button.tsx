@@ -1,7 +1,7 @@
-// Copies something, and says that it has.
+// Copies text and confirms it.
 import { useEffect, useState } from "preact/hooks";
 
-/** `text` is asked for when it is wanted: it may be large. */
+/** `text` is computed on click, because it may be large. */
 export function CopyButton({ what, text }: { what: string; text: () => string }) {
   const [said, setSaid] = useState<string>();
   useEffect(() => {
@@ -10,7 +10,7 @@ export function CopyButton({ what, text }: { what: string; text: () => string })
     return () => clearTimeout(timer);
   }, [said]);
   const copy = (): void => {
-    // A page that is not served safely has no clipboard.
+    // A page without a secure context has no clipboard.
     const done = navigator.clipboard?.writeText(text()) ?? Promise.reject(new Error("no clipboard"));
     done.then(
       () => setSaid("copied"),

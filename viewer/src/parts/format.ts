@@ -1,4 +1,4 @@
-// Numbers and times in few letters.
+// Formats numbers and times compactly.
 
 export function number(value: number, digits = 3): string {
   if (Number.isInteger(value)) return value.toLocaleString("en");
@@ -29,11 +29,11 @@ export const short = (text: string, length = 120): string =>
   plain(text.length > length ? `${text.slice(0, length)}…` : text);
 
 /**
- * With what cannot be seen made visible: controls, and what turns the order of letters around. A text that a model wrote
- * must not look like another one. Tabs and ends of lines are left.
+ * Makes invisible characters visible: control characters and characters that change text direction.
+ * Text written by a model must not look like other text. Tabs and line breaks stay.
  */
 export const plain = (text: string): string =>
   text.replaceAll(unseen, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
-// oxlint-disable-next-line no-control-regex -- these are what it is about
+// oxlint-disable-next-line no-control-regex -- control characters are intended
 const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;

@@ -1,4 +1,4 @@
-// A JSON value as rows of a tree. Only what is unfolded is walked, and of that only what is asked for becomes a row.
+// A JSON value as the rows of a tree. Only unfolded parts are walked, and rows are made on demand.
 import { escapeKey, unescapeKey, type Json } from "../../../src/core/json.ts";
 import { plain } from "./format.ts";
 
@@ -9,7 +9,7 @@ export interface JsonRow {
   key: string | undefined;
   value: Json;
   depth: number;
-  /** How many are in it; undefined if nothing can be. */
+  /** The number of children; undefined for a value that cannot have children. */
   size: number | undefined;
   isOpen: boolean;
 }
@@ -17,33 +17,33 @@ export interface JsonRow {
 export interface JsonRows {
   readonly length: number;
   at(index: number): JsonRow;
-  /** Which row a path is; undefined where it is folded away or is not there. */
+  /** The row of a path; undefined if it is folded away or missing. */
   indexOf(path: string): number | undefined;
 }
 
 export interface Folding {
   isOpen(path: string, depth: number, size: number): boolean;
-  /** Paths that are unfolded for a reason of their own: in what is wide nothing else is, and nobody has to look. */
+  /** Paths that are unfolded explicitly. In a wide container only these are checked, so that it need not be walked. */
   named: Iterable<string>;
 }
 
-/** Of more than these only those that are named are unfolded. */
+/** In a container with more children than this, only `named` paths are unfolded. */
 const wide = 200;
 
 type Container = Json[] | { [key: string]: Json };
 
-/** Something unfolded. Each of its children is a row, and those that are unfolded are several. */
+/** An unfolded container. Each child takes one row, and an unfolded child takes several. */
 interface Open {
   path: string;
   key: string | undefined;
   value: Container;
   depth: number;
-  /** Of a list undefined. */
+  /** Undefined for a list. */
   keys: string[] | undefined;
   size: number;
-  /** Its unfolded children, in order, each with its place among the children. */
+  /** The unfolded children in order, each with its index among all children. */
   inside: { place: number; open: Open }[];
-  /** How many rows it is. */
+  /** The number of rows, including its own. */
   total: number;
 }
 
@@ -74,7 +74,7 @@ export function rowsOf(root: Json, { isOpen, named }: Folding): JsonRows {
 
   function placesOf(path: string, keys: string[] | undefined, size: number): number[] {
     const names = (namedIn.get(path) ?? []).map((one) => unescapeKey(one.slice(path.length + 1)));
-    // A few are looked for one by one.
+    // Linear search is faster for a few names.
     const places = keys && names.length > 8 ? new Map(keys.map((key, place) => [key, place])) : undefined;
     const found = names.map((name) => (keys ? (places ? (places.get(name) ?? -1) : keys.indexOf(name)) : Number(name)));
     return [...new Set(found)].filter((place) => place >= 0 && place < size).sort((a, b) => a - b);
@@ -122,7 +122,7 @@ function indexIn(open: Open, path: string): number | undefined {
 const isContainer = (value: Json): value is Container => typeof value === "object" && value !== null;
 const childOf = (value: Container, name: string): Json => (value as { [key: string]: Json })[name] as Json;
 
-/** What is shown is never changed, so that the keys of a wide object are listed once. */
+/** Shown values never change, so the keys of a wide object are listed once. */
 const listed = new WeakMap<object, string[]>();
 
 function keysOf(value: Container): string[] | undefined {
@@ -134,14 +134,14 @@ function keysOf(value: Container): string[] | undefined {
   return keys;
 }
 
-/** A value in one line of about that many characters. Costs no more than what it shows. */
+/** Formats a value in one line of about `room` characters. The cost is proportional to the output. */
 export function preview(value: Json, room = 80): string {
   const parts: string[] = [];
   write(value, room, parts);
   return plain(parts.join(""));
 }
 
-/** Gives the room that is left; below zero nothing more fits. */
+/** Returns the remaining room; below zero nothing more fits. */
 function write(value: Json, room: number, parts: string[]): number {
   if (room < 0) return room;
   if (typeof value === "string") return push(quoted(value, room), room, parts);
@@ -149,7 +149,7 @@ function write(value: Json, room: number, parts: string[]): number {
   const isList = Array.isArray(value);
   let left = push(isList ? "[" : "{", room, parts);
   let isFirst = true;
-  // Not entries(), which would walk all of a large one.
+  // `for in`, because Object.entries() would walk all of a large container.
   for (const key in value) {
     if (left < 2) {
       left = push(isFirst ? "…" : ", …", left, parts);
@@ -172,8 +172,9 @@ function push(text: string, room: number, parts: string[]): number {
 }
 
 /**
- * A value for reading: in one line where it is short, and otherwise in several; texts of several lines in it are so, too.
- * A text that is JSON is read as that.
+ * Formats a value for reading: in one line if it is short, otherwise in several. Line breaks in strings become real
+ * line breaks.
+ * A string that contains JSON is formatted as JSON.
  */
 export function readable(value: Json): string {
   const meant = typeof value === "string" ? parsedText(value) : value;
@@ -184,7 +185,7 @@ export function readable(value: Json): string {
   return JSON.stringify(meant, null, 2).replaceAll(/\\(.)/g, (escape, letter) => (letter === "n" ? "\n" : escape));
 }
 
-/** As deep as a log can have it. Far below, the indents alone are megabytes, and then JSON.stringify() gives up. */
+/** The depth limit of a log. Beyond it the indentation alone takes megabytes, and JSON.stringify() fails. */
 const deepest = 500;
 
 function isWithin(value: Json, levels: number): boolean {
@@ -192,10 +193,13 @@ function isWithin(value: Json, levels: number): boolean {
   return levels > 0 && Object.values(value).every((inside) => isWithin(inside, levels - 1));
 }
 
-/** No longer text is looked at for being JSON. */
+/** Longer strings are not tried as JSON. */
 const longestParsed = 200_000;
 
-/** A text as what it says if it is JSON. Left as it is where something would be lost: digits of a number, a key given twice, all below a depth. */
+/**
+ * Parses a string as JSON. Returns the string if parsing would lose something: digits of a number, a duplicate key, or
+ * levels beyond the depth limit.
+ */
 export function parsedText(text: string): Json {
   if (!/^\s*[[{]/.test(text) || text.length > longestParsed) return text;
   try {
@@ -208,7 +212,7 @@ export function parsedText(text: string): Json {
   }
 }
 
-/** A path as a person writes it: cart.items[3]. */
+/** Writes a path in JavaScript notation: cart.items[3]. */
 export function readablePath(path: string): string {
   const keys = path.split("/").slice(1);
   const shown = keys.map((key) => {

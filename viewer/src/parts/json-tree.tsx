@@ -1,4 +1,4 @@
-// A JSON value as a tree to unfold, of any size: only what is in sight is in the page.
+// A JSON value of any size as a foldable tree. Only the visible rows are rendered.
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../src/core/json.ts";
 import { CopyButton } from "./copy-button.tsx";
@@ -11,15 +11,15 @@ import "./json-tree.css";
 export interface JsonTreeProps {
   value: Json;
   label: string;
-  /** What is marked as changed, by path, and what is unfolded because a change is inside. */
+  /** The changed paths, and the paths to unfold because they contain a change. */
   kinds?: ReadonlyMap<string, "added" | "replaced">;
   touched?: ReadonlySet<string>;
-  /** What to unfold and bring into sight, each time it is another object. */
+  /** A path to unfold and scroll to; each new object does so again. */
   wanted?: { path: string } | undefined;
 }
 
 const rowHeight = 22;
-/** What is unfolded at first: little, so that what is there is seen at a glance. */
+/** Little is unfolded initially, so that the whole value is visible at a glance. */
 const [openDepth, openSize] = [2, 24];
 const mostInSight = 24;
 
@@ -47,7 +47,7 @@ export function JsonTree({ value, label, kinds, touched, wanted }: JsonTreeProps
     setChosen(wanted.path);
     setIsMoved(true);
   }, [wanted]);
-  // Brought into sight once: then a person may scroll as they like.
+  // Scrolls once; afterwards the reader scrolls freely.
   useEffect(() => {
     if (isMoved && found !== undefined) setIsMoved(false);
   }, [isMoved, found]);
@@ -115,7 +115,7 @@ export function JsonTree({ value, label, kinds, touched, wanted }: JsonTreeProps
   );
 }
 
-/** All that is above the path. */
+/** Unfolds every parent of the path. */
 function unfolded(folds: ReadonlyMap<string, boolean>, path: string): ReadonlyMap<string, boolean> {
   const next = new Map(folds);
   for (let at = path.lastIndexOf("/"); at >= 0; at = at === 0 ? -1 : path.lastIndexOf("/", at - 1)) {
@@ -180,7 +180,7 @@ function kindOf(value: Json): string {
   return typeof value === "object" ? "inside" : typeof value;
 }
 
-/** What was clicked: the way to it, and all of it where it is a long text. */
+/** Shows the path of the selected row, and its full text if it is long. */
 function Chosen({ row: { path, value } }: { row: JsonRow }) {
   return (
     <div class="json-chosen">

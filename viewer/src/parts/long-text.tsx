@@ -1,18 +1,18 @@
-// A text of any length: its beginning, and the rest when it is asked for, without holding up the page.
+// A text of any length: its beginning, and the rest on request, without blocking the page.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { bytes, plain } from "./format.ts";
 import { beginningOf, chunksOf } from "./text-chunks.ts";
 
 export interface LongTextProps {
   text: string;
-  /** How many lines are shown at first. */
+  /** The number of lines shown initially. */
   lines?: number;
-  /** Whether all of it is shown, and what a click on the button asks for: where the caller has to remember it. */
+  /** Whether the whole text is shown, and the handler of the button, if the caller stores that state. */
   isOpen?: boolean;
   onOpen?(isOpen: boolean): void;
 }
 
-/** As much as is put into the page at a time. */
+/** The number of pieces rendered at a time. */
 const atOnce = 8;
 
 export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
@@ -32,13 +32,13 @@ export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
 }
 
 function sizeOf(text: string, shown: number): string {
-  // Not counted in what is large.
+  // Lines of a large text are not counted.
   const lines = text.length < 100_000 ? text.split("\n").length : 0;
   if (lines > shown) return `${lines} lines`;
   return text.length < 1000 ? `${text.length} characters` : bytes(text.length);
 }
 
-/** Pieces outside of what is in sight cost no layout (`content-visibility`). */
+/** Renders pieces that cost no layout while out of view (`content-visibility`). */
 function Whole({ text }: { text: string }) {
   const chunks = useMemo(() => chunksOf(text), [text]);
   const [count, setCount] = useState(atOnce);

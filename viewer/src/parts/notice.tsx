@@ -1,4 +1,4 @@
-// What is shown where there is nothing to show: it is on its way, it failed, or there is none.
+// Placeholders for missing content: loading, failed, or empty.
 import type { ComponentChildren } from "preact";
 import type { Loaded } from "../data/use-loaded.ts";
 import { plain } from "./format.ts";
@@ -15,7 +15,7 @@ export function Nothing({ children }: { children: ComponentChildren }) {
   return <p class="notice">{children}</p>;
 }
 
-/** Shows what was loaded once it is there. */
+/** Renders the loaded value when it is ready. */
 export function Await<T>({ loaded, children }: { loaded: Loaded<T>; children: (value: T) => ComponentChildren }) {
   if (loaded.state === "failed") return <Failure message={loaded.message} />;
   if (loaded.state === "loading") return <Nothing>Loading…</Nothing>;

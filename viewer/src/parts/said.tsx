@@ -1,4 +1,4 @@
-// What the server said to something that it was asked, where it refused.
+// Shows the server's message when it refused a request.
 import { plain } from "./format.ts";
 
 export function Said({ act: { failure } }: { act: { failure: string | undefined } }) {

@@ -1,4 +1,4 @@
-// A JSON Schema as a form: which field stands for it, and the value that fields make together.
+// Maps a JSON Schema to form fields, and the values of the fields to one value.
 import type { Json } from "../../../src/core/json.ts";
 import {
   alternativesOf,
@@ -9,7 +9,7 @@ import {
   type JsonSchema,
 } from "../../../src/core/json-schema.ts";
 
-/** What is left out is undefined: the server says whether it was wanted. */
+/** undefined for an omitted value: the server checks whether it is required. */
 export type Draft = Json | undefined;
 
 interface AnyField {
@@ -36,7 +36,7 @@ export function fieldOf(schema: JsonSchema, isRequired = true, root = schema, de
   const alternatives = alternativesOf(followed);
   const others = alternatives.filter((one) => typeOf(one) !== "null");
   const [only] = others;
-  // Something or null.
+  // A nullable type.
   if (alternatives.length > others.length && others.length === 1 && only) {
     const inner = fieldOf(only, isRequired, root, depth);
     const { description, default: given } = followed;
@@ -66,7 +66,7 @@ function choicesOf({ enum: listed, const: only }: JsonSchema): Json[] | undefine
   return Array.isArray(listed) ? listed : only === undefined ? undefined : [only];
 }
 
-/** What a person would have to say otherwise only to say nothing. */
+/** An empty value for required fields, so that the user need not enter it. */
 function initialOf(type: Json | undefined, isRequired: boolean): Draft {
   if (!isRequired) return undefined;
   const empty: { [type: string]: Json } = { boolean: false, string: "", object: {}, array: [] };
@@ -82,7 +82,7 @@ function kindOf(type: Json | undefined, schema: JsonSchema, root: JsonSchema, de
   if (type === "integer" || type === "number") return { kind: "number", isWhole: type === "integer" };
   if (type === "array" && isSchema(items)) return { kind: "list", item: fieldOf(items, true, root, depth + 1) };
   const named = Object.entries(propertiesOf(schema));
-  // Keys of any name cannot be asked for by name.
+  // A form cannot ask for keys with arbitrary names.
   if (type !== "object" || (isSchema(others) && named.length === 0)) return { kind: "json" };
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const fields = named.map(([name, property]) => ({
@@ -92,7 +92,7 @@ function kindOf(type: Json | undefined, schema: JsonSchema, root: JsonSchema, de
   return { kind: "object", fields };
 }
 
-/** What a form begins with. */
+/** The initial value of a form. */
 export function initialValue(field: Field): Draft {
   if (field.kind !== "object" || field.initial === undefined) return field.initial;
   let value = field.initial;
@@ -102,7 +102,7 @@ export function initialValue(field: Field): Draft {
   return value;
 }
 
-/** An object with one key changed or left out; keys stay where they are. */
+/** Returns an object with one key changed or removed. The key order stays. */
 export function withKey(object: Draft, name: string, value: Draft): { [key: string]: Json } {
   const entries = Object.entries(isSchema(object as Json) ? (object as JsonSchema) : {});
   const isThere = entries.some(([key]) => key === name);
@@ -112,7 +112,7 @@ export function withKey(object: Draft, name: string, value: Draft): { [key: stri
   return Object.fromEntries(all.filter((entry): entry is [string, Json] => entry[1] !== undefined));
 }
 
-/** What is empty: left out if it may be, null if that is allowed. */
+/** Replaces an empty value: omitted if the field is optional, null if that is allowed. */
 export function orAbsent(field: Field, value: Draft): Draft {
   const isEmpty =
     value === undefined ||
@@ -123,6 +123,6 @@ export function orAbsent(field: Field, value: Draft): Draft {
   return field.isNullable ? null : value;
 }
 
-/** A value for one more entry of a list. */
+/** The initial value of a new list entry. */
 export const newEntry = (field: Field): Json =>
   initialValue(field) ?? (field.kind === "number" ? 0 : field.kind === "choice" ? (field.choices[0] ?? null) : null);

@@ -1,4 +1,4 @@
-// A form made from a JSON Schema. What cannot be a form is JSON, and all of it can be written as JSON.
+// A form built from a JSON Schema. Unsupported parts are edited as JSON, and so can be the whole value.
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../src/core/json.ts";
@@ -10,7 +10,7 @@ import "./schema-form.css";
 
 export interface SchemaFormProps {
   schema: JsonSchema;
-  /** The value, or undefined while there is none that can be sent. */
+  /** Receives the value, or undefined while it cannot be sent. */
   onChange(value: Draft): void;
 }
 
@@ -18,7 +18,7 @@ export function SchemaForm({ schema, onChange }: SchemaFormProps) {
   const field = useMemo(() => fieldOf(schema), [schema]);
   const [value, setValue] = useState<Draft>(() => initialValue(field) ?? {});
   const [isRaw, setIsRaw] = useState(false);
-  // Before it is painted: what is sent is what is seen.
+  // A layout effect, so that the sent value is the visible one.
   useLayoutEffect(() => onChange(value), [value]);
   const isForm = field.kind === "object";
   return (
@@ -42,7 +42,7 @@ interface EntryProps {
   field: Field;
   value: Draft;
   onChange(value: Draft): void;
-  /** Of the form itself, which has no frame. */
+  /** Whether this is the form itself, which has no frame. */
   isTop?: boolean;
 }
 

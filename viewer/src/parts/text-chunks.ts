@@ -1,10 +1,13 @@
-// Cuts long texts into what is shown of them at a time.
+// Splits a long text into pieces that are rendered one after the other.
 
-/** Lines may be of any length, too. */
+/** Estimated characters per line, because a line may have any length. */
 const charactersOfLine = 100;
 const chunkLength = 16_384;
 
-/** The first lines of a text, or as many characters as such lines have; all of it if little more is left. */
+/**
+ * Returns the first lines of a text, or as many characters as such lines have. Returns the whole text if little is
+ * left.
+ */
 export function beginningOf(text: string, lines: number): string {
   let end = 0;
   const most = lines * charactersOfLine;
@@ -13,11 +16,11 @@ export function beginningOf(text: string, lines: number): string {
     end = next < 0 ? text.length : next + 1;
   }
   end = whole(text, Math.min(end, most));
-  // A button in place of one line is no gain.
+  // A button would take as much space as the last line.
   return text.length - end < charactersOfLine && !text.slice(end).trimEnd().includes("\n") ? text : text.slice(0, end);
 }
 
-/** Put together they are the text. They end with a line where one ends. */
+/** Splits a text at line breaks where possible. The pieces join to the same text. */
 export function chunksOf(text: string): string[] {
   const chunks: string[] = [];
   for (let start = 0; start < text.length;) {
@@ -30,7 +33,7 @@ export function chunksOf(text: string): string[] {
   return chunks;
 }
 
-/** Never between the two halves of a character. */
+/** Moves a cut so that it does not split a surrogate pair. */
 function whole(text: string, at: number): number {
   const before = text.charCodeAt(at - 1);
   return at < text.length && before >= 0xd800 && before < 0xdc00 ? at - 1 : at;

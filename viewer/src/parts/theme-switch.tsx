@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. Remembered by the browser.
+// Selects the light, dark or system theme. The browser remembers it.
 import { useLayoutEffect, useState } from "preact/hooks";
 
 const key = "holdfast theme";
@@ -7,14 +7,14 @@ type Theme = (typeof themes)[number];
 
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>(() => remembered());
-  // Not after the page was painted: it would be seen in other colours first, and a reload at once would forget them.
+  // A layout effect: a later one would flash the other colours, and an immediate reload would lose the choice.
   useLayoutEffect(() => {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
     try {
       localStorage.setItem(key, theme);
     } catch {
-      // A browser that remembers nothing shows it as the system has it the next time.
+      // Without storage the next visit uses the system theme.
     }
   }, [theme]);
   return (

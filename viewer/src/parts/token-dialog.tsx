@@ -1,11 +1,11 @@
-// Asks for the server's token, where it wants one.
+// Asks for the server's token when a request requires it.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { onTokenWanted } from "../data/server.ts";
 
 export function TokenDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [pending, setPending] = useState<{ wrong: boolean; give(token: string): void }>();
-  // Before anything is asked of the server.
+  // Registered before the first request.
   useLayoutEffect(() => onTokenWanted((wrong) => new Promise((give) => setPending({ wrong, give }))), []);
   useLayoutEffect(() => {
     if (pending) dialog.current?.showModal();

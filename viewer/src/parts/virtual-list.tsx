@@ -1,4 +1,4 @@
-// A list of any length of which only what is in sight is in the page.
+// A list of any length that renders only its visible entries.
 import {
   elementScroll,
   observeElementOffset,
@@ -11,17 +11,17 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface VirtualListProps {
   count: number;
-  /** The height of an entry in pixels, or a guess where they are measured. */
+  /** The height of an entry in pixels; an estimate if entries are measured. */
   height: number;
-  /** Whether entries are of different heights. */
+  /** Whether entries have different heights. */
   isMeasured?: boolean;
-  /** The entry to bring into sight, whenever it changes. */
+  /** The entry to scroll into view when it changes. */
   shown?: number | undefined;
-  /** Of the scrolling element. */
+  /** Attributes of the scrolling element. */
   attributes?: HTMLAttributes<HTMLDivElement>;
-  /** Between the top and the entries; scrolls sideways with them. */
+  /** Shown above the entries; scrolls sideways with them. */
   heading?: ComponentChildren;
-  /** An entry; `place` puts it where it belongs, and must be spread on its outermost element. */
+  /** Renders an entry. `place` positions it and must be spread on its outermost element. */
   children(index: number, place: Place): ComponentChildren;
 }
 
@@ -50,7 +50,7 @@ export function VirtualList(props: VirtualListProps) {
       }),
   );
   list.setOptions({ ...list.options, count, estimateSize: () => height });
-  // What its adapters for the other frameworks call, under these names.
+  // The library's adapters for other frameworks call these two methods.
   const { _didMount: mounted, _willUpdate: updated } = list;
   useLayoutEffect(() => mounted(), [list]);
   useLayoutEffect(() => updated());

@@ -1,4 +1,4 @@
-// An agent: what it is, and the conversations with it.
+// The page of an agent: its description and its conversations.
 import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
@@ -15,7 +15,7 @@ import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 import "./chat.css";
 
-/** The reply of GET {at}/v1/agent. */
+/** The response of GET {at}/v1/agent. */
 interface AgentDetails {
   name: string;
   description: string;
@@ -133,7 +133,7 @@ function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
           {isComplete && sessions.length > 1 ? ", the newest first" : ""}
         </span>
         {isHeld && <button onClick={readMore}>Read more</button>}
-        {/* The count is not read out: it may change with every reading. */}
+        {/* Not a live region: the count may change with every poll. */}
         <span class="bad" role="status">
           {failure && `${failure} Trying again…`}
         </span>

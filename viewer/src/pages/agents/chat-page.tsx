@@ -1,4 +1,4 @@
-// A conversation with an agent: what is said, what happens, and the state.
+// A conversation with an agent: messages, events and state.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { AgentSessionInfo } from "../../../../src/core/agent-sessions.ts";
 import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
@@ -51,10 +51,10 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
   const isEnded = connection === "ended" || events.some(({ type }) => type === "session.closed");
   const wanted = Number(parameters.get("v"));
   const version = wanted >= 1 && wanted <= events.length ? wanted : events.length;
-  // Who looks at the newest goes on looking at the newest.
+  // A reader at the newest version keeps following the newest version.
   const show = (to: number): void => setParameters({ v: to === events.length ? undefined : to }, true);
   const canRewind = !isEnded && !conversation.isRunning;
-  // Not with every piece of an answer that is being written: a conversation may be long.
+  // Memoised, because a conversation may be long and every streamed piece of an answer renders the page.
   const said = useMemo(
     () =>
       turns.map((turn) => (
@@ -118,7 +118,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
             await post(`${path}/rewind`, { invocation: rewound.invocation });
             const [first] = rewound.entries;
             if (text === "" && first?.kind === "said") setText(first.text);
-            // After the dialog gave the focus back: its button goes with the turn.
+            // Runs after the dialog has returned the focus to its button, which disappears with the turn.
             requestAnimationFrame(() => document.getElementById("chat-message")?.focus());
           }}
           onEnd={() => setRewound(undefined)}
@@ -137,7 +137,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
   );
 }
 
-/** Keeps the end in sight while it grows, unless somebody has scrolled away from it. */
+/** Keeps the end in view while the conversation grows, unless the reader has scrolled up. */
 function useEnd(size: number) {
   const element = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);

@@ -1,4 +1,4 @@
-// Each event of a conversation as a commit: which callbacks and steps it stands for, and which keys it wrote.
+// Describes each event of a conversation as a commit: the callbacks and steps it covers, and the keys it wrote.
 import type { Delta } from "../../../../src/core/delta.ts";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { unescapeKey } from "../../../../src/core/json.ts";
@@ -7,9 +7,9 @@ export interface CommitPoint {
   version: number;
   at: number;
   title: string;
-  /** What was written in which is stored by this. */
+  /** The callbacks or steps whose writes this commit stores. */
   of: string;
-  /** Keys of the session's own state, and of what is shared. */
+  /** Keys of the session's own state; `shared` has the keys of shared state. */
   writes: string[];
   shared: string[];
 }
@@ -49,7 +49,7 @@ function named(event: NumberedEvent): { title: string; of: string } {
   }
 }
 
-/** The keys at the top that a delta changes, each once. */
+/** The top-level keys that a delta changes, without duplicates. */
 function keysIn(delta: Delta): string[] {
   const keys = delta.flatMap((operation) => {
     if (operation.path !== "") return [unescapeKey(operation.path.split("/")[1] ?? "")];

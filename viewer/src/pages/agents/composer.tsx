@@ -1,4 +1,4 @@
-// Where a person writes to an agent, stops it, and has it go on.
+// The message box of a conversation: send a message, stop the agent, or resume a turn.
 import { Said } from "../../parts/said.tsx";
 import type { Conversation } from "./use-conversation.ts";
 
@@ -6,7 +6,7 @@ export interface ComposerProps {
   conversation: Conversation;
   text: string;
   onText(text: string): void;
-  /** Whether the last turn was not brought to its end. */
+  /** Whether the last turn was interrupted. */
   isCutShort: boolean;
 }
 
@@ -15,7 +15,7 @@ export function Composer({ conversation, text, onText, isCutShort }: ComposerPro
   const send = async (): Promise<void> => {
     if (text.trim() === "" || isRunning) return;
     onText("");
-    // What was not taken is not lost.
+    // A message that the server refused returns to the box.
     if (!(await run(text))) onText(text);
   };
   return (

@@ -1,12 +1,12 @@
-// What an agent is writing now, before it is committed.
+// The answers that an agent is writing, before they are committed.
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { Piece } from "../../../../src/core/model.ts";
 
-/** A part of an answer, as a run sends it. */
+/** A piece of an answer, as the run streams it. */
 export interface PartialEvent {
   type: "partial";
   agent: string;
-  /** Which run of it. */
+  /** Identifies one run of the agent. */
   path: string;
   piece: Piece;
 }
@@ -20,8 +20,9 @@ export interface Draft {
 }
 
 /**
- * After one more of what a run sends. What was committed takes the place of what was being written: only in the order of the
- * run itself, as the same event may also come from elsewhere, later, when the next answer is being written.
+ * Applies one streamed event to the drafts. A committed event replaces the draft of its path.
+ * Only events of the run's own stream may do so. The same event can also arrive later from the log, when the next
+ * answer is already being written.
  */
 export function withSent(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
   if (!("path" in sent)) return drafts;

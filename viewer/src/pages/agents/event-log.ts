@@ -1,16 +1,16 @@
-// The log of a conversation as far as it is known here: events come from two sides, and each counts once.
+// The known part of a conversation's log. Events arrive from two streams; each is added once.
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 
 export interface EventLog {
-  /** All up to the newest, in order. */
+  /** Without gaps, oldest first. */
   events: NumberedEvent[];
-  /** Those that came before the ones ahead of them. */
+  /** Events that arrived before their predecessors. */
   early: NumberedEvent[];
 }
 
 export const emptyLog: EventLog = { events: [], early: [] };
 
-/** The same log if nothing of it is new. */
+/** Adds events. Returns the same log if none is new. */
 export function withEvents(log: EventLog, fresh: NumberedEvent[]): EventLog {
   const unknown = fresh.filter(({ version }) => version > log.events.length);
   if (unknown.length === 0) return log;

@@ -1,4 +1,4 @@
-// One turn of a conversation: the message, and all that was said and done because of it.
+// One turn of a conversation: the message and everything the agents said and did in response.
 import type { Json } from "../../../../src/core/json.ts";
 import { clock, plain, short } from "../../parts/format.ts";
 import { readable } from "../../parts/json-rows.ts";
@@ -8,10 +8,10 @@ import type { Call, Entry, Turn } from "./turns.ts";
 
 export interface TurnViewProps {
   turn: Turn;
-  /** The one that answers where nobody was handed over to: its name is not repeated. */
+  /** The agent that answers by default: its name is not repeated. */
   agent: string;
   onVersion(version: number): void;
-  /** Absent where it cannot be rewound. */
+  /** Absent if the session cannot be rewound to this turn. */
   onRewind?: (() => void) | undefined;
 }
 
@@ -121,7 +121,7 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
   );
 }
 
-/** What is being written. It is not read out before it is whole. */
+/** Shows an answer that is being written. A screen reader reads it only when it is complete. */
 export function DraftView({ draft: { agent, thought, text, calls } }: { draft: Draft }) {
   return (
     <div class="chat-entry chat-draft" aria-live="off">

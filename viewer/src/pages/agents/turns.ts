@@ -1,26 +1,26 @@
-// A conversation out of its log: the turns of the user, with all that was said and done in each.
+// Builds the turns of a conversation from its log, with everything said and done in each turn.
 import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
 import { isFunctionCall, isMessage, textOf, type Content, type Item } from "../../../../src/core/model.ts";
 import { inForceIn } from "../../../../src/core/session.ts";
 
 export interface Turn {
   invocation: string;
-  /** Of the message that it began with. */
+  /** The version of the user's message. */
   version: number;
   at: number;
-  /** A rewind has taken it back. */
+  /** Whether a rewind undid this turn. */
   isUndone: boolean;
-  /** How it ended; undefined if it has not: it is under way, or was cut short. */
+  /** The outcome; undefined while the turn runs, or if it was interrupted. */
   outcome: AgentOutcome | undefined;
   entries: Entry[];
 }
 
 interface InTurn {
-  /** Of the event that it is from. */
+  /** The version of the event that contains this entry. */
   version: number;
-  /** Who did it; undefined for the user. */
+  /** The author; undefined for the user. */
   agent: string | undefined;
-  /** By an agent that is the tool of another one. */
+  /** Whether the author is an agent used as a tool by another agent. */
   isInner: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface Call {
   call: string;
   tool: string;
   input: string;
-  /** Absent while there is none. */
+  /** Absent until the call returns. */
   output?: string;
   error?: { code: string; message: string };
 }
@@ -52,14 +52,14 @@ export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
       turns.push({ invocation, version, at, isUndone: !inForce(version), outcome: undefined, entries: [] });
     }
     if (!("invocation" in event) || event.type.startsWith("turn.")) continue;
-    // Not always the last one: a rewind may return to an earlier turn, which is then continued.
+    // Not always the last turn: a rewind may return to an earlier turn and continue it.
     const turn = turns.findLast(({ invocation }) => invocation === event.invocation);
     if (turn) add(turn, event as AgentEvent & { version: number });
   }
   return turns;
 }
 
-/** The turn that a run without a message would go on with. */
+/** The turn that a run without a message would resume. */
 export function unfinished(turns: readonly Turn[]): Turn | undefined {
   const last = turns.findLast(({ isUndone }) => !isUndone);
   return last?.outcome === undefined ? last : undefined;
@@ -104,7 +104,7 @@ function addItem(turn: Turn, about: InTurn, item: Item): void {
   } else turn.entries.push({ ...about, kind: "other", type: item.type, item });
 }
 
-/** The newest: agents that are tools may give the ids that others gave. */
+/** Finds the newest call with this id, because agents used as tools may reuse the ids of other agents. */
 function callIn(turn: Turn, call: string): Call | undefined {
   return turn.entries.filter((entry) => entry.kind === "call").findLast((made) => made.call === call);
 }

@@ -1,4 +1,4 @@
-// useConversation(): the log of a conversation as it grows, and the turns that are run from here.
+// useConversation(): the growing log of a conversation, and the turns started from this page.
 import { useEffect, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { follow, type Connection } from "../../data/events.ts";
@@ -10,16 +10,16 @@ import { emptyLog, withEvents } from "./event-log.ts";
 
 export interface Conversation {
   events: NumberedEvent[];
-  /** What is being written now. */
+  /** Answers that are being written. */
   drafts: readonly Draft[];
   connection: Connection;
-  /** Whether a turn is run from here. */
+  /** Whether a turn started from this page is running. */
   isRunning: boolean;
-  /** Why the last turn that was run from here came to nothing. */
+  /** Why the last turn started from this page failed. */
   failure: string | undefined;
-  /** Runs a turn; without a message, the one that was cut short. Gives whether it was taken. */
+  /** Runs a turn; without a message, resumes the interrupted one. Resolves to whether the server accepted it. */
   run(message?: string): Promise<boolean>;
-  /** Ends the request, and with it the turn. */
+  /** Aborts the request, which ends the turn. */
   stop(): void;
 }
 

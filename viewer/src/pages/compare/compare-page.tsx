@@ -1,4 +1,4 @@
-// Two runs side by side: what got better and what got worse.
+// Compares two runs: which tasks improved and which got worse.
 import { useMemo, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
@@ -34,7 +34,7 @@ interface TwoRunsProps {
 function TwoRuns({ runs, names, parameters }: TwoRunsProps) {
   const [first, second] = [useRows(runs[0]), useRows(runs[1])];
   const isDone = first.isDone && second.isDone;
-  // Half of a run compared with another would say what is not so.
+  // Waits for all rows, because comparing part of a run would be misleading.
   const compared = useMemo(() => {
     if (!isDone) return undefined;
     const [a, b] = [first.rows, second.rows].map((rows) => figuresOf(rows)) as [RunFigures, RunFigures];

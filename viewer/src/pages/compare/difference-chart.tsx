@@ -1,4 +1,4 @@
-// By how much tasks changed: a bar for each, or where there are many, how many changed by how much.
+// Changes per task: one bar for each task, or a histogram of changes if there are many tasks.
 import { useMemo } from "preact/hooks";
 import { histogram } from "../../../../src/rollout/metrics/histogram.ts";
 import { linkTo } from "../../address.ts";
@@ -18,7 +18,7 @@ export interface DifferenceChartProps {
 export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProps) {
   const known = useMemo(() => pairs.filter(({ difference }) => difference !== null), [pairs]);
   const bins = useMemo(() => histogram(known.map(({ difference }) => difference as number)), [known]);
-  /** A mark that is chosen leads back to all. */
+  /** Links to the mark's tasks. The link of a selected mark clears the filter. */
   const linkOf = (name: "task" | "difference", value: string | undefined): string =>
     linkTo(["compare", ...runs], {
       ...Object.fromEntries(parameters),

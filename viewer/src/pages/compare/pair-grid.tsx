@@ -1,4 +1,4 @@
-// The tasks of two runs in a table, those that changed most first.
+// A table of the tasks of two runs, largest change first.
 import { linkTo, setParameters } from "../../address.ts";
 import { number, orDash } from "../../parts/format.ts";
 import { Grid, type Column } from "../runs/grid.tsx";
@@ -11,7 +11,7 @@ export interface PairGridProps {
   names: [string, string];
   parameters: URLSearchParams;
   pairs: Pair[];
-  /** How many there are without a filter. */
+  /** The number of pairs without a filter. */
   all: number;
   sort: Sort | undefined;
   place: { top: number; active: number };

@@ -1,38 +1,38 @@
-// Two runs task by task: what each task earned in both, and which of them are shown.
+// Pairs the tasks of two runs by number, with the reward in each run, and filters the pairs.
 import { compareRuns, type Comparison } from "../../../../src/rollout/compare.ts";
 import type { TaskGroup } from "../runs/groups.ts";
 import { holds, type Range } from "../runs/range.ts";
 import { sortedPlaces, type Key, type Sort } from "../runs/sort.ts";
 
-/** What became of a task from the first run to the second. `first` and `second`: only there it has a reward. */
+/** How a task changed from the first run to the second. `first` and `second`: it has a reward in that run only. */
 export type Change = "better" | "worse" | "same" | "first" | "second";
 
 export interface Pair {
   task: number;
-  /** null where the run has no reward for it. */
+  /** null if the run has no reward for the task. */
   first: number | null;
   second: number | null;
-  /** The second less the first. */
+  /** The second reward minus the first. */
   difference: number | null;
   change: Change;
-  /** How many rows there are of it. */
+  /** The number of rows in each run. */
   rows: readonly [number, number];
 }
 
 export interface Paired {
   pairs: Pair[];
-  /** undefined where no task has a reward in both. */
+  /** undefined if no task has a reward in both runs. */
   comparison: Comparison | undefined;
   counts: { [change in Change]: number };
 }
 
-/** In the order of the tasks' numbers. A task that has no reward in either is left out. */
+/** Pairs tasks in the order of their numbers. Ignores tasks without a reward in either run. */
 export function pairTasks(first: readonly TaskGroup[], second: readonly TaskGroup[]): Paired {
   const [a, b] = [byTask(first), byTask(second)];
   const tasks = [...new Set([...a.keys(), ...b.keys()])].sort((one, other) => one - other);
   const hasBoth = tasks.some((task) => isScored(a.get(task)) && isScored(b.get(task)));
   const comparison = hasBoth ? compareRuns({ tasks: meansOf(first) }, { tasks: meansOf(second) }) : undefined;
-  // Not a subtraction of our own: what is left by rounding is no change.
+  // Taken from compareRuns(): it does not report rounding errors as changes.
   const changed = new Map(comparison?.changed.map(({ task, difference }) => [task, difference]));
   const pairs = tasks.flatMap((task): Pair[] => {
     const [one, other] = [a.get(task), b.get(task)];
@@ -55,7 +55,7 @@ const meansOf = (groups: readonly TaskGroup[]): { task: number; mean: number | n
   groups.map(({ task, reward }) => ({ task, mean: reward }));
 
 export interface PairFilter {
-  /** "" for all. */
+  /** "" selects every change. */
   change: string;
   difference: Range | undefined;
 }
@@ -70,7 +70,7 @@ const keys: { [column: string]: (pair: Pair) => Key } = {
   "rows-second": ({ rows }) => rows[1],
 };
 
-/** Those that fit; without a sort, those that changed most first. */
+/** Returns the pairs that match the filter. Without a sort, the largest change comes first. */
 export function shownPairs(pairs: readonly Pair[], filter: PairFilter, sort: Sort | undefined): Pair[] {
   const fitting = pairs.filter(
     ({ change, difference }) =>

@@ -1,4 +1,4 @@
-// A difference with its sign, so that it is not told by colour alone.
+// A difference with its sign, so that colour is not the only cue.
 import { number } from "../../parts/format.ts";
 
 export function Signed({ value }: { value: number }) {

@@ -1,4 +1,4 @@
-// The rows of one task in one of the runs.
+// The rows of one task in one run.
 import { useMemo } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
@@ -6,7 +6,7 @@ import { number } from "../../parts/format.ts";
 import { taskOf } from "../runs/filter.ts";
 import { Outcome } from "../runs/row-columns.tsx";
 
-/** The rest is a click away. */
+/** A link leads to the remaining rows. */
 const mostShown = 12;
 
 export interface TaskRowsProps {

@@ -1,4 +1,4 @@
-// What can be done from the shown version: fork, verify, rewind, close. The server decides; what it says is shown.
+// The actions at the shown version: fork, verify, rewind, close. The server decides, and the page shows its answer.
 import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
@@ -108,7 +108,7 @@ function Verify({ path, version }: { path: string; version: number }) {
   );
 }
 
-/** What was closed stays so. */
+/** Closes the session, which cannot be undone. */
 function CloseButton({ path }: { path: string }) {
   const [isAsking, setIsAsking] = useState(false);
   return (

@@ -1,10 +1,10 @@
-// The ids of calls made by hand: one for each attempt, and the same one again where it is not known what came of it.
+// Assigns ids to manual calls: a new id per call, and the same id for a retry of a call whose outcome is unknown.
 import type { Json } from "../../../../src/core/json.ts";
 
 export interface Attempts {
-  /** The id for a call of that tool with that input. */
+  /** Returns the id for a call of this tool with this input. */
   idFor(tool: string, input: Json): string;
-  /** The server answered, whatever it said: the next call is another one. */
+  /** Records that the server answered, with any result: the next call gets a new id. */
   answered(): void;
 }
 
@@ -20,7 +20,7 @@ export function createAttempts(newId: () => string): Attempts {
   };
 }
 
-/** randomUUID() is missing where a page is served over http from elsewhere. */
+/** Makes a random id. randomUUID() is missing on a page served over plain http from another host. */
 export function newCallId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `by-hand-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;

@@ -1,21 +1,22 @@
-// What changed between two states. What they share is not looked into, so the cost is that of the change.
+// Finds the changes between two states. Shared parts are skipped, so the cost is proportional to the change.
 import type { Delta } from "../../../../src/core/delta.ts";
 import { equalJson, escapeKey, unescapeKey, type Json } from "../../../../src/core/json.ts";
 
 export interface Change {
   kind: "added" | "replaced" | "removed";
-  /** A JSON Pointer. Of what was removed, into the state before; otherwise into the state after. */
+  /** A JSON Pointer: into the state before for a removed value, otherwise into the state after. */
   path: string;
   before?: Json;
   after?: Json;
 }
 
-/** More than these nobody reads. */
+/** Limits the list to a readable length. */
 const mostShown = 1000;
 
 /**
- * Between the states before and after a delta: only what it names is looked at, so that the cost is that of the change
- * and not of the state. `isCut`: there are more.
+ * Returns the changes between the states before and after a delta.
+ * Visits only the paths in the delta, so the cost depends on the change and not on the size of the state.
+ * `isCut` says that there are more changes.
  */
 export function changesOf(before: Json, after: Json, delta: Delta): { changes: Change[]; isCut: boolean } {
   const changes: Change[] = [];
@@ -29,7 +30,7 @@ export function changesOf(before: Json, after: Json, delta: Delta): { changes: C
   return { changes: isCut ? changes.slice(0, mostShown) : changes, isCut };
 }
 
-/** The paths of a delta that are not within one another. What is put into a list moves the rest of it: the list counts. */
+/** The outermost paths of a delta. An insertion shifts the rest of its list, so the whole list is one path. */
 function rootsOf(delta: Delta, before: Json, after: Json): string[] {
   const paths = new Set(delta.map(({ path }) => pathOfChange(path, before, after)));
   return [...paths].filter((path) => {
@@ -41,7 +42,7 @@ function rootsOf(delta: Delta, before: Json, after: Json): string[] {
   });
 }
 
-/** Where its way leads through a list whose entries may have moved, the first such list. */
+/** Shortens a path to the first list on it, because the list's entries may have shifted. */
 function pathOfChange(path: string, before: Json, after: Json): string {
   for (let end = path === "" ? -1 : 0; end >= 0; end = path.indexOf("/", end + 1)) {
     const above = path.slice(0, end);
@@ -92,7 +93,7 @@ function compareObjects(
   }
 }
 
-/** What is the same at both ends has not changed, so that what was put in or taken out anywhere is found as such. */
+/** Skips equal entries at both ends of the lists, so that an insertion or removal in the middle is reported as such. */
 function compareLists(before: Json[], after: Json[], path: string, changes: Change[]): void {
   const most = Math.min(before.length, after.length);
   let start = 0;
@@ -108,7 +109,7 @@ function compareLists(before: Json[], after: Json[], path: string, changes: Chan
   }
 }
 
-/** For a tree: what each path was changed by, and what is on the way to a change. */
+/** Marks for a tree: how each path changed, and which paths contain a change. */
 export interface Marks {
   kinds: ReadonlyMap<string, "added" | "replaced">;
   touched: ReadonlySet<string>;

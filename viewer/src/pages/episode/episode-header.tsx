@@ -1,4 +1,4 @@
-// The top of an episode: what it is of, what came of it, and where to go from there.
+// The top of an episode: its source, its result, and links.
 import type { ComponentChildren } from "preact";
 
 export interface Fact {
@@ -8,9 +8,9 @@ export interface Fact {
 
 export interface EpisodeHeaderProps {
   title: ComponentChildren;
-  /** Left out where there is no value. */
+  /** Facts without a value are hidden. */
   facts: Fact[];
-  /** At the end of the first line. */
+  /** Shown at the end of the first line. */
   children?: ComponentChildren;
 }
 

@@ -1,4 +1,4 @@
-// An episode: the transcript on one side, the versions and the state on the other, and what can be done from there.
+// An episode: the transcript on one side; versions, state and actions on the other.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
@@ -16,13 +16,13 @@ import { useVersion } from "./use-version.ts";
 import "./episode.css";
 
 export interface EpisodeProps {
-  /** What is above it. */
+  /** Shown above the episode. */
   children: ComponentChildren;
   parameters: URLSearchParams;
-  /** The row of a run, where it is of one. */
+  /** The row of the run that the episode belongs to, if any. */
   row?: TaskRow;
   session: string | null;
-  /** Where the session can be acted on. */
+  /** The environment that accepts actions on this session, if any. */
   environment: EnvironmentAbout | undefined;
   events: NumberedEvent[];
   connection: Connection | undefined;
@@ -35,7 +35,7 @@ export function Episode({ children, parameters, row, session, environment, event
   const steps = useMemo(() => stepsOf(row, events), [row, events]);
   useArrowKeys(version, setVersion);
   const isEnded = events.at(-1)?.type === "session.closed";
-  // A store that forgets what has ended: there is nothing to act on.
+  // The store deletes ended sessions, so no action is possible.
   const isGone = connection === "ended" && !isEnded;
   return (
     <div class="episode">
@@ -99,9 +99,11 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
   );
 }
 
-/** Left and right, wherever one is on the page, but not in a field and not in what has a use of its own for them. */
+/**
+ * Moves between versions with the left and right keys, except in fields and elements that use these keys themselves.
+ */
 function useArrowKeys(version: number, setVersion: (version: number) => void): void {
-  // Before the page is painted: whoever sees a version may press a key, and means that one.
+  // A layout effect, because a reader who sees a version may press a key at once and means that version.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;

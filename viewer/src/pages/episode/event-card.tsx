@@ -1,4 +1,4 @@
-// An event in words: what it is, who made it and when, and what it said meanwhile.
+// Describes an event: its kind, author and time, and its log lines.
 import type { ComponentChildren } from "preact";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
@@ -59,7 +59,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-/** What is worth reading of an event beside its title: ids bare, the rest as JSON. */
+/** The fields of an event worth showing beside its title: ids as text, the rest as JSON. */
 function factsOf(event: NumberedEvent): [string, Json][] {
   const fields = event as unknown as { [field: string]: Json };
   const names = ["agent", "path", "branch", "call", "calls", "invocation", "episode", "input", "usage", "reason"];

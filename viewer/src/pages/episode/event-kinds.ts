@@ -1,4 +1,4 @@
-// What kind of thing an event is: the lanes of the timeline, and an event in words.
+// Classifies events: their lanes on the timeline, and their titles.
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { number } from "../../parts/format.ts";
 
@@ -15,13 +15,13 @@ export type Lane =
   | "rewind"
   | "close";
 
-/** In the order in which they are shown. */
+/** In display order. */
 export const lanes: Lane[] = [
   ...(["seed", "message", "answer", "call", "failed call", "callback write", "agent step"] as const),
   ...(["failure", "verdict", "rewind", "close"] as const),
 ];
 
-/** An event of an agent is in two where its callbacks wrote: that write is stored with the event. */
+/** The lanes of an event. An agent's event is in two lanes if its callbacks wrote state, which is stored with it. */
 export function lanesOf(event: NumberedEvent): Lane[] {
   switch (event.type) {
     case "session.opened":
@@ -62,7 +62,7 @@ export function lanesOf(event: NumberedEvent): Lane[] {
 
 const isWritten = (event: NumberedEvent): boolean => event.delta !== undefined || "shared" in event;
 
-/** The event in a few words, as a title. */
+/** A short title for the event. */
 export function titleOf(event: NumberedEvent): string {
   switch (event.type) {
     case "session.opened":
@@ -107,7 +107,7 @@ export function titleOf(event: NumberedEvent): string {
   }
 }
 
-/** When what callbacks wrote is stored, in words; undefined where no callback can have written. */
+/** Says when the writes of callbacks are stored; undefined if no callback can have written. */
 export function committedWith(event: NumberedEvent): string | undefined {
   if (!isWritten(event)) return undefined;
   switch (event.type) {
@@ -124,7 +124,7 @@ export function committedWith(event: NumberedEvent): string | undefined {
   }
 }
 
-/** The next version after this one that is in the lane; from the start again after the last. */
+/** The next version in the lane after `version`, wrapping around after the last. */
 export function nextIn(versions: readonly number[], version: number): number | undefined {
   return versions.find((found) => found > version) ?? versions[0];
 }

@@ -1,24 +1,27 @@
-// The state at every version of a log. States share all that did not change between them.
+// Computes the state at every version of a log. Consecutive states share their unchanged parts.
 import { applyDelta, type Delta } from "../../../../src/core/delta.ts";
 import type { Event, NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 
-/** Between two states that are kept for good. To keep more makes scrubbing no faster that an eye could see. */
+/** The interval of states that are kept for good. A shorter interval makes scrubbing no faster to the eye. */
 const between = 256;
-/** States that were asked for lately: going on from one of them is one step. A wide object is in each of them anew. */
+/**
+ * How many recently used states to keep. The next version is one step from such a state. Each holds its own copy of a
+ * wide object.
+ */
 const mostRecent = 8;
 
-/** `shared`: what an agent's events say of keys that start with `user:` or `app:`. */
+/** `shared` holds the `user:` and `app:` keys that an agent's events wrote. */
 interface Folded {
   state: Json;
   shared: { [key: string]: Json };
 }
 
 export interface History {
-  /** How many events it has: the newest version. */
+  /** The number of events, which is the newest version. */
   readonly length: number;
   append(events: readonly NumberedEvent[]): void;
-  /** The state after that many events; null before the first. Must not be changed. */
+  /** The state after `version` events; null before the first. Callers must not change it. */
   stateAt(version: number): Json;
 }
 
@@ -38,7 +41,7 @@ export function createHistory(): History {
       folded = folder(folded, events[next] as Event, owned);
       if ((next + 1) % between !== 0) continue;
       kept.set(next + 1, folded);
-      // What is kept is not ours to change any more.
+      // Kept states must no longer be modified in place.
       owned = new WeakSet();
     }
     if (!kept.has(version)) remember(version, folded);
@@ -73,7 +76,7 @@ function folder({ state, shared }: Folded, event: Event, owned: WeakSet<object>)
   };
 }
 
-/** What was shared before this session is not in its log: a change below that cannot be followed, and is passed over. */
+/** Applies a shared delta. The log lacks the shared state before this session, so changes below it are skipped. */
 function withShared(shared: Folded["shared"], delta: Delta, owned: WeakSet<object>): Folded["shared"] {
   let next = shared;
   for (const operation of delta) {

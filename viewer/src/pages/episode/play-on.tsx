@@ -1,4 +1,4 @@
-// Lets a model go on with the session.
+// Lets a model continue the session.
 import { useState } from "preact/hooks";
 import type { Item } from "../../../../src/core/model.ts";
 import type { Json } from "../../../../src/core/json.ts";

@@ -1,4 +1,4 @@
-// Calls tools by hand, with forms made from their schemas.
+// Calls tools manually, with forms built from their schemas.
 import { useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { JsonSchema } from "../../../../src/core/json-schema.ts";
@@ -46,7 +46,7 @@ function Tools({ tools, path, onDone }: { tools: ToolAbout[]; path: string; onDo
       attempts.answered();
       onDone();
     } catch (thrown) {
-      // Unreachable: the call may have been made, so a retry must be the same call.
+      // If the server was unreachable, the call may have run, so a retry must be the same call.
       if (thrown instanceof SourceError && thrown.status !== 0) attempts.answered();
       throw thrown;
     }

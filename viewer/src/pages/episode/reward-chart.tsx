@@ -1,4 +1,4 @@
-// The reward that verify would give at every version, drawn as a line.
+// A line of the reward that verify would give at each version.
 import { useState } from "preact/hooks";
 import type { StepReward } from "../../../../src/core/sessions.ts";
 import { ask } from "../../data/server.ts";
@@ -47,7 +47,7 @@ const [width, height, edge] = [1000, 100, 8];
 
 interface LineProps extends Omit<RewardChartProps, "path"> {
   rewards: StepReward[];
-  /** The newest version when they were asked for: of later ones nothing is known. */
+  /** The newest version when the rewards were computed: later versions have none yet. */
   until: number;
 }
 

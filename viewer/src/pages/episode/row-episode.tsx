@@ -45,7 +45,7 @@ function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: 
   const log = useLog(() => source.eventsOf(run, { row, session }), live, [source, run, row, session]);
   const seen = keptRows(source, run);
   const rows = (listed as BundleRun | undefined)?.rows ?? seen?.count;
-  // The list as it was left: with its filters.
+  // Links back to the list with its filters.
   const list = linkTo(["runs", run], Object.fromEntries(new URLSearchParams(seen?.place.parameters)));
   return (
     <>
@@ -70,7 +70,7 @@ function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: 
   );
 }
 
-/** The same list each time, so that nothing is worked out again. */
+/** One shared empty list, so that memoised values stay valid. */
 const none: never[] = [];
 
 function titleOf(content: TaskRow, row: number): string {
@@ -113,7 +113,7 @@ function factsOf(content: TaskRow, environment: string | undefined): Fact[] {
 
 const textIn = (value: Json | undefined): string | null => (typeof value === "string" && value !== "" ? value : null);
 
-/** A link where the sessions of its environment can be looked at. */
+/** Links to the session if its environment is served here. */
 function SessionName({ session, environment }: { session: string; environment: string | undefined }) {
   return (
     <>

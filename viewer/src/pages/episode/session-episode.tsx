@@ -1,4 +1,4 @@
-// The episode of a session of a server, as it happens.
+// The episode of a live session of a server.
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";

@@ -1,4 +1,4 @@
-// The event at a version, what it changed, and the state after it.
+// The event at a version, its changes, and the state after it.
 import { useMemo, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
@@ -14,7 +14,7 @@ import { useHistory } from "./use-history.ts";
 import "./state-at.css";
 
 export interface StateAtProps {
-  /** As for Timeline. */
+  /** See Timeline. */
   events: NumberedEvent[];
   version: number;
 }
@@ -51,10 +51,10 @@ export function StateAt({ events, version }: StateAtProps) {
   );
 }
 
-/** Or what is wrong with the log. */
+/** Returns the state and changes at a version, or the error in the log. */
 function shownAt(history: History, version: number, event: NumberedEvent | undefined): Shown | string {
   try {
-    // The earlier one first: the other is then one step from it.
+    // The earlier state first: the later one is then one step away.
     const before = history.stateAt(version - 1);
     const state = history.stateAt(version);
     const shared = event && "shared" in event ? (event.shared ?? []) : [];
@@ -111,6 +111,6 @@ function Changes({ changes, isCut, isFirst, onPath }: ChangesProps) {
   );
 }
 
-/** What is gone is looked for where it was. */
+/** The path to show. A removed value is shown at its parent. */
 const shownPath = ({ kind, path }: Change): string =>
   kind === "removed" ? path.slice(0, path.lastIndexOf("/")) : path;

@@ -1,4 +1,4 @@
-// One step of a transcript. Whatever a model wrote is shown as text and as nothing else.
+// One step of a transcript. Text written by a model is shown as plain text only.
 import { createContext, type ComponentChildren } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
@@ -8,7 +8,7 @@ import { preview, readable } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Step } from "./steps.ts";
 
-/** What a person unfolded, by its name: a step that is out of sight is not in the page. */
+/** Which parts the reader unfolded, by name. It lives outside the step, because steps out of view are not rendered. */
 export const KeptOpen = createContext(new Map<string, boolean>());
 
 function useKept(name: string, isOpenAtFirst: boolean): [boolean, (isOpen: boolean) => void] {
@@ -34,7 +34,7 @@ export function StepView({ id, step, environment, isHere, onVersion }: StepProps
   const isFailed =
     (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.tone === "bad");
   const name = `step ${step.type} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
-  // The button is for the keyboard; a click anywhere is for the hand, unless it marks text or folds something.
+  // The button serves the keyboard. A click anywhere also selects the step, unless it selects text or folds a part.
   const pick = (event: MouseEvent): void => {
     const isOther = (event.target as Element).closest("button, a, summary, .long-text-all") !== null;
     if (version !== undefined && !isOther && (getSelection()?.isCollapsed ?? true)) onVersion(version);

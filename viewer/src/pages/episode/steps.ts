@@ -1,4 +1,4 @@
-// A transcript as a list of steps: what was said, called and answered, and what happened to the session meanwhile.
+// Builds a transcript as a list of steps: messages, calls and results, and other events of the session.
 import { callKey, type EventOf, type NumberedEvent, type Outcome } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import {
@@ -16,9 +16,9 @@ import { inForceIn } from "../../../../src/core/session.ts";
 import { titleOf } from "./event-kinds.ts";
 
 interface AnyStep {
-  /** The version that it is at, where the log says so. */
+  /** The version of the step, if the log has it. */
   version?: number;
-  /** A later rewind took it back. */
+  /** A later rewind undid this step. */
   isUndone?: true;
 }
 
@@ -26,10 +26,13 @@ export type Step = AnyStep &
   (
     | { type: "said"; who: string; text: string }
     | { type: "thought"; text: string }
-    /** Without an answer it is under way, or was cut short. `input` and `output` are texts where a model wrote them. */
+    /**
+     * Without output or error the call is running or was interrupted. `input` and `output` are strings if a model wrote
+     * them.
+     */
     | { type: "called"; tool: string; input: Json; output?: Json; error?: { code: string; message: string } }
     | { type: "verdict"; reward: number; judged: number; details: { [name: string]: Json } }
-    /** Whatever else happened, in words. */
+    /** Any other event, in words. */
     | {
         type: "note";
         text: string;
@@ -40,7 +43,7 @@ export type Step = AnyStep &
     | { type: "other"; item: Json }
   );
 
-/** `row`: undefined for a session that is not of a run. Its conversation may still be in the log, where it was verified. */
+/** `row` is undefined for a session without a run. If it was verified, its log may still contain the conversation. */
 export function stepsOf(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
   const { steps, linked } = saidIn(row ?? rowIn(events), events);
   const inForce = inForceIn(events);
@@ -52,21 +55,21 @@ export function stepsOf(row: TaskRow | undefined, events: readonly NumberedEvent
   return [...happened, ...failureIn(row ?? {})];
 }
 
-/** Why there is no reward: the last that happened, also where the log has more than the row. */
+/** Why there is no reward. It is the last step, even if the log has later events. */
 function failureIn({ failure_kind: kind, failure_reason: reason }: TaskRow): Step[] {
   if (typeof kind !== "string" || kind === "") return [];
   const why = typeof reason === "string" && reason !== "" ? `: ${reason}` : "";
   return [{ type: "note", text: `failed (${kind})${why}`, tone: "bad" }];
 }
 
-/** Why the model was not asked any more, where that was not its own doing. */
+/** Why the model was stopped, if it did not end by itself. */
 function stopIn({ stopped }: TaskRow): Step[] {
   if (typeof stopped !== "string" || stopped === "") return [];
   const why = stopped === "empty" ? "the model answered nothing" : `the limit of ${stopped} was reached`;
   return [{ type: "note", text: `stopped here: ${why}`, tone: "warn" }];
 }
 
-/** What the agent answered is part of what a verdict was about. */
+/** A verdict records the agent's response, so the log of a verified session contains the conversation. */
 function rowIn(events: readonly NumberedEvent[]): TaskRow {
   const found = events.findLast(
     (event): event is EventOf<"session.verified"> & NumberedEvent =>
@@ -95,7 +98,7 @@ function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]
     } else if (item.type === "function_call_output") {
       const { call_id: id, output: given } = item as FunctionCallOutput;
       const step = open.get(id);
-      // What the model read stands, also where the log has another answer.
+      // The transcript shows the output that the model read, even if the log has another one.
       if (step && step.error === undefined) step.output = textIn(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
     } else steps.push(stepOfItem(item));
@@ -111,7 +114,7 @@ function stepOfItem(item: Item): Step {
   return { type: "thought", text: text.trim() };
 }
 
-/** What is no text is told as what it is. */
+/** Joins the text parts; a part without text becomes its type in brackets. */
 function textIn(content: string | Content[]): string {
   if (typeof content === "string") return content;
   const texts = content.map((part) => {
@@ -124,7 +127,7 @@ function textIn(content: string | Content[]): string {
 const answerOf = (outcome: Outcome): { output: Json } | { error: { code: string; message: string } } =>
   outcome.ok ? { output: outcome.output } : { error: outcome.error };
 
-/** An event that no item of the conversation stands for. */
+/** Makes a step from an event without an item in the conversation. */
 function stepOf(event: NumberedEvent, claims: Claims): Step[] {
   const { version } = event;
   switch (event.type) {
@@ -135,7 +138,7 @@ function stepOf(event: NumberedEvent, claims: Claims): Step[] {
       return [{ type: "called", version, tool: event.tool, input, ...answerOf(event.outcome) }];
     }
     case "tool.claimed": {
-      // Told with its result, once that is there.
+      // Once the call is settled, the step of its result shows it.
       const { isSettled } = claims.get(callKey(event.episode, event.call)) ?? {};
       return isSettled ? [] : [{ type: "called", version, tool: event.tool, input: event.input }];
     }
@@ -157,7 +160,7 @@ function stepOf(event: NumberedEvent, claims: Claims): Step[] {
   }
 }
 
-/** External calls: what they were given is in one event, and what came of them in another. */
+/** External calls: one event has the input, another the outcome. */
 type Claims = Map<string, { input: Json; isSettled: boolean }>;
 
 function claimsIn(events: readonly NumberedEvent[]): Claims {
@@ -174,8 +177,9 @@ function claimsIn(events: readonly NumberedEvent[]): Claims {
 }
 
 /**
- * All of it in the order of versions. What was said has none: it comes after what is before it in the conversation, and
- * what the episode began with after its seed.
+ * Merges all steps in the order of their versions. A message has no version, so it follows its predecessor in the
+ * conversation.
+ * The first messages of an episode follow its seed.
  */
 function merged(said: Step[], rest: Step[], events: readonly NumberedEvent[]): Step[] {
   const first = said.find(({ version }) => version !== undefined)?.version ?? Infinity;

@@ -1,4 +1,4 @@
-// The versions of a session on a line: what happened at each, and which one is looked at.
+// The versions of a session on a line: the kind of each event, and the shown version.
 import { useMemo, useRef } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { number } from "../../parts/format.ts";
@@ -6,9 +6,9 @@ import { lanes, lanesOf, nextIn, titleOf, type Lane } from "./event-kinds.ts";
 import "./timeline.css";
 
 export interface TimelineProps {
-  /** The whole log so far, in order. A longer list that goes on with the same events is taken up where it was. */
+  /** The whole log so far, in order. A longer list with the same beginning is processed incrementally. */
   events: NumberedEvent[];
-  /** The version that is shown. */
+  /** The shown version. */
   version: number;
   onVersion(version: number): void;
 }
@@ -62,7 +62,7 @@ interface LaneProps {
 
 function LaneRow({ lane, versions, last, version, onVersion }: LaneProps) {
   const strip = useRef<SVGSVGElement>(null);
-  // One path for all: a log of 10,000 events has as many marks.
+  // One path for all marks, because a log of 10,000 events has as many.
   const path = useMemo(() => marksPath(versions, last), [versions, last]);
   const pick = (event: MouseEvent): void => {
     const { left, width } = (strip.current as SVGSVGElement).getBoundingClientRect();
@@ -101,7 +101,7 @@ function versionsByLane(events: NumberedEvent[]): Map<Lane, number[]> {
   return new Map([...found].filter(([, versions]) => versions.length > 0));
 }
 
-/** Marks that would fall on one another are one. */
+/** Draws overlapping marks once. */
 function marksPath(versions: number[], last: number): string {
   const places = versions.map((version) => (last < 2 ? 500 : Math.round(((version - 1) / (last - 1)) * 1000)));
   return [...new Set(places)].map((x) => `M${x} 1V9`).join("");

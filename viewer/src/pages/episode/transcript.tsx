@@ -1,4 +1,4 @@
-// The transcript: what was said and done, step by step, each linked to its version.
+// The transcript, step by step. Each step links to its version.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { KeptOpen, StepView } from "./step-view.tsx";
@@ -6,20 +6,20 @@ import type { Step } from "./steps.ts";
 
 export interface TranscriptProps {
   steps: Step[];
-  /** The environment, for links to sessions. */
+  /** The environment for links to sessions. */
   environment: string | undefined;
-  /** The version that is shown; undefined where there is no log. */
+  /** The shown version; undefined without a log. */
   version: number | undefined;
   onVersion(version: number): void;
 }
 
 export function Transcript({ steps, environment, version, onVersion }: TranscriptProps) {
-  // What was unfolded stays so when it is scrolled out of sight and back.
+  // Unfolded parts stay unfolded when the reader scrolls away and back.
   const kept = useRef(new Map<string, boolean>());
   const here = useMemo(() => stepAt(steps, version), [steps, version]);
   const [shown, setShown] = useState<number>();
   useEffect(() => setShown(here), [version]);
-  // Once: then a person may scroll as they like, also while steps are added.
+  // Only once: afterwards the reader scrolls freely, even while steps are added.
   useEffect(() => {
     if (shown !== undefined) setShown(undefined);
   }, [shown]);
@@ -53,7 +53,7 @@ export function Transcript({ steps, environment, version, onVersion }: Transcrip
   );
 }
 
-/** The step of a version, or the last one before it: an event may have no step of its own. */
+/** The step of a version or the last step before it, because an event may have no step. */
 function stepAt(steps: Step[], version: number | undefined): number | undefined {
   if (version === undefined) return undefined;
   let found: number | undefined;

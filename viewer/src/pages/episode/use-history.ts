@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { createHistory, type History } from "./history.ts";
 
-/** Goes on with what it has where the list goes on with the same events. */
+/** Extends the previous history if the new list starts with the same events. */
 export function useHistory(events: NumberedEvent[]): History {
   const known = useRef<{ events: NumberedEvent[]; history: History } | undefined>(undefined);
   const before = known.current;

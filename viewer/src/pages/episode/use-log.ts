@@ -1,19 +1,19 @@
-// useLog(): the log of a session, with what happens to it while it is looked at.
+// useLog(): the log of a session, updated live while the page is open.
 import { useEffect, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { follow, type Connection } from "../../data/events.ts";
 import { messageOf } from "../../data/source.ts";
 
 export interface Log {
-  /** null: there is none here. Undefined until that is known. */
+  /** null if this source has no log; undefined while loading. */
   events: NumberedEvent[] | null | undefined;
-  /** Undefined where it is not followed. */
+  /** Undefined if the log is not followed. */
   connection: Connection | undefined;
-  /** Why it could not be had. */
+  /** Why the log could not be loaded. */
   failure?: string;
 }
 
-/** `live`: where it is followed from, once it was loaded. */
+/** Loads a log, then follows it at `live` if given. */
 export function useLog(
   load: (signal: AbortSignal) => Promise<NumberedEvent[] | undefined>,
   live: { at: string; session: string } | undefined,
@@ -23,7 +23,7 @@ export function useLog(
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
-    // Many may come one after the other: they are shown together.
+    // Events that arrive in quick succession are rendered together.
     let waiting: NumberedEvent[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
     const show = (): void => {

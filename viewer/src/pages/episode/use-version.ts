@@ -1,17 +1,17 @@
-// useVersion(): the version that is shown, and its place in the address.
+// useVersion(): the shown version, mirrored in the address.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setParameters } from "../../address.ts";
 
-/** Browsers refuse to be told of more than a few addresses a second. */
+/** Browsers reject more than a few address changes per second. */
 const settled = 250;
 
-/** Without `v` in the address it is the newest one, also when there are more; choosing the newest means just that. */
+/** Without `v` in the address the newest version is shown and followed. Selecting the newest removes `v`. */
 export function useVersion(parameters: URLSearchParams, last: number): [number, (version: number) => void] {
   const told = parameters.get("v");
   const [chosen, setChosen] = useState(told);
   const written = useRef(told);
   useEffect(() => {
-    // Somebody followed a link, or went back.
+    // The reader followed a link or went back.
     if (told !== written.current) setChosen(told);
     written.current = told;
   }, [told]);

@@ -1,4 +1,4 @@
-// What there is to look at: runs, environments with their sessions, agents.
+// The home page: runs, environments with their sessions, and agents.
 import { useState } from "preact/hooks";
 import type { AgentAbout, EnvironmentAbout, RunAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
@@ -65,7 +65,7 @@ function Runs({ runs }: { runs: RunAbout[] }) {
   const [first, second] = picked;
   const pick = (run: string, isPicked: boolean): void => {
     const others = picked.filter((known) => known !== run);
-    // Two at most: the one that was picked first gives way.
+    // At most two: the one selected first is dropped.
     setPicked(isPicked ? [...others, run].slice(-2) : others);
   };
   return (

@@ -1,31 +1,31 @@
-// What a server is doing, from two readings of what it has counted.
+// Computes the server's current rates from two readings of its metrics.
 import type { Sample } from "../../data/metrics-text.ts";
 
-/** What /metrics said at a time, in milliseconds. */
+/** The samples of /metrics at a time in milliseconds. */
 export interface Reading {
   at: number;
   samples: Sample[];
 }
 
-/** null: not known, as in the first reading, or because there was nothing to measure. */
+/** null if unknown: in the first reading, or without samples. */
 type Figure = number | null;
 
 export interface EnvironmentFigures {
   name: string;
   open: Figure;
-  /** Per second. */
+  /** Calls per second. */
   calls: Figure;
-  /** Per second: those that were not answered with ok. */
+  /** Calls per second with an outcome other than ok. */
   errors: Figure;
 }
 
 export interface Figures {
   at: number;
   environments: EnvironmentFigures[];
-  /** Commits per second, and those that came too late. */
+  /** Commits per second, and conflicting commits per second. */
   commits: Figure;
   conflicts: Figure;
-  /** Seconds that a commit took. */
+  /** Seconds per commit. */
   commitMean: Figure;
   commitP99: Figure;
   inflight: Figure;
@@ -60,7 +60,7 @@ export function figuresOf(now: Reading, before?: Reading): Figures {
   };
 }
 
-/** How many sessions are open, by environment. */
+/** The number of open sessions per environment. */
 export function openIn(samples: Sample[]): Map<string, number> {
   const found = samples.filter(({ name }) => name === "holdfast_sessions_open");
   return new Map(found.map(({ labels, value }) => [labels["environment"] ?? "", value]));
@@ -77,13 +77,13 @@ function keyOf({ name, labels }: Sample): string {
   return JSON.stringify([name, ...Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))]);
 }
 
-/** Whether a count has become smaller or has gone: a process began anew, and how much there was since is not known. */
+/** Whether a counter shrank or disappeared: the process restarted, so the growth since then is unknown. */
 function hasRestarted(before: Reading, now: Reading): boolean {
   const values = new Map(now.samples.map((sample) => [keyOf(sample), sample.value]));
   return before.samples.some((sample) => isCounted(sample) && (values.get(keyOf(sample)) ?? -1) < sample.value);
 }
 
-/** By how much each count has grown. */
+/** The growth of each counter. */
 function growth(before: Reading, now: Reading): { seconds: number; samples: Sample[] } | undefined {
   const seconds = (now.at - before.at) / 1000;
   if (seconds <= 0) return undefined;
@@ -98,7 +98,7 @@ function total(samples: Sample[], name: string, wanted: (labels: Sample["labels"
   return found.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** The value that so many of the samples of a histogram are below, as if they were spread evenly in their range. */
+/** Estimates a quantile of a histogram, assuming an even spread within each bucket. */
 function quantile(samples: Sample[], name: string, part: number): Figure {
   const buckets = samples
     .filter((sample) => sample.name === `holdfast_${name}_bucket`)

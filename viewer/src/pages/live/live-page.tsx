@@ -1,4 +1,4 @@
-// What the server is doing now, and what it did in the last minutes.
+// Shows the server's current activity and its last minutes.
 import { useState } from "preact/hooks";
 import { linkTo } from "../../address.ts";
 import { useKnown } from "../../known.ts";
@@ -10,7 +10,7 @@ import { RecentSessions } from "./recent-sessions.tsx";
 import { Trail } from "./trail.tsx";
 import { useMetrics } from "./use-metrics.ts";
 
-/** Five minutes, at a reading every two seconds. */
+/** Five minutes at one reading every two seconds. */
 const most = 150;
 
 interface Seen {
@@ -121,7 +121,7 @@ function Environments({ figures, now }: { figures: Figures[]; now: Figures }) {
   );
 }
 
-/** Conversations with an agent are counted as those of an environment with a name of its own. */
+/** Names an environment. An agent's conversations are counted under an environment name of their own. */
 function Place({ name }: { name: string }) {
   const { environments, agents } = useKnown().about;
   if (environments.some((known) => known.name === name)) return <a href={linkTo(["sessions", name])}>{name}</a>;

@@ -1,4 +1,4 @@
-// The sessions of an environment that something happened in last.
+// The sessions of an environment with the most recent activity.
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { Nothing } from "../../parts/notice.tsx";
@@ -6,7 +6,7 @@ import { Parent } from "../sessions/parent.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 
-/** Of the sessions that were opened last: to read all again and again would be too much. */
+/** Reads only the newest pages, because polling all sessions would cost too much. */
 const [mostPages, mostShown] = [2, 50];
 
 export function RecentSessions({ environment: { name, at } }: { environment: EnvironmentAbout }) {

@@ -1,17 +1,17 @@
-// A figure with what it was over the last minutes, as a small line.
+// A metric with a small line of its last minutes.
 
 export interface TrailProps {
   title: string;
-  /** The newest last; null where it was not known. */
+  /** Newest last; null if unknown. */
   values: (number | null)[];
   shown(value: number): string;
-  /** Whether anything above nothing is bad. */
+  /** Whether any value above zero is bad. */
   isBad?: boolean;
   note?: string;
 }
 
 const [width, height] = [150, 36];
-/** So many fill the width at least: the first few would be a line that says nothing. */
+/** The width holds at least this many values, so that the first few do not fill it. */
 const least = 30;
 
 export function Trail({ title, values, shown, isBad = false, note }: TrailProps) {
@@ -34,7 +34,7 @@ export function Trail({ title, values, shown, isBad = false, note }: TrailProps)
   );
 }
 
-/** The lines, with a gap where nothing was known. The newest is at the right edge. */
+/** The line segments, with a gap at each unknown value. The newest value is at the right edge. */
 function stretches(values: (number | null)[], high: number): string[] {
   const found: string[][] = [[]];
   const step = width / (Math.max(least, values.length) - 1);

@@ -1,4 +1,4 @@
-// useMetrics(): what the server has counted, asked for again and again.
+// useMetrics(): polls the server's metrics.
 import { useState } from "preact/hooks";
 import { readMetrics } from "../../data/metrics-text.ts";
 import { refusal, request } from "../../data/server.ts";
@@ -7,7 +7,7 @@ import type { Reading } from "./figures.ts";
 
 const [wait, patience] = [2_000, 5_000];
 
-/** Hands over each reading; gives whether the last attempt came to nothing. */
+/** Passes each reading to `take`. Returns whether the last request failed. */
 export function useMetrics(take: (reading: Reading) => void, isWanted = true): boolean {
   const [isLost, setLost] = useState(false);
   usePolling(

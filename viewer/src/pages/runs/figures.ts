@@ -1,4 +1,4 @@
-// The figures of a whole run: what stands at its top, and what its charts draw. The formulas are those of `metrics`.
+// Metrics of a whole run, for its summary and charts. The formulas are those of `holdfast metrics`.
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
@@ -12,14 +12,14 @@ export interface RunFigures {
   failed: number;
   /** The mean over all scored rows. */
   reward: number | null;
-  /** Of all rows together; null where none says it. */
+  /** The sum over all rows; null if no row has it. */
   tokens: number | null;
   seconds: number | null;
   tasks: TaskGroup[];
-  /** The mean reward of each task that has one. */
+  /** The mean reward of each task with a reward. */
   means: Map<number, number>;
   rewards: Bin[];
-  /** For k = 1, 2, 3 and so on, from 0 to 1: one of k succeeds, all k do. */
+  /** pass@k and pass^k for k = 1, 2, 3 …, each from 0 to 1: one of k succeeds, or all k succeed. */
   passAny: Score[];
   passAll: Score[];
   kinds: FailureCount[];
@@ -28,7 +28,7 @@ export interface RunFigures {
   hasBranches: boolean;
 }
 
-/** A model may have made up a name for every call. */
+/** Bounds the list, because a model may invent a tool name for every call. */
 const mostTools = 200;
 
 export function figuresOf(rows: readonly RowSummary[]): RunFigures {
@@ -73,7 +73,7 @@ export function figuresOf(rows: readonly RowSummary[]): RunFigures {
   };
 }
 
-/** In the order of their repeats; one without a number stands where it came. */
+/** The scores in the order of the repeats. A row without a repeat number keeps its position. */
 function scoresOf(rows: readonly RowSummary[], { rows: places }: TaskGroup): Score[] {
   const numbered = places.map((at, position) => {
     const { repeat, reward } = rows[at] as RowSummary;
@@ -91,16 +91,18 @@ function total(rows: readonly RowSummary[], value: (row: RowSummary) => number |
   return sum;
 }
 
-/** Of the mean reward, by drawing tasks again. Takes up to half a second, so that it waits until all rows are there. */
+/**
+ * A bootstrap interval of the mean reward over tasks. It takes up to 0.5 s, so callers wait until all rows are loaded.
+ */
 export function rewardInterval(tasks: readonly TaskGroup[]): Interval | undefined {
   const scored = tasks.filter(({ scored }) => scored > 0);
-  // Of a single task it would be a point, which says nothing.
+  // For a single task the interval is a point, which says nothing.
   if (scored.length < 2) return undefined;
   const shares = scored.map(({ reward, scored }) => ({ over: [(reward ?? 0) * scored], under: [scored] }));
   return bootstrap(shares, 0)[0] ?? undefined;
 }
 
-/** Tokens and reward of each row, one after the other; NaN where it has none. */
+/** The tokens and reward of each row, alternating; NaN if missing. */
 export function tokensAndRewards(rows: readonly RowSummary[]): Float64Array {
   const pairs = new Float64Array(rows.length * 2);
   rows.forEach(({ tokens, reward }, at) => {

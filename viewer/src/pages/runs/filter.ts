@@ -1,15 +1,15 @@
-// Which rows are shown. All of it is in the address.
+// Selects the rows to show. The whole filter is in the address.
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { holds, readRange, type Range } from "./range.ts";
 
-/** The parameters of the address that narrow down the rows. */
+/** The address parameters that filter rows. */
 export const filterNames = ["q", "reward", "mean", "tokens", "task", "kind", "tool"] as const;
 
 export interface Filter {
-  /** Somewhere in the text, the tools, the session or the kind, in small letters. */
+  /** Matched in the text, tools, session and failure kind; lower case. */
   q: string;
   reward: Range | undefined;
-  /** Of the mean reward of the row's task. */
+  /** A range of the mean reward of the row's task. */
   mean: Range | undefined;
   tokens: Range | undefined;
   task: Range | undefined;
@@ -30,15 +30,15 @@ export function readFilter(parameters: URLSearchParams): Filter {
   };
 }
 
-/** What the filter asks of more than a row alone. */
+/** Values that the filter needs beyond the row itself. */
 export interface FilterSources {
-  /** The mean reward of a task; undefined where it has none. */
+  /** The mean reward of a task; undefined if it has none. */
   meanOf(task: number): number | undefined;
-  /** What is searched for text, by the place of the row. */
+  /** The searchable text of the row at this index. */
   textOf(at: number): string;
 }
 
-/** The places of the rows that fit, in the order that is given. */
+/** Returns the indexes of the matching rows in the given order. */
 export function filterRows(
   rows: readonly RowSummary[],
   order: Uint32Array,
@@ -58,7 +58,7 @@ export function filterRows(
 
 type Test = (row: RowSummary, at: number) => boolean;
 
-/** Text last: it takes longest, and is asked only of what is left. */
+/** The text test is last, because it costs most and then sees the fewest rows. */
 function testsOf({ q, reward, mean, tokens, task, kind, tool }: Filter, { meanOf, textOf }: FilterSources): Test[] {
   const tests: Test[] = [];
   if (reward) tests.push((row) => holds(reward, row.reward));
@@ -81,10 +81,10 @@ function kindTest(kind: string): Test {
   return (row) => row.outcome === kind;
 }
 
-/** A row without a number belongs to the first task, as for `holdfast metrics`. */
+/** The task of a row. A row without a task number belongs to the first task, as in `holdfast metrics`. */
 export const taskOf = ({ task }: RowSummary): number => task ?? 0;
 
-/** The text of each row that is searched, made when it is first asked for. */
+/** The searchable text of each row, built on first use. */
 export function searchedTexts(rows: readonly RowSummary[]): (at: number) => string {
   const texts: string[] = [];
   return (at) => {

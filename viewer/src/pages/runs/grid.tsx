@@ -1,4 +1,4 @@
-// A table of any length: sorted by its heads, walked by the keyboard, and folded open where lines have lines beneath.
+// A table of any length with sortable columns, keyboard navigation, and rows that unfold.
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useWidth } from "../../charts/use-width.ts";
@@ -9,18 +9,18 @@ import "./grid.css";
 export interface Column {
   name: string;
   label: string;
-  /** As in grid-template-columns. */
+  /** A track of grid-template-columns. */
   width: string;
   isNumber?: boolean;
-  /** How wide the table must be for it to be shown, in pixels. */
+  /** The table width in pixels from which the column is shown. */
   from?: number;
   cell(index: number): ComponentChildren;
 }
 
 export interface Line {
-  /** Where Enter and a click lead. */
+  /** The target of Enter and of a click. */
   href?: string;
-  /** What they fold open or shut instead. */
+  /** Folds or unfolds the row instead of following a link. */
   toggle?: () => void;
   isOpen?: boolean;
   level?: 1 | 2;
@@ -33,11 +33,11 @@ export interface GridProps {
   line(index: number): Line;
   sort: Sort | undefined;
   onSort(column: string): void;
-  /** Where the reader was; kept up to date. */
+  /** The reader's position, kept up to date. */
   place: { top: number; active: number };
-  /** Begins at the top whenever it changes. */
+  /** The table scrolls to the top when this changes. */
   subject: string;
-  /** Whether lines fold open. */
+  /** Whether rows unfold. */
   isTree?: boolean;
 }
 
@@ -66,7 +66,7 @@ export function Grid({ label, columns, count, line, sort, onSort, place, subject
     place.active = next;
     setActive(next);
     if (!element) return;
-    // The heads stay at the top, above the lines.
+    // The sticky headings cover the top of the list.
     const room = element.clientHeight - height - 2;
     const [top, end] = [next * height, (next + 1) * height];
     if (top < element.scrollTop) element.scrollTop = top;

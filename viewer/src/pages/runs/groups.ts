@@ -1,16 +1,16 @@
-// Rows by their task, with the figures of each task, and the lines of a table in which tasks fold open.
+// Groups rows by task with metrics per task, and lists the lines of a table whose tasks unfold.
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { taskOf } from "./filter.ts";
 
 export interface TaskGroup {
   task: number;
-  /** Places of its rows, in the order in which they were given. */
+  /** Indexes of the task's rows, in the given order. */
   rows: number[];
   scored: number;
-  /** How many of the scored have a reward of 1 or more. */
+  /** The number of scored rows with a reward of at least 1. */
   passed: number;
   failures: number;
-  /** Means; null where no row says it. Of the reward, over those that are scored. */
+  /** Means; null if no row has the value. The reward is averaged over scored rows. */
   reward: number | null;
   steps: number;
   calls: number;
@@ -18,7 +18,7 @@ export interface TaskGroup {
   seconds: number | null;
 }
 
-/** The tasks in the order of their numbers. */
+/** Returns the tasks in the order of their numbers. */
 export function groupRows(rows: readonly RowSummary[], order: Iterable<number>): TaskGroup[] {
   const byTask = new Map<number, number[]>();
   for (const at of order) {
@@ -30,7 +30,7 @@ export function groupRows(rows: readonly RowSummary[], order: Iterable<number>):
   return [...byTask].sort(([a], [b]) => a - b).map(([task, places]) => groupOf(task, places, rows));
 }
 
-/** In one go over the rows: it is done for all tasks whenever a filter changes. */
+/** Makes one pass over the rows, because every filter change recomputes all tasks. */
 function groupOf(task: number, places: number[], rows: readonly RowSummary[]): TaskGroup {
   let [scored, passed, failures, earned, steps, calls] = [0, 0, 0, 0, 0, 0];
   let [tokens, counted, seconds, timed] = [0, 0, 0, 0];
@@ -67,7 +67,7 @@ function groupOf(task: number, places: number[], rows: readonly RowSummary[]): T
   };
 }
 
-/** A line for each task, and beneath those that are open one for each row: the place of a row, or ~ that of a task. */
+/** One line per task, followed by its rows if it is unfolded. A row is its index, a task ~index. */
 export function foldedLines(groups: readonly TaskGroup[], open: ReadonlySet<number>): Int32Array {
   const length = groups.reduce((count, { task, rows }) => count + 1 + (open.has(task) ? rows.length : 0), 0);
   const lines = new Int32Array(length);

@@ -1,9 +1,9 @@
-// A range of numbers as the address has it: "0.5..1", "0.5..<1" without the upper end, "..1", "0.5.." or "1" alone.
+// A range of numbers in the address: "0.5..1", "0.5..<1" without the upper bound, "..1", "0.5.." or a single "1".
 
 export interface Range {
   from: number;
   to: number;
-  /** Without `to` itself. */
+  /** Excludes `to`. */
   isOpen: boolean;
 }
 
@@ -18,26 +18,29 @@ export function readRange(text: string | null | undefined): Range | undefined {
   return { from: from ?? -Infinity, to: to ?? Infinity, isOpen: open === "<" };
 }
 
-/** undefined for everything, which needs no filter. */
+/** undefined for an unbounded range, which needs no filter. */
 export function rangeText({ from, to, isOpen }: Range): string | undefined {
   if (from === to && !isOpen) return String(from);
   const [low, high] = [from, to].map((end) => (Number.isFinite(end) ? String(end) : ""));
   return low === "" && high === "" ? undefined : `${low}..${isOpen ? "<" : ""}${high}`;
 }
 
-/** Of a bar of a histogram, so that its rows are as many as it says: only the last bar holds its upper end. */
+/**
+ * The range of a histogram bar. Only the last bar includes its upper bound, so that the filter selects exactly its
+ * rows.
+ */
 export const barRange = ({ from, to }: { from: number; to: number }, isLast: boolean): Range => ({
   from,
   to,
   isOpen: from !== to && !isLast,
 });
 
-/** What is no number is in no range. */
+/** A missing number is in no range. */
 export function holds({ from, to, isOpen }: Range, value: number | null | undefined): boolean {
   return typeof value === "number" && value >= from && (isOpen ? value < to : value <= to);
 }
 
-/** Whether a part of a chart, from end to end, has anything of the range. */
+/** Whether a part of a chart overlaps the range. */
 export function overlaps(range: Range, part: Range): boolean {
   const [low, high] = [Math.max(range.from, part.from), Math.min(range.to, part.to)];
   return low < high || (low === high && holds(range, low) && holds(part, low));

@@ -1,4 +1,4 @@
-// The columns of a run's table: the same for a row and, with means and counts, for a task.
+// The columns of a run's table: values for a row, means and counts for a task.
 import type { ComponentChildren } from "preact";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { count, number, orDash, plain, seconds } from "../../parts/format.ts";
@@ -109,14 +109,14 @@ const columns: Shown[] = [
   },
 ];
 
-/** What became of a row, in a few words. */
+/** Describes the outcome of a row in a few words. */
 export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
   if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${plain(kind)}`}</span>;
   if (stopped !== null) return <span class="warn">stopped: {stopped}</span>;
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
 }
 
-/** `at` gives what a line shows. */
+/** `at` returns the row or task of a line. */
 export function runColumns(at: (index: number) => RowSummary | TaskGroup, hasBranches: boolean): Column[] {
   return columns
     .filter(({ name }) => name !== "branch" || hasBranches)

@@ -1,4 +1,4 @@
-// The charts of a run. They show all of it; what the filter leaves out is pale. Each mark leads to its rows.
+// The charts of a run. They show all rows; rows outside the filter are pale. Each mark links to its rows.
 import { useMemo } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
@@ -12,7 +12,7 @@ import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.t
 import { tokensAndRewards, type RunFigures } from "./figures.ts";
 import { barRange, overlaps, rangeText, readRange } from "./range.ts";
 
-/** More bars than that are thinner than a finger; then tasks are counted by what they earned. */
+/** With more tasks the bars are too thin to click, so a histogram of task rewards is shown instead. */
 const mostTasks = 60;
 const [columns, lines] = [24, 10];
 
@@ -28,7 +28,7 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
   const taskBins = useMemo(() => histogram(figures.means.values()), [figures]);
   const given = Object.fromEntries(parameters);
 
-  /** To the rows of a mark; from there, back to all. */
+  /** Links to the rows of a mark; from a selected mark, back to all rows. */
   const linkOf = (changes: { [name: string]: string | undefined }): { href: string; isShown?: boolean } => {
     const names = Object.keys(changes);
     const isFiltered = names.some((name) => parameters.has(name));

@@ -1,4 +1,4 @@
-// The figures at the top of a run.
+// The metrics at the top of a run.
 import type { ComponentChildren } from "preact";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { number, orDash, seconds } from "../../parts/format.ts";

@@ -1,4 +1,4 @@
-// What narrows down the rows of a run: every field is a parameter of the address.
+// The filter fields of a run. Each field is a parameter of the address.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { setParameters } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
@@ -9,13 +9,13 @@ import { rangeText, readRange } from "./range.ts";
 export interface RunFiltersProps {
   parameters: URLSearchParams;
   figures: RunFigures;
-  /** Of how many rows so far how many are shown. */
+  /** The number of shown rows, and of all rows loaded so far. */
   count: number;
   shown: number;
   isDone: boolean;
 }
 
-/** Shown as a badge with a way out: they come from a chart or a link, and have no field. */
+/** Filters set by a chart or a link. They have no field, so each is a badge with a button that clears it. */
 const badges = { task: "task", mean: "task mean", tokens: "tokens" } as const;
 
 export function RunFilters({ parameters, figures, count, shown, isDone }: RunFiltersProps) {
@@ -78,7 +78,7 @@ export function RunFilters({ parameters, figures, count, shown, isDone }: RunFil
             </button>
           ),
       )}
-      {/* Not read out while rows come: it changes many times a second. */}
+      {/* Not a live region: while rows load, it changes many times a second. */}
       <output class="run-count num" aria-live={isDone ? "polite" : "off"}>
         {number(shown)} of {number(count)}
         {isDone ? "" : " so far…"}
@@ -102,14 +102,14 @@ function spoken(text: string | null): string {
   return Number.isFinite(to) ? `${number(from)} to ${number(to)}` : `from ${number(from)}`;
 }
 
-/** The address follows when the typing rests: a browser takes only so many changes a second. */
+/** Delay before typed text enters the address, because browsers limit address changes per second. */
 const rest = 120;
 
 function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
   const [typed, setTyped] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useLayoutEffect(() => {
-    // Not over what was typed since.
+    // Keeps text typed in the meantime.
     if (timer.current === undefined) setTyped(value);
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);

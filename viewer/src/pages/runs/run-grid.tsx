@@ -1,4 +1,4 @@
-// The rows of a run that fit, one by one or by their task.
+// The filtered rows of a run, as a list or grouped by task.
 import { useMemo, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
@@ -10,7 +10,7 @@ import { nextSort, sortGroups, type Sort } from "./sort.ts";
 export interface RunGridProps {
   run: string;
   rows: RowSummary[];
-  /** Places of the rows to show, in their order. */
+  /** Indexes of the rows to show, in order. */
   places: Uint32Array;
   sort: Sort | undefined;
   isGrouped: boolean;

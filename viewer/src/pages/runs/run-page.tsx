@@ -1,4 +1,4 @@
-// A run: its figures, its charts and its rows.
+// The page of a run: metrics, charts and rows.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunAbout } from "../../../../src/rollout/collection-view.ts";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
@@ -53,7 +53,7 @@ function Rows({ run, known, parameters }: { run: string; known: RunRows; paramet
   const charts = useMemo(() => <RunCharts {...{ run, rows, figures, parameters }} />, [figures, parameters]);
   const interval = useAfterwards(known, figures, textOf);
   const [at] = useState(() => {
-    // Back from an episode; a reader who asks for something else begins at its top.
+    // Restores the position after a return from an episode. Other parameters start at the top.
     if (place.parameters !== parameters.toString()) Object.assign(place, { top: 0, active: 0 });
     return place;
   });
@@ -73,7 +73,7 @@ function Rows({ run, known, parameters }: { run: string; known: RunRows; paramet
   );
 }
 
-/** While rows come, again when there are a quarter more: so all of it takes no longer than a few times the last. */
+/** Recomputes the metrics each time the rows grow by a quarter, so that the total cost is a few times the last one. */
 function useFigures({ rows, count, isDone }: RunRows): Figures {
   const last = useRef<{ figures: Figures; isDone: boolean }>(undefined);
   const isStale = !last.current || last.current.isDone !== isDone || count >= last.current.figures.rows * 1.25;
@@ -81,7 +81,7 @@ function useFigures({ rows, count, isDone }: RunRows): Figures {
   return (last.current as { figures: Figures }).figures;
 }
 
-/** What takes longer waits until all rows are there and painted: the interval, and the texts of the first search. */
+/** Delays slow work until all rows are loaded and painted: the interval, and the texts of the first search. */
 function useAfterwards({ isDone, rows }: RunRows, { tasks }: Figures, textOf: (at: number) => string) {
   const [interval, setInterval] = useState<Interval>();
   useEffect(() => {

@@ -1,4 +1,4 @@
-// In which order rows and tasks are shown. What has no value comes last, whichever way it goes.
+// Sorts rows and tasks. Missing values come last in both directions.
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { taskOf } from "./filter.ts";
 import type { TaskGroup } from "./groups.ts";
@@ -8,13 +8,13 @@ export interface Sort {
   isDown: boolean;
 }
 
-/** As in the address: "reward", or "-reward" for the largest first. */
+/** Parses the address parameter: "reward" for ascending, "-reward" for descending. */
 export function readSort(text: string | null): Sort | undefined {
   if (text === null || text === "") return undefined;
   return text.startsWith("-") ? { column: text.slice(1), isDown: true } : { column: text, isDown: false };
 }
 
-/** What a click on a column's head leads to: up, down, and as it was. */
+/** The sort after a click on a column heading: ascending, descending, then none. */
 export function nextSort(sort: Sort | undefined, column: string): string | undefined {
   if (sort?.column !== column) return column;
   return sort.isDown ? undefined : `-${column}`;
@@ -48,18 +48,18 @@ const groupKeys: { [column: string]: (group: TaskGroup) => Key } = {
   time: ({ seconds }) => seconds,
 };
 
-/** The places of the rows, sorted. Rows that are equal stay as they are in the run. */
+/** Returns the sorted indexes of the rows. Equal rows keep their order. */
 export function sortRows(rows: readonly RowSummary[], sort: Sort | undefined): Uint32Array {
   return sortedPlaces(rows, sort && rowKeys[sort.column], sort?.isDown ?? false);
 }
 
-/** By what stands in the column for a task; by its number where nothing does. */
+/** Sorts by the task's value in the column, or by task number if the column has no value for tasks. */
 export function sortGroups(groups: readonly TaskGroup[], sort: Sort | undefined): TaskGroup[] {
   const key = sort && (groupKeys[sort.column] ?? (({ task }) => task));
   return Array.from(sortedPlaces(groups, key, sort?.isDown ?? false), (at) => groups[at] as TaskGroup);
 }
 
-/** The places of things, sorted by a key; as they are without one. */
+/** Returns indexes sorted by a key, or in the original order without a key. */
 export function sortedPlaces<T>(
   things: readonly T[],
   key: ((thing: T) => Key) | undefined,
@@ -68,7 +68,7 @@ export function sortedPlaces<T>(
   const places = new Uint32Array(things.length);
   for (let at = 0; at < places.length; at++) places[at] = at;
   if (!key) return places;
-  // Keys side by side, as each is compared many times.
+  // Computed once, because each key is compared many times.
   const keys = things.map(key);
   const way = isDown ? -1 : 1;
   return places.sort((a, b) => compare(keys[a] as Key, keys[b] as Key, way) || a - b);

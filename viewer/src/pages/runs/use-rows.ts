@@ -1,21 +1,21 @@
-// The rows of a run as they come. Those of the last runs are kept, so that the way back from an episode is short.
+// Loads the rows of a run progressively. The last runs stay cached, so that returning from an episode is fast.
 import { useEffect, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { useKnown } from "../../known.ts";
 import { messageOf, type Source } from "../../data/source.ts";
 
-/** One array that grows, and a new object around it whenever the page is to look at it again. */
+/** Wraps one growing array; a new wrapper object tells the page to render again. */
 export interface RunRows {
   rows: RowSummary[];
-  /** How many there were when this was said. */
+  /** The number of rows when this object was made. */
   count: number;
   isDone: boolean;
   failure?: string;
-  /** Where the reader was, by the parameters of the address. */
+  /** The reader's position, with the address parameters it belongs to. */
   place: { parameters: string; top: number; active: number };
 }
 
-/** Two are compared. */
+/** Two, because two runs can be compared. */
 const mostKept = 2;
 const kept = new WeakMap<Source, Map<string, RunRows>>();
 
@@ -46,7 +46,7 @@ export function useRows(run: string): RunRows {
       const isFirst = rows.length === 0;
       for (const row of more) rows.push(row);
       if (isFirst) show();
-      // The more there are, the longer it takes to look at them all.
+      // Renders less often as rows grow, because each render visits all of them.
       else timer ??= setTimeout(show, 150 + rows.length / 200);
     };
     source.rows(run, take, stop.signal).then(
@@ -61,7 +61,7 @@ export function useRows(run: string): RunRows {
   return known;
 }
 
-/** What is known of a run that was looked at, without asking for it. */
+/** The cached rows of a run, without loading them. */
 export const keptRows = (source: Source, run: string): RunRows | undefined => kept.get(source)?.get(run);
 
 function keep(source: Source, run: string, rows: RunRows): void {

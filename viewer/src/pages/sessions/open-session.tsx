@@ -1,4 +1,4 @@
-// Opens a session with a task that a person has written.
+// A form that opens a session with a task written by the user.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";

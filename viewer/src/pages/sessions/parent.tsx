@@ -1,9 +1,9 @@
-// Where a session that was forked comes from.
+// Links a forked session to its parent.
 import { linkTo } from "../../address.ts";
 import { number } from "../../parts/format.ts";
 import type { SessionRow } from "./session-list.ts";
 
-/** The session that this one was forked from, at its version. */
+/** Links to the parent session at the version of the fork. */
 export function Parent({ row: { parent }, environment }: { row: SessionRow; environment: string }) {
   if (!parent) return <span class="unseen">nothing</span>;
   const { session, version } = parent;

@@ -1,8 +1,8 @@
-// A list of sessions that grows at its end: read page by page, and then only its last page again.
+// A list of sessions that grows at its end: loaded page by page, then only the last page is reloaded.
 import type { EndReason } from "../../../../src/core/event.ts";
 import { SourceError } from "../../data/source.ts";
 
-/** What is shown of a session, of an environment or of an agent. */
+/** The shown fields of a session of an environment or an agent. */
 export interface SessionRow {
   session: string;
   version: number;
@@ -10,7 +10,7 @@ export interface SessionRow {
   touched: number;
   ended?: EndReason;
   parent?: { session: string; version: number };
-  /** Of a conversation: whose it is. */
+  /** The user of a conversation. */
   user?: string;
 }
 
@@ -19,25 +19,25 @@ export interface SessionPage {
   next: string | null;
 }
 
-/** Asks for the page after a session. */
+/** Requests the page after a session. */
 export type AskPage = (after: string | undefined) => Promise<SessionPage>;
 
 export interface SessionList {
-  /** The newest first, of those that were read. */
+  /** The loaded sessions, newest first. */
   newest(): SessionRow[];
-  /** Whether all were read: otherwise the newest are not among them. */
+  /** Whether every page is loaded. If not, the newest sessions are missing. */
   isComplete(): boolean;
-  /** Reads the next page. At the end: what has come since. */
+  /** Loads the next page; at the end, loads new sessions. */
   read(): Promise<void>;
 }
 
-/** `mostPages`: of those that were read, only so many are kept, the newest. */
+/** Keeps at most `mostPages` pages, the newest ones. */
 export function createSessionList(ask: AskPage, mostPages = Infinity): SessionList {
   let pages: (SessionPage & { after: string | undefined })[] = [];
 
   async function readAfter(after: string | undefined): Promise<void> {
     const { sessions, next } = await ask(after);
-    // In the place of what was read there before.
+    // Replaces the previous version of this page.
     if (pages.at(-1)?.after === after) pages.pop();
     pages.push({ after, sessions, next });
     if (pages.length > mostPages) pages.shift();
@@ -52,7 +52,7 @@ export function createSessionList(ask: AskPage, mostPages = Infinity): SessionLi
         await readAfter(last?.next ?? last?.after);
       } catch (thrown) {
         if (!(thrown instanceof SourceError && thrown.code === "session_not_found")) throw thrown;
-        // The store has forgotten the session that it was to go on after.
+        // The store has deleted the session that the page follows, so the list starts over.
         pages = [];
         await readAfter(undefined);
       }
@@ -60,7 +60,7 @@ export function createSessionList(ask: AskPage, mostPages = Infinity): SessionLi
   };
 }
 
-/** Those that have the text in their id, in that of their parent, or in whose they are. */
+/** Filters sessions by text in their id, their parent's id or their user. */
 export function withText(rows: SessionRow[], text: string): SessionRow[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return rows;

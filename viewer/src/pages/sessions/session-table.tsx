@@ -1,4 +1,4 @@
-// A table of sessions, of any length. The arrow keys go from one to the next.
+// A table of sessions of any length. Arrow keys move between rows.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { number } from "../../parts/format.ts";
@@ -10,7 +10,7 @@ import { when } from "./when.ts";
 export interface SessionTableProps {
   label: string;
   rows: SessionRow[];
-  /** What "just now" means. */
+  /** The time that relative times refer to. */
   now: number;
   link(row: SessionRow): string;
   /** The last column. */
@@ -25,7 +25,7 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
   useSteady(element, rows);
   const at = rows.findIndex(({ session }) => session === chosen);
   const [wanted, setWanted] = useState<number>();
-  // A row that was far away is in the page only once it was brought into sight.
+  // A distant row is rendered only after it is scrolled into view.
   const focus = (made: HTMLElement | null): void => {
     if (!made) return;
     made.focus();
@@ -110,7 +110,7 @@ function Time({ at, now }: { at: number; now: number }) {
   );
 }
 
-/** What is looked at stays where it is when new sessions come in above it. */
+/** Keeps the visible rows in place when new sessions appear above them. */
 function useSteady(element: { current: HTMLDivElement | null }, rows: SessionRow[]): void {
   const first = useRef<string>(undefined);
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-// The sessions of an environment: those that are open and those that have ended, with who was forked from whom.
+// The sessions of an environment, open and ended, with their parents.
 import { useState } from "preact/hooks";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
@@ -80,7 +80,7 @@ function List({ environment: { at, name }, open, text }: ListProps) {
             <button onClick={readMore}>Read more</button>
           </>
         )}
-        {/* The count is not read out: it may change with every reading. */}
+        {/* Not a live region: the count may change with every poll. */}
         <span class="bad" role="status">
           {failure && `${failure} Trying again…`}
         </span>

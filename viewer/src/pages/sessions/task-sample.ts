@@ -1,9 +1,9 @@
-// A task to start from, made from the schema of tasks.
+// Makes a sample task from the task schema.
 import type { Json } from "../../../../src/core/json.ts";
 import { sample } from "../../../../src/core/json-sample.ts";
 import { isSchema, propertiesOf, requiredOf } from "../../../../src/core/json-schema.ts";
 
-/** The required fields, or every field where none is required. */
+/** The required fields, or every field if none is required. */
 export function sampleOf(schema: Json | undefined): Json {
   if (!isSchema(schema)) return {};
   const isFree = requiredOf(schema).size === 0;

@@ -1,4 +1,4 @@
-// useSessionList(): the sessions of an environment or of an agent, and those that are opened meanwhile.
+// useSessionList(): the sessions of an environment or an agent, with new ones as they open.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { ask } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
@@ -6,28 +6,28 @@ import { usePolling } from "../../data/use-polling.ts";
 import { createSessionList, type SessionPage, type SessionRow } from "./session-list.ts";
 
 const pageSize = 1000;
-/** A store may have millions: more only when somebody wants them. */
+/** A store may have millions of sessions, so more pages load only on request. */
 const pagesAtOnce = 20;
 const wait = 3_000;
 
 export interface ListedSessions {
-  /** The newest first, of those that were read. */
+  /** The loaded sessions, newest first. */
   sessions: SessionRow[];
-  /** Whether all were read. */
+  /** Whether every page is loaded. */
   isComplete: boolean;
-  /** Whether the next page is not read before `readMore`. */
+  /** Whether loading waits for `readMore`. */
   isHeld: boolean;
-  /** Why it was not read the last time. */
+  /** Why the last load failed. */
   failure: string | undefined;
-  /** When it was read, in milliseconds since 1970; 0 before. */
+  /** When the list was last loaded, in milliseconds since 1970; 0 before the first load. */
   at: number;
   readMore(): void;
 }
 
 export interface ListOptions {
-  /** As the server takes it; undefined for all. */
+  /** The server's `open` parameter; undefined selects all sessions. */
   open?: boolean | undefined;
-  /** Goes on to the end, however far it is, and keeps only so many of the newest pages. */
+  /** Loads to the end of the list and keeps at most this many of the newest pages. */
   mostPages?: number;
 }
 

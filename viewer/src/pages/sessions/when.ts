@@ -1,6 +1,6 @@
-// When something was, as people say it.
+// Formats a past time relative to now.
 
-/** Both in milliseconds since 1970. */
+/** Both times are in milliseconds since 1970. */
 export function when(at: number, now: number): string {
   const seconds = Math.max(0, Math.round((now - at) / 1000));
   if (seconds < 5) return "just now";
