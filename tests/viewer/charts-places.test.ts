@@ -1,22 +1,22 @@
-// Where marks of charts are put: every value is in one cell, and in that alone.
+// Positions of chart marks: every value is in exactly one cell.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { cellRanges, cellsOf } from "../../viewer/src/charts/cells.ts";
+import { cellRanges, groupIntoCells } from "../../viewer/src/charts/cells.ts";
 import { scale, ticks } from "../../viewer/src/charts/scale.ts";
 import { holds } from "../../viewer/src/pages/runs/range.ts";
 
-/** Most of them lie on the edges between cells. */
+/** Most values lie on the edges between cells. */
 const value = fc.oneof(
   { weight: 4, arbitrary: fc.nat(30).map((tenths) => tenths / 10) },
   fc.double({ min: -1e9, max: 1e9, noNaN: true }),
   fc.constant(NaN),
 );
 
-test("a cell leads to as many rows as it counts, and every row is in one", () => {
+test("a cell's filter selects as many rows as the cell counts, and every row is in one cell", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(value, value), { maxLength: 80 }), fc.integer({ min: 1, max: 30 }), (pairs, size) => {
       const known = pairs.filter((pair) => pair.every(Number.isFinite));
-      const found = cellsOf(Float64Array.from(pairs.flat()), size, 10);
+      const found = groupIntoCells(Float64Array.from(pairs.flat()), size, 10);
       expect(found === undefined).toBe(known.length === 0);
       for (const cell of found?.cells ?? []) {
         const [x, y] = cellRanges(cell);
@@ -27,7 +27,7 @@ test("a cell leads to as many rows as it counts, and every row is in one", () =>
   );
 });
 
-test("the numbers of an axis are round, rise, and lie on it", () => {
+test("axis numbers are round, ascending and inside the axis", () => {
   fc.assert(
     fc.property(
       fc.double({ min: -1e6, max: 1e6, noNaN: true }),
@@ -49,7 +49,7 @@ test("the numbers of an axis are round, rise, and lie on it", () => {
   expect(ticks(3, 3)).toEqual([3]);
 });
 
-test("a scale leads from end to end, and to the middle where all is one", () => {
+test("a scale maps end to end, and to the middle if all values are equal", () => {
   const place = scale([-1, 3], [100, 0]);
   expect([-1, 1, 3].map(place)).toEqual([100, 50, 0]);
   expect(scale([2, 2], [0, 10])(2)).toBe(5);

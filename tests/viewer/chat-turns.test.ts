@@ -1,4 +1,4 @@
-// A conversation as the chat page shows it, out of logs that real agents wrote.
+// A conversation as the chat page shows it, built from logs of real agents.
 import fc from "fast-check";
 import {
   createAgentSessions,
@@ -14,10 +14,10 @@ import {
 } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { commitPoint } from "../../viewer/src/pages/agents/commits.ts";
-import { withSent, type Draft, type PartialEvent } from "../../viewer/src/pages/agents/drafts.ts";
+import { applyStreamed, type Draft, type PartialEvent } from "../../viewer/src/pages/agents/drafts.ts";
 import { emptyLog, withEvents } from "../../viewer/src/pages/agents/event-log.ts";
 import { inForceIn } from "../../src/core/session.ts";
-import { turnsOf, unfinished } from "../../viewer/src/pages/agents/turns.ts";
+import { buildTurns, findUnfinished } from "../../viewer/src/pages/agents/turns.ts";
 import { finish, logOf } from "../agent/engine.ts";
 
 const calls = (...names: string[]) => ({ calls: names.map((name) => ({ name })) });
@@ -57,12 +57,12 @@ async function talk(agent: Agent, ...messages: string[]) {
 }
 
 const said = (events: NumberedEvent[]): (string | undefined)[][] =>
-  turnsOf(events).map(({ entries }) => entries.map((entry) => (entry.kind === "said" ? entry.text : entry.kind)));
+  buildTurns(events).map(({ entries }) => entries.map((entry) => (entry.kind === "said" ? entry.text : entry.kind)));
 
 describe("turns", () => {
-  test("have what was said, and calls with what came of them", async () => {
+  test("contain the messages, and the calls with their outcomes", async () => {
     const { events } = await talk(noting(calls("note", "broken"), "All done."), "go");
-    const [turn] = turnsOf(await events());
+    const [turn] = buildTurns(await events());
     expect(turn).toMatchObject({ version: 2, isUndone: false, outcome: "answered" });
     expect(turn?.entries).toMatchObject([
       { kind: "said", agent: undefined, text: "go", version: 2 },
@@ -70,19 +70,19 @@ describe("turns", () => {
       { kind: "call", tool: "broken", error: { code: "tool_failed", message: "the pen is broken" } },
       { kind: "said", agent: "noting", text: "All done." },
     ]);
-    expect(unfinished(turnsOf(await events()))).toBeUndefined();
+    expect(findUnfinished(buildTurns(await events()))).toBeUndefined();
   });
 
-  test("that were rewound are undone, and those before and after are not", async () => {
+  test("are undone by a rewind; the turns before and after it are not", async () => {
     const agent = noting("One.", "Two.", "Three.", "Four.");
     const { sessions, session, events } = await talk(agent, "a", "b", "c");
-    const [, second] = turnsOf(await events());
+    const [, second] = buildTurns(await events());
     await sessions.rewind(session, second?.invocation ?? "");
     await finish(agent, { sessions, session, message: "d" });
     const log = await events();
-    expect(turnsOf(log).map(({ isUndone }) => isUndone)).toEqual([false, true, true, false]);
+    expect(buildTurns(log).map(({ isUndone }) => isUndone)).toEqual([false, true, true, false]);
     expect(said(log).map(([first]) => first)).toEqual(["a", "b", "c", "d"]);
-    // The engine agrees on what counts: its models are shown the same items.
+    // The engine agrees on the current history: it shows its models the same items.
     const inForce = log.filter(({ version }) => inForceIn(log)(version));
     let shown: unknown;
     const model: Model = {
@@ -96,25 +96,25 @@ describe("turns", () => {
     expect(shown).toEqual(inForce.flatMap((event) => ("items" in event ? (event.items ?? []) : [])));
   });
 
-  test("that failed can be gone on with, until they have ended", async () => {
+  test("can be resumed after a failure, until they have ended", async () => {
     let isBroken = true;
     const model = { ...scriptedModel(["Back again."]) };
     const { respond } = model;
     model.respond = (...given) => (isBroken ? Promise.reject(new Error("the line is dead")) : respond(...given));
     const agent = defineAgent({ name: "shaky", model });
     const { sessions, session, events } = await talk(agent, "hello");
-    const [turn] = turnsOf(await events());
+    const [turn] = buildTurns(await events());
     expect(turn?.entries.at(-1)).toMatchObject({ kind: "failed", step: "model", code: "model_failed" });
-    expect(unfinished(turnsOf(await events()))?.invocation).toBe(turn?.invocation);
+    expect(findUnfinished(buildTurns(await events()))?.invocation).toBe(turn?.invocation);
     isBroken = false;
     await finish(agent, { sessions, session });
-    expect(unfinished(turnsOf(await events()))).toBeUndefined();
+    expect(findUnfinished(buildTurns(await events()))).toBeUndefined();
     expect(said(await events())).toEqual([["hello", "failed", "Back again."]]);
   });
 });
 
 describe("commits", () => {
-  test("say which callbacks and steps they stand for, and which keys they wrote", async () => {
+  test("name the callbacks and steps they store, and the keys they wrote", async () => {
     const { events } = await talk(noting(calls("note"), "Done."), "go");
     const points = (await events()).map(commitPoint);
     expect(points.map(({ of, writes, shared }) => [of, ...writes, ...shared])).toEqual([
@@ -130,8 +130,8 @@ describe("commits", () => {
   });
 });
 
-describe("a log that comes from two sides", () => {
-  test("has each event once and in order, with no gap, in whatever order they come", () => {
+describe("a log fed by two streams", () => {
+  test("has each event once and in order, without gaps, in any order of arrival", () => {
     const event = (version: number): NumberedEvent => ({ version, type: "session.closed", at: 0, reason: "closed" });
     const batches = fc.array(fc.array(fc.integer({ min: 1, max: 8 }), { maxLength: 4 }), { maxLength: 20 });
     fc.assert(
@@ -149,20 +149,20 @@ describe("a log that comes from two sides", () => {
     );
   });
 
-  test("is the same one if nothing is new", () => {
+  test("is the same object if no event is new", () => {
     const log = withEvents(emptyLog, [{ version: 1, type: "session.closed", at: 0, reason: "closed" }]);
     expect(withEvents(log, log.events)).toBe(log);
   });
 });
 
-describe("what is being written", () => {
+describe("drafts", () => {
   async function sent(sessions: AgentSessions, agent: Agent): Promise<(PartialEvent | NumberedEvent)[]> {
     const found: (PartialEvent | NumberedEvent)[] = [];
     for await (const event of run(agent, { sessions, message: "go", stream: true })) found.push(event);
     return found;
   }
 
-  test("grows piece by piece, and what is committed takes its place", async () => {
+  test("grow piece by piece, and a committed event replaces them", async () => {
     const sessions = createAgentSessions({ app: "app", store: memoryStore() });
     const answer = "A long answer, in many pieces.";
     const model = {
@@ -179,7 +179,7 @@ describe("what is being written", () => {
     let drafts: readonly Draft[] = [];
     let longest = "";
     for (const event of await sent(sessions, defineAgent({ name: "writer", model }))) {
-      drafts = withSent(drafts, event);
+      drafts = applyStreamed(drafts, event);
       const [draft] = drafts;
       if (draft) longest = draft.text.length > longest.length ? draft.text : longest;
       if (event.type !== "partial") expect(drafts).toEqual([]);
@@ -187,7 +187,7 @@ describe("what is being written", () => {
     expect(longest).toBe(answer);
   });
 
-  test("arguments of calls are kept apart, also of agents that write side by side", () => {
+  test("keep the arguments of concurrent calls apart, also across concurrent agents", () => {
     const piece = (path: string, call_id: string, text: string): PartialEvent => ({
       type: "partial",
       agent: path,
@@ -195,7 +195,7 @@ describe("what is being written", () => {
       piece: { type: "arguments", call_id, name: `tool of ${call_id}`, text },
     });
     const pieces = [piece("a", "1", "{"), piece("b", "1", "["), piece("a", "2", "x"), piece("a", "1", "}")];
-    const drafts = pieces.reduce<readonly Draft[]>(withSent, []);
+    const drafts = pieces.reduce<readonly Draft[]>(applyStreamed, []);
     expect(drafts.map(({ path, calls: made }) => [path, ...made.map(({ input }) => input)])).toEqual([
       ["a", "{}", "x"],
       ["b", "["],

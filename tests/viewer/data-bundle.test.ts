@@ -1,11 +1,11 @@
-// Runs and rows out of the files of a bundle, in the place of a server.
+// Reading runs and rows from the files of a bundle instead of a server.
 import { describe, expect, test } from "vitest";
 import { bundleSource } from "../../viewer/src/data/bundle.ts";
 
 const rows = 25;
 const [perChunk, perPart] = [10, 2];
 
-/** The files of a bundle with one run, and the names of those that were loaded. */
+/** The files of a bundle with one run, and the names of the loaded files. */
 function filesOf() {
   const loaded: string[] = [];
   const load = async (name: string): Promise<unknown> => {
@@ -27,13 +27,13 @@ function filesOf() {
 const never = new AbortController().signal;
 
 describe("a bundle", () => {
-  test("hands over all rows of a run, in order", async () => {
+  test("passes all rows of a run in order", async () => {
     const seen: number[] = [];
     await bundleSource(filesOf().load).rows("0", (some) => seen.push(...some.map(({ row }) => row)), never);
     expect(seen).toEqual(Array.from({ length: rows }, (_, row) => row));
   });
 
-  test("hands over nothing more to who has gone", async () => {
+  test("passes no rows after the signal aborts", async () => {
     const stop = new AbortController();
     const chunks: number[] = [];
     const take = (some: unknown[]): void => {
@@ -44,18 +44,18 @@ describe("a bundle", () => {
     expect(chunks).toEqual([perChunk]);
   });
 
-  test("finds a row by a link alone, and its log where it has one", async () => {
+  test("finds a row from a link alone, with its log if it has one", async () => {
     const source = bundleSource(filesOf().load);
     expect(await source.row("0", 17)).toEqual({ reward: 17 });
     expect(await source.eventsOf("0", { row: 4 } as never)).toEqual([{ version: 1 }]);
     expect(await source.eventsOf("0", { row: 5 } as never)).toBeUndefined();
   });
 
-  test("says which row it does not have", async () => {
+  test("names a missing row in the error", async () => {
     await expect(bundleSource(filesOf().load).row("0", 99)).rejects.toThrow("the bundle has no row 99");
   });
 
-  test("keeps the parts that were looked at last, and not all of them", async () => {
+  test("keeps only the most recently used parts", async () => {
     const { load, loaded } = filesOf();
     const source = bundleSource(load);
     const look = (part: number) => source.row("0", part * perPart);

@@ -1,11 +1,11 @@
-// A link to a view says all that the view is.
+// A link contains the whole address of a view.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { linkTo, readAddress } from "../../viewer/src/link.ts";
 
 const part = fc.string({ minLength: 1, unit: "grapheme" });
 
-test("an address that is read from a link is the one it was made of, whatever is in it", () => {
+test("reading a link returns the address it was made from, with any content", () => {
   const parameters = fc.dictionary(fc.constantFrom("v", "text", "show"), part);
   fc.assert(
     fc.property(fc.array(part), parameters, (at, given) => {
@@ -16,11 +16,11 @@ test("an address that is read from a link is the one it was made of, whatever is
   );
 });
 
-test("plain names are written as they are", () => {
+test("simple names are not encoded", () => {
   expect(linkTo(["runs", 0, 12], { v: 3, text: undefined, sort: "" })).toBe("#at=runs/0/12&v=3");
 });
 
-test("without a hash it is the first page", () => {
+test("an address without a hash is the home page", () => {
   expect(readAddress("").at).toEqual([]);
   expect(readAddress("#at=%25").at).toEqual(["%"]);
 });

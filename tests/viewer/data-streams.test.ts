@@ -1,12 +1,12 @@
-// What a server streams to the page: lines, server-sent events, and a log that is followed over broken connections.
+// Streams from the server: lines, server-sent events, and a log followed over broken connections.
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
-import { linesOf } from "../../viewer/src/data/lines.ts";
-import { followBy, messagesOf, type Connection } from "../../viewer/src/data/sent-events.ts";
+import { readLines } from "../../viewer/src/data/lines.ts";
+import { followStream, readMessages, type Connection } from "../../viewer/src/data/sent-events.ts";
 import { SourceError } from "../../viewer/src/data/source.ts";
 
-/** A body that comes in pieces of so many bytes. */
+/** A body that arrives in pieces of `size` bytes. */
 function bodyOf(text: string, size = 1000): ReadableStream<Uint8Array> {
   const bytes = new TextEncoder().encode(text);
   let at = 0;
@@ -25,34 +25,34 @@ async function all<T>(given: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test("lines are the same however the bytes were cut", async () => {
+test("lines are the same for every split of the bytes", async () => {
   const line = fc.string({ unit: "grapheme" }).map((text) => text.replace(/[\r\n]/g, ""));
   const given = fc.array(line.filter((text) => text !== ""));
   await fc.assert(
     fc.asyncProperty(given, fc.integer({ min: 1, max: 7 }), fc.boolean(), async (lines, size, isEnded) => {
       const text = lines.join("\r\n") + (isEnded && lines.length > 0 ? "\n" : "");
-      expect(await all(linesOf(bodyOf(text, size)))).toEqual(lines);
+      expect(await all(readLines(bodyOf(text, size)))).toEqual(lines);
     }),
   );
 });
 
-test("a reader that stops wants no more of the body", async () => {
+test("cancels the body when the reader stops", async () => {
   const cancelled = vi.fn();
   const body = new ReadableStream<Uint8Array>({
     pull: (controller) => controller.enqueue(new TextEncoder().encode("more\n")),
     cancel: cancelled,
   });
-  for await (const line of linesOf(body)) {
+  for await (const line of readLines(body)) {
     expect(line).toBe("more");
     break;
   }
   expect(cancelled).toHaveBeenCalled();
 });
 
-test("messages have their kind and all lines of their data; comments and what was cut off are left out", async () => {
+test("messages have their kind and all data lines; comments and truncated messages are dropped", async () => {
   const text = ': hello\n\nevent: partial\ndata: {"a":\ndata: 1}\n\nid: 7\ndata:x\n\nevent: done\ndata: {"cut';
   for (const size of [1, 5, 1000]) {
-    expect((await all(messagesOf(bodyOf(text, size)))).flat()).toEqual([
+    expect((await all(readMessages(bodyOf(text, size)))).flat()).toEqual([
       { event: "partial", data: '{"a":\n1}' },
       { event: "message", data: "x" },
     ]);
@@ -63,7 +63,7 @@ const event = (version: number): NumberedEvent => ({ version, type: "session.clo
 const sent = (...versions: number[]): string =>
   versions.map((version) => `id: ${version}\ndata: ${JSON.stringify(event(version))}\n\n`).join("");
 
-/** What comes of following, where the server answers one after the other. */
+/** Follows a session whose server gives these answers in turn, and returns the calls it received. */
 async function followed(answers: (string | Error | undefined)[], after = 0) {
   vi.useFakeTimers();
   try {
@@ -71,7 +71,7 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
     const taken: number[][] = [];
     const states: Connection[] = [];
     const stop = new AbortController();
-    const following = followBy(
+    const following = followStream(
       async (last) => {
         asked.push(last);
         const answer = answers.shift();
@@ -93,7 +93,7 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
   }
 }
 
-test("a lost connection is taken up after the last event, and no event is taken twice", async () => {
+test("a lost connection resumes after the last event and delivers no event twice", async () => {
   const lost = new SourceError(0, "unreachable", "gone");
   const { asked, taken, states } = await followed([sent(1, 2), lost, lost, sent(2, 3, 4), undefined]);
   expect(asked).toEqual([0, 2, 2, 2, 4]);
@@ -104,21 +104,21 @@ test("a lost connection is taken up after the last event, and no event is taken 
   expect(states).toEqual(["connecting", "open", "lost", "lost", "open", "ended"]);
 });
 
-test("a session that has ended is not said to be lost", async () => {
+test("an ended session is not reported as lost", async () => {
   expect((await followed([sent(5, 6), undefined], 4)).states).toEqual(["connecting", "open", "ended"]);
 });
 
-test("a session that the store forgot has ended", async () => {
+test("a session deleted by the store has ended", async () => {
   const { states } = await followed([sent(1), new SourceError(404, "session_not_found", "no such session")]);
   expect(states).toEqual(["connecting", "open", "ended"]);
 });
 
-test("who stops following is told nothing more", async () => {
+test("an aborted follower receives nothing more", async () => {
   const stop = new AbortController();
   const states: Connection[] = [];
   const take = vi.fn(() => stop.abort());
   const connect = (): Promise<ReadableStream<Uint8Array>> => Promise.resolve(bodyOf(sent(1) + sent(2), 70));
-  await followBy(connect, { after: 0, take, changed: (state) => states.push(state), signal: stop.signal });
+  await followStream(connect, { after: 0, take, changed: (state) => states.push(state), signal: stop.signal });
   expect(take).toHaveBeenCalledTimes(1);
   expect(states).toEqual(["connecting", "open"]);
 });

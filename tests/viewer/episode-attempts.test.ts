@@ -1,8 +1,8 @@
-// The ids of calls that a person makes by hand.
+// The ids of manual calls.
 import { expect, test } from "vitest";
 import { createAttempts, newCallId } from "../../viewer/src/pages/episode/call-attempt.ts";
 
-test("a retry is the same call until the server has answered, and another call has another id", () => {
+test("a retry keeps its call id until the server answers; another call gets another id", () => {
   let made = 0;
   const attempts = createAttempts(() => `id ${++made}`);
   expect(attempts.idFor("add", { count: 1 })).toBe("id 1");
@@ -12,6 +12,6 @@ test("a retry is the same call until the server has answered, and another call h
   expect(attempts.idFor("add", { count: 2 })).toBe("id 3");
 });
 
-test("ids are not repeated", () => {
+test("ids are unique", () => {
   expect(new Set(Array.from({ length: 100 }, newCallId)).size).toBe(100);
 });

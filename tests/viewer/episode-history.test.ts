@@ -1,10 +1,10 @@
-// The state at every version of a log, and what changed from one to the next.
+// The state at every version of a log, and the changes from one version to the next.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { applyDelta, type Operation } from "../../src/core/delta.ts";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import { equalJson, escapeKey, unescapeKey, type Json } from "../../src/core/json.ts";
-import { changesOf, marksOf } from "../../viewer/src/pages/episode/changes.ts";
+import { findChanges, toMarks } from "../../viewer/src/pages/episode/changes.ts";
 import { createHistory } from "../../viewer/src/pages/episode/history.ts";
 import { runs } from "../runs.ts";
 
@@ -21,7 +21,7 @@ const step = fc.record({ way: fc.array(fc.nat(5), { maxLength: 4 }), action: fc.
 
 const copy = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 
-/** An operation that fits the state: the numbers lead down to some object or list of it. */
+/** An operation that is valid for the state: the numbers lead down to an object or list in it. */
 function operationFor(state: Json, { way, action, key: name, value }: { [field: string]: Json }): Operation {
   let [at, path]: [Json, string] = [state, ""];
   if (typeof at !== "object" || at === null || action === 0) return { op: "replace", path: "", value: value as Json };
@@ -43,7 +43,7 @@ function operationFor(state: Json, { way, action, key: name, value }: { [field: 
   return { op: "add", path: `${path}/${place}`, value: value as Json };
 }
 
-/** A log that fits, with the state after each of its events, each a copy of its own. */
+/** A valid log, with a separate copy of the state after each event. */
 function logOf(steps: { [field: string]: Json }[][]): { events: NumberedEvent[]; states: Json[] } {
   const states: Json[] = [null];
   const events = steps.map((some, at): NumberedEvent => {
@@ -60,7 +60,7 @@ function logOf(steps: { [field: string]: Json }[][]): { events: NumberedEvent[];
   return { events, states };
 }
 
-test("the state at any version is that of folding the log from its start, in whatever order versions are asked for", () => {
+test("the state at any version equals a fold of the log from its start, in any order of access", () => {
   const log = fc.array(fc.array(step, { maxLength: 3 }), { minLength: 1, maxLength: 40 });
   fc.assert(
     fc.property(log, fc.array(fc.nat(39), { maxLength: 30 }), fc.nat(40), (steps, visits, cut) => {
@@ -78,7 +78,7 @@ test("the state at any version is that of folding the log from its start, in wha
   );
 });
 
-test("a long log is folded across what is kept, and its states share what did not change", () => {
+test("a long log is folded across kept states, and its states share unchanged parts", () => {
   const opened: NumberedEvent = {
     type: "shared.changed",
     session: "s",
@@ -105,7 +105,7 @@ test("a long log is folded across what is kept, and its states share what did no
   expect(history.stateAt(1)).toEqual({ large: { text: "x" }, count: 0 });
 });
 
-test("what an agent shares is beside the state, as far as the log says it", () => {
+test("shared state of an agent appears beside the session's state, as far as the log contains it", () => {
   const base = { type: "agent.began", agent: "a", path: "a", invocation: "i", at: 0 } as const;
   const history = createHistory();
   history.append([
@@ -128,7 +128,7 @@ function valueAt(state: Json, path: string): Json | undefined {
   return at;
 }
 
-test("there are changes just where two states differ, and each says what was there and what is there", () => {
+test("changes exist exactly where two states differ, each with its values before and after", () => {
   fc.assert(
     fc.property(json, fc.array(step, { maxLength: 4 }), (from, steps) => {
       let to = copy(from);
@@ -138,7 +138,7 @@ test("there are changes just where two states differ, and each says what was the
         delta.push(operation);
         to = applyDelta(to, [copy(operation as unknown as Json) as unknown as Operation]);
       }
-      const { changes } = changesOf(from, to, delta);
+      const { changes } = findChanges(from, to, delta);
       expect(changes.length === 0).toBe(equalJson(from, to));
       for (const { kind, path, before, after } of changes) {
         if (kind !== "added") expect(equalJson(valueAt(from, path), before)).toBe(true);
@@ -149,26 +149,26 @@ test("there are changes just where two states differ, and each says what was the
   );
 });
 
-test("what is put into the middle of a list, or taken out of it, is one change", () => {
+test("an insertion or removal in the middle of a list is one change", () => {
   const list = [{ id: 1 }, { id: 2 }, { id: 3 }];
   const more = [{ id: 1 }, { id: 9 }, { id: 2 }, { id: 3 }];
-  expect(changesOf({ list }, { list: more }, [{ op: "add", path: "/list/1", value: { id: 9 } }]).changes).toEqual([
+  expect(findChanges({ list }, { list: more }, [{ op: "add", path: "/list/1", value: { id: 9 } }]).changes).toEqual([
     { kind: "added", path: "/list/1", after: { id: 9 } },
   ]);
   const fewer = [{ id: 2 }, { id: 3 }];
-  expect(changesOf({ list }, { list: fewer }, [{ op: "remove", path: "/list/0" }]).changes).toEqual([
+  expect(findChanges({ list }, { list: fewer }, [{ op: "remove", path: "/list/0" }]).changes).toEqual([
     { kind: "removed", path: "/list/0", before: { id: 1 } },
   ]);
 });
 
-test("no more changes are listed than anybody reads, and that is said", () => {
+test("the list of changes is limited and says so", () => {
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`k${at}`, at]));
-  const { changes, isCut } = changesOf({}, many, [{ op: "replace", path: "", value: many }]);
+  const { changes, isCut } = findChanges({}, many, [{ op: "replace", path: "", value: many }]);
   expect([changes.length, isCut]).toEqual([1000, true]);
 });
 
-test("the marks of a tree are the changed paths and all that is above them", () => {
-  const { kinds, touched } = marksOf([
+test("the marks of a tree are the changed paths and all their parents", () => {
+  const { kinds, touched } = toMarks([
     { kind: "added", path: "/a/b~1c/0", after: 1 },
     { kind: "removed", path: "/x/y", before: 1 },
   ]);

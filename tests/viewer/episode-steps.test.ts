@@ -1,10 +1,10 @@
-// The transcript of an episode: from a row and its log, from the row alone, and from the log alone.
+// The transcript of an episode: from a row and its log, from a row alone, and from a log alone.
 import { expect, test } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import type { Json } from "../../src/core/json.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { nextIn } from "../../viewer/src/pages/episode/event-kinds.ts";
-import { stepsOf } from "../../viewer/src/pages/episode/steps.ts";
+import { buildSteps } from "../../viewer/src/pages/episode/steps.ts";
 
 const numbered = (...events: object[]): NumberedEvent[] =>
   events.map((event, at) => ({ at, episode: 1, ...event, version: at + 1 }) as unknown as NumberedEvent);
@@ -38,26 +38,26 @@ const row: TaskRow = {
 const shown = (output: Json | undefined): string =>
   typeof output === "string" ? output : (JSON.stringify(output) ?? "");
 
-const told = (steps: ReturnType<typeof stepsOf>): string[] =>
+const told = (steps: ReturnType<typeof buildSteps>): string[] =>
   steps.map((step) => {
     const what = "text" in step ? step.text : step.type === "called" ? shown(step.output) : "";
     return `${step.version ?? "-"} ${step.type} ${what}`.trim();
   });
 
-test("why an episode failed is the last of it, and where it was stopped stands before the verdict", () => {
+test("a failure is the last step, and a stop comes before the verdict", () => {
   const log = numbered(opened, seeded, called("3.c1", { count: 4 }), called("9.c3", { count: 5 }), verified);
-  const failed = stepsOf({ failure_kind: "model", failure_reason: "it hung up" }, log);
+  const failed = buildSteps({ failure_kind: "model", failure_reason: "it hung up" }, log);
   expect(told(failed).slice(-2)).toEqual(["5 verdict", "- note failed (model): it hung up"]);
-  const stopped = stepsOf({ ...row, stopped: "steps" }, log);
+  const stopped = buildSteps({ ...row, stopped: "steps" }, log);
   expect(told(stopped).slice(-3)).toEqual([
     "- note stopped here: the limit of steps was reached",
     '4 called {"count":5}',
     "5 verdict",
   ]);
-  expect(told(stepsOf({ stopped: "empty" }, []))).toEqual(["- note stopped here: the model answered nothing"]);
+  expect(told(buildSteps({ stopped: "empty" }, []))).toEqual(["- note stopped here: the model answered nothing"]);
 });
 
-test("calls are linked to their versions, and what else happened stands between them", () => {
+test("calls link to their versions, with other events between them", () => {
   const refused = {
     type: "tool.called",
     tool: "add",
@@ -65,7 +65,7 @@ test("calls are linked to their versions, and what else happened stands between 
     call: "9.c2",
     outcome: { ok: false, error: { code: "invalid_input", message: "count is missing" } },
   };
-  const steps = stepsOf(row, numbered(opened, seeded, called("3.c1", { count: 4 }), refused, verified));
+  const steps = buildSteps(row, numbered(opened, seeded, called("3.c1", { count: 4 }), refused, verified));
   expect(told(steps)).toEqual([
     "1 note opened",
     "2 note seeded: episode 1",
@@ -81,8 +81,8 @@ test("calls are linked to their versions, and what else happened stands between 
   expect(steps[7]).toMatchObject({ input: "{bad", error: { message: "count is missing" } });
 });
 
-test("without a log it is what the row says", () => {
-  expect(told(stepsOf(row, []))).toEqual([
+test("without a log the steps come from the row", () => {
+  expect(told(buildSteps(row, []))).toEqual([
     "- said Be good.",
     "- said Add.",
     "- thought Hm.",
@@ -93,11 +93,11 @@ test("without a log it is what the row says", () => {
   ]);
 });
 
-test("of a session without a row it is what the log says, with what was said if a verdict had it", () => {
+test("without a row the steps come from the log, with the messages if a verdict recorded them", () => {
   const events = numbered(opened, seeded, called("c1", 1), called("c9", 2));
-  expect(told(stepsOf(undefined, events)).slice(2)).toEqual(["3 called 1", "4 called 2"]);
+  expect(told(buildSteps(undefined, events)).slice(2)).toEqual(["3 called 1", "4 called 2"]);
   const judged = numbered(opened, seeded, called("c1", 1), { ...verified, response: row["response"] }, called("c9", 2));
-  expect(told(stepsOf(undefined, judged)).slice(2)).toEqual([
+  expect(told(buildSteps(undefined, judged)).slice(2)).toEqual([
     "- thought Hm.",
     '3 called {"count":4}',
     "- said One more.",
@@ -108,28 +108,28 @@ test("of a session without a row it is what the log says, with what was said if 
   ]);
 });
 
-test("an external call is one step with its result, and without one it stands open", () => {
+test("an external call is one step with its result, and stays open without one", () => {
   const claimed = { type: "tool.claimed", tool: "send", input: { to: "Ada" }, call: "x", until: 9 };
   const settled = { type: "tool.settled", tool: "send", call: "x", outcome: { ok: true, output: "sent" } };
-  expect(stepsOf(undefined, numbered(opened, claimed))[1]).toEqual({
+  expect(buildSteps(undefined, numbered(opened, claimed))[1]).toEqual({
     type: "called",
     version: 2,
     tool: "send",
     input: { to: "Ada" },
   });
-  expect(stepsOf(undefined, numbered(opened, claimed, settled)).slice(1)).toEqual([
+  expect(buildSteps(undefined, numbered(opened, claimed, settled)).slice(1)).toEqual([
     { type: "called", version: 3, tool: "send", input: { to: "Ada" }, output: "sent" },
   ]);
 });
 
-test("what a rewind took back is marked, also where a later rewind went back over it", () => {
+test("steps undone by a rewind are marked, also under a later rewind", () => {
   const rewound = (to: number) => ({ type: "session.rewound", to, task: null, randomness: { seed: 1, turn: 0 } });
   const events = numbered(opened, seeded, called("a", 1), called("b", 2), rewound(3), called("c", 3), rewound(2));
-  const undone = stepsOf(undefined, events).map(({ version, isUndone }) => [version, isUndone === true]);
+  const undone = buildSteps(undefined, events).map(({ version, isUndone }) => [version, isUndone === true]);
   expect(undone.filter(([, is]) => is).map(([version]) => version)).toEqual([3, 4, 5, 6]);
-  expect(stepsOf(undefined, events.slice(0, 6)).filter(({ isUndone }) => isUndone)).toHaveLength(1);
+  expect(buildSteps(undefined, events.slice(0, 6)).filter(({ isUndone }) => isUndone)).toHaveLength(1);
 });
 
-test("the next of a kind comes after the version that is shown, and after the last the first", () => {
+test("the next event of a lane follows the shown version and wraps around", () => {
   expect([nextIn([2, 5, 9], 2), nextIn([2, 5, 9], 9), nextIn([], 1)]).toEqual([5, 2, undefined]);
 });

@@ -1,10 +1,10 @@
-// Forms made from the JSON Schemas of tools.
+// Forms built from the JSON Schemas of tools.
 import { expect, test } from "vitest";
 import {
-  fieldOf,
+  toField,
   initialValue,
   newEntry,
-  orAbsent,
+  omitEmpty,
   withKey,
   type Field,
 } from "../../viewer/src/parts/schema-fields.ts";
@@ -31,11 +31,11 @@ const schema = {
 };
 
 const fields = new Map(
-  (fieldOf(schema) as Extract<Field, { kind: "object" }>).fields.map(({ name, field }) => [name, field]),
+  (toField(schema) as Extract<Field, { kind: "object" }>).fields.map(({ name, field }) => [name, field]),
 );
 const named = (name: string): Field => fields.get(name) as Field;
 
-test("each schema has the field that fits it, and what has none is JSON", () => {
+test("each schema maps to its field, and an unsupported schema to JSON", () => {
   expect(Object.fromEntries([...fields].map(([name, { kind }]) => [name, kind]))).toEqual({
     name: "text",
     count: "number",
@@ -58,22 +58,22 @@ test("each schema has the field that fits it, and what has none is JSON", () => 
   expect(named("size")).toMatchObject({ choices: ["s", "m", 7] });
 });
 
-test("a form begins with the defaults, and with what is wanted but empty", () => {
-  expect(initialValue(fieldOf(schema))).toEqual({ name: "", count: 3, isGift: false, to: { street: "" } });
-  expect(initialValue(fieldOf({ type: "object" }))).toEqual({});
-  expect(newEntry(fieldOf({ type: "integer" }))).toBe(0);
+test("a form starts with the defaults, and with empty values for required fields", () => {
+  expect(initialValue(toField(schema))).toEqual({ name: "", count: 3, isGift: false, to: { street: "" } });
+  expect(initialValue(toField({ type: "object" }))).toEqual({});
+  expect(newEntry(toField({ type: "integer" }))).toBe(0);
 });
 
-test("what is empty is left out where it may be, and null where that is allowed", () => {
-  expect(orAbsent(named("price"), undefined)).toBeUndefined();
-  expect(orAbsent(named("old"), "")).toBeUndefined();
-  expect(orAbsent(named("name"), "")).toBe("");
-  expect(orAbsent(named("perhaps"), undefined)).toBeNull();
-  expect(orAbsent(named("same"), {})).toBeUndefined();
-  expect(orAbsent(named("count"), 0)).toBe(0);
+test("an empty value is omitted if optional, and null if nullable", () => {
+  expect(omitEmpty(named("price"), undefined)).toBeUndefined();
+  expect(omitEmpty(named("old"), "")).toBeUndefined();
+  expect(omitEmpty(named("name"), "")).toBe("");
+  expect(omitEmpty(named("perhaps"), undefined)).toBeNull();
+  expect(omitEmpty(named("same"), {})).toBeUndefined();
+  expect(omitEmpty(named("count"), 0)).toBe(0);
 });
 
-test("a key is set where it is, and is left out without a value", () => {
+test("setting a key keeps its position, and an undefined value removes it", () => {
   expect(Object.keys(withKey({ a: 1, b: 2 }, "a", 3))).toEqual(["a", "b"]);
   expect(withKey({ a: 1, b: 2 }, "a", undefined)).toEqual({ b: 2 });
   expect(withKey(undefined, "a", "x")).toEqual({ a: "x" });

@@ -1,13 +1,13 @@
-// Long texts are shown in pieces.
+// Long texts are rendered in pieces.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { beginningOf, chunksOf } from "../../viewer/src/parts/text-chunks.ts";
+import { firstLines, splitText } from "../../viewer/src/parts/text-chunks.ts";
 import { runs } from "../runs.ts";
 
-/** Whether it has no half of a character. */
+/** Whether the text contains no half of a surrogate pair. */
 const isWhole = (text: string): boolean => Buffer.from(text).toString() === text;
 
-test("the pieces of a text are the text, and none is long or ends within a character", () => {
+test("the pieces join to the text, and none is too long or splits a character", () => {
   const line = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.nat(20_000).map((length) => "😀".repeat(length)),
@@ -15,7 +15,7 @@ test("the pieces of a text are the text, and none is long or ends within a chara
   fc.assert(
     fc.property(fc.array(line, { maxLength: 3 }), (lines) => {
       const text = lines.join("\n");
-      const chunks = chunksOf(text);
+      const chunks = splitText(text);
       expect(chunks.join("")).toBe(text);
       for (const chunk of chunks) {
         expect(chunk.length).toBeLessThanOrEqual(16_384);
@@ -27,9 +27,9 @@ test("the pieces of a text are the text, and none is long or ends within a chara
   );
 });
 
-test("of a long text the first lines are shown, of a long line its beginning, and a short text whole", () => {
+test("shows the first lines of a long text, the beginning of a long line, and all of a short text", () => {
   const lines = Array.from({ length: 100 }, (_, at) => `line ${at}`).join("\n");
-  expect(beginningOf(lines, 3)).toBe("line 0\nline 1\nline 2\n");
-  expect(beginningOf("x".repeat(2_000_000), 3)).toBe("x".repeat(300));
-  expect(beginningOf("one\ntwo\nthree\nfour", 3)).toBe("one\ntwo\nthree\nfour");
+  expect(firstLines(lines, 3)).toBe("line 0\nline 1\nline 2\n");
+  expect(firstLines("x".repeat(2_000_000), 3)).toBe("x".repeat(300));
+  expect(firstLines("one\ntwo\nthree\nfour", 3)).toBe("one\ntwo\nthree\nfour");
 });

@@ -1,17 +1,17 @@
-// Filtering, sorting and grouping rows: what the page does quickly is what a plain program does.
+// Filtering, sorting and grouping rows: the fast code gives the same result as a naive one.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
-import { figuresOf } from "../../viewer/src/pages/runs/figures.ts";
-import { filterRows, readFilter, searchedTexts } from "../../viewer/src/pages/runs/filter.ts";
+import { computeRunMetrics } from "../../viewer/src/pages/runs/run-metrics.ts";
+import { filterRows, readFilter, createSearchTexts } from "../../viewer/src/pages/runs/filter.ts";
 import { barRange, holds, overlaps, rangeText, readRange } from "../../viewer/src/pages/runs/range.ts";
 import { nextSort, readSort, sortRows } from "../../viewer/src/pages/runs/sort.ts";
 import { rowOf, someRows } from "./runs-rows.ts";
 
 function shown(rows: RowSummary[], parameters: string): RowSummary[] {
   const asked = new URLSearchParams(parameters);
-  const { means } = figuresOf(rows);
-  const sources = { textOf: searchedTexts(rows), meanOf: (task: number) => means.get(task) };
+  const { means } = computeRunMetrics(rows);
+  const sources = { textOf: createSearchTexts(rows), meanOf: (task: number) => means.get(task) };
   const places = filterRows(rows, sortRows(rows, readSort(asked.get("sort"))), readFilter(asked), sources);
   return Array.from(places, (at) => rows[at] as RowSummary);
 }
@@ -40,7 +40,7 @@ const keys = fc.constantFrom<[string, (row: RowSummary) => number | string | nul
   ["time", ({ seconds }) => seconds],
 );
 
-test("what is shown is what a plain filter and a plain sort give", () => {
+test("the shown rows equal a naive filter and sort", () => {
   fc.assert(
     fc.property(someRows, filters, keys, fc.boolean(), (rows, [filter, fits], [column, key], isDown) => {
       const fitting = rows.filter(fits);
@@ -56,12 +56,12 @@ test("what is shown is what a plain filter and a plain sort give", () => {
   );
 });
 
-test("a bar of a histogram leads to as many rows as it counts, also where rewards lie between two bars", () => {
+test("a histogram bar's filter selects as many rows as the bar counts, also for rewards on an edge", () => {
   check(Array.from({ length: 41 }, (_, row) => rowOf({ row, reward: row / 20 })));
   fc.assert(fc.property(someRows, check));
 
   function check(rows: RowSummary[]): void {
-    const { rewards, scored } = figuresOf(rows);
+    const { rewards, scored } = computeRunMetrics(rows);
     rewards.forEach((bin, at) => {
       const range = rangeText(barRange(bin, at === rewards.length - 1)) as string;
       expect(shown(rows, `reward=${encodeURIComponent(range)}`)).toHaveLength(bin.count);
@@ -70,10 +70,10 @@ test("a bar of a histogram leads to as many rows as it counts, also where reward
   }
 });
 
-test("a filter by the mean of the task leads to all rows of these tasks", () => {
+test("a filter by task mean selects all rows of the matching tasks", () => {
   fc.assert(
     fc.property(someRows, (rows) => {
-      const good = figuresOf(rows).tasks.filter(({ reward }) => reward !== null && reward >= 0.5);
+      const good = computeRunMetrics(rows).tasks.filter(({ reward }) => reward !== null && reward >= 0.5);
       const found = shown(rows, "mean=0.5..").map(({ row }) => row);
       expect(found).toEqual(good.flatMap((task) => task.rows).sort((a, b) => a - b));
     }),
@@ -98,7 +98,7 @@ test("a range is read as it was written", () => {
   for (const text of [null, "", "..", "x", "a..b", "<"]) expect(readRange(text)).toBeUndefined();
 });
 
-test("a range without its upper end does not touch what begins there", () => {
+test("a range without its upper bound does not overlap a range that starts there", () => {
   const [low, high] = [readRange("0..<0.5"), readRange("0.5..1")];
   if (!low || !high) throw new Error("not read");
   expect(holds(low, 0.5)).toBe(false);
@@ -108,7 +108,7 @@ test("a range without its upper end does not touch what begins there", () => {
   expect(overlaps(high, { from: 1, to: 1, isOpen: false })).toBe(true);
 });
 
-test("a column's head leads up, down, and back to the order of the run", () => {
+test("clicks on a heading sort ascending, descending, then in run order", () => {
   expect(nextSort(undefined, "reward")).toBe("reward");
   expect(nextSort(readSort("reward"), "reward")).toBe("-reward");
   expect(nextSort(readSort("-reward"), "reward")).toBeUndefined();

@@ -1,4 +1,4 @@
-// Two runs paired by task: the differences are those of `holdfast metrics A B`.
+// Two runs paired by task: the differences equal those of `holdfast metrics A B`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
@@ -32,7 +32,7 @@ test("two runs are paired as `holdfast metrics A B` compares them", () => {
   );
 });
 
-test("runs without a task in common are paired all the same, with nothing to compare", () => {
+test("runs without a common task are paired without a comparison", () => {
   const { pairs, comparison, counts } = pairTasks(grouped([scored(1, 1)]), grouped([scored(2, 1)]));
   expect(comparison).toBeUndefined();
   expect(counts).toEqual({ better: 0, worse: 0, same: 0, first: 1, second: 1 });
@@ -42,7 +42,7 @@ test("runs without a task in common are paired all the same, with nothing to com
   ]);
 });
 
-test("tasks are narrowed down to a change, and sorted by a column", () => {
+test("pairs are filtered by change and sorted by a column", () => {
   const { pairs } = pairTasks(
     grouped([scored(0, 0), scored(1, 1), scored(2, 0.5)]),
     grouped([scored(0, 1), scored(1, 0.5), scored(2, 0.5)]),

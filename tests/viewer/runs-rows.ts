@@ -1,4 +1,4 @@
-// Rows of a run, as they may come: with ties, without numbers, failed, forked.
+// Random rows of a run: with ties, without numbers, failed, forked.
 import fc from "fast-check";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
 
@@ -34,7 +34,7 @@ export const someRows: fc.Arbitrary<RowSummary[]> = fc.array(row, { maxLength: 6
   })),
 );
 
-/** One row, of which only what matters is given. */
+/** Makes a row from the given fields and defaults. */
 export function rowOf(given: Partial<RowSummary>): RowSummary {
   return {
     row: 0,
@@ -58,7 +58,7 @@ export function rowOf(given: Partial<RowSummary>): RowSummary {
   };
 }
 
-/** The row of a file that such a summary is of, as far as metrics read it. */
+/** The fields of a collected row that metrics read, for a summary. */
 export function fileRow({ task, repeat, reward, kind, tokens, seconds }: RowSummary): { [name: string]: unknown } {
   return {
     ...(task !== null && { _ng_task_index: task }),

@@ -1,14 +1,14 @@
-// The list of sessions: read page by page, kept up to date by its last page alone, and a task to open one with.
+// The list of sessions, loaded page by page and refreshed by its last page, and sample tasks.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { SourceError } from "../../viewer/src/data/source.ts";
 import { createSessionList, withText, type SessionRow } from "../../viewer/src/pages/sessions/session-list.ts";
-import { sampleOf } from "../../viewer/src/pages/sessions/task-sample.ts";
-import { when } from "../../viewer/src/pages/sessions/when.ts";
+import { sampleTask } from "../../viewer/src/pages/sessions/task-sample.ts";
+import { relativeTime } from "../../viewer/src/pages/sessions/relative-time.ts";
 
 const row = (session: string, version = 1): SessionRow => ({ session, version, opened: 0, touched: 0 });
 
-/** A server with sessions in the order of opening, and what it was asked for. */
+/** A server with sessions in opening order, and the requests it received. */
 function server(size: number) {
   const sessions: SessionRow[] = [];
   const asked: (string | undefined)[] = [];
@@ -26,7 +26,7 @@ function server(size: number) {
 const idsOf = (rows: SessionRow[]): string[] => rows.map(({ session }) => session);
 
 describe("a list of sessions", () => {
-  test("has the newest first, and knows whether it has all", async () => {
+  test("has the newest first, and knows whether it is complete", async () => {
     const { sessions, ask } = server(2);
     sessions.push(row("a"), row("b"), row("c"));
     const list = createSessionList(ask);
@@ -37,7 +37,7 @@ describe("a list of sessions", () => {
     expect([idsOf(list.newest()), list.isComplete()]).toEqual([["c", "b", "a"], true]);
   });
 
-  test("asks only for its last page again, and finds there what is new", async () => {
+  test("reloads only its last page and finds new sessions there", async () => {
     const { sessions, asked, ask } = server(2);
     sessions.push(row("a"), row("b"), row("c"));
     const list = createSessionList(ask);
@@ -52,7 +52,7 @@ describe("a list of sessions", () => {
     expect(asked).toEqual([undefined, "b", "b", "d"]);
   });
 
-  test("keeps only the newest pages where it is told to, and goes on from there", async () => {
+  test("keeps only the newest pages if limited, and continues from there", async () => {
     const { sessions, asked, ask } = server(2);
     sessions.push(row("a"), row("b"), row("c"), row("d"), row("e"));
     const list = createSessionList(ask, 2);
@@ -65,7 +65,7 @@ describe("a list of sessions", () => {
     ]);
   });
 
-  test("begins again where the store has forgotten the session that it was to go on after", async () => {
+  test("starts over if the store has deleted the session it continues after", async () => {
     const { sessions, ask } = server(2);
     sessions.push(row("a"), row("b"), row("c"));
     const list = createSessionList(ask);
@@ -75,7 +75,7 @@ describe("a list of sessions", () => {
     expect([idsOf(list.newest()), list.isComplete()]).toEqual([["c"], true]);
   });
 
-  test("has every session once, however they come while it is read", async () => {
+  test("has every session once, in any order of arrival while it loads", async () => {
     const opened = fc.array(fc.nat({ max: 5 }), { maxLength: 12 });
     await fc.assert(
       fc.asyncProperty(opened, fc.integer({ min: 1, max: 4 }), async (steps, size) => {
@@ -93,14 +93,14 @@ describe("a list of sessions", () => {
   });
 });
 
-test("sessions are found by a part of their id, of their parent's, or by whose they are", () => {
+test("sessions are found by a part of their id, of their parent's id, or of their user", () => {
   const rows = [row("Abc"), { ...row("x"), parent: { session: "zABq", version: 2 } }, { ...row("y"), user: "Gabe" }];
   expect(idsOf(withText(rows, " ab "))).toEqual(["Abc", "x", "y"]);
   expect(idsOf(withText(rows, "bc"))).toEqual(["Abc"]);
   expect(withText(rows, "")).toBe(rows);
 });
 
-test("a task to begin with has what is required, and defaults where there are some", () => {
+test("a sample task has the required fields, with their defaults", () => {
   const schema = {
     type: "object",
     properties: {
@@ -115,7 +115,7 @@ test("a task to begin with has what is required, and defaults where there are so
     required: ["name", "size", "kind", "open", "item", "either", "unknown"],
     $defs: { item: { type: "object", properties: { inner: { $ref: "#/$defs/item" } }, required: ["inner"] } },
   };
-  const sample = sampleOf(schema) as { item: object };
+  const sample = sampleTask(schema) as { item: object };
   expect({ ...sample, item: undefined }).toEqual({
     name: "text",
     size: 3,
@@ -125,20 +125,20 @@ test("a task to begin with has what is required, and defaults where there are so
     either: null,
     unknown: {},
   });
-  // It contains itself, and comes to an end.
+  // The schema contains itself, and the sample is finite.
   expect(JSON.stringify(sample.item)).toContain('{"inner":{"inner":');
-  expect(sampleOf(undefined)).toEqual({});
+  expect(sampleTask(undefined)).toEqual({});
 });
 
-test("where nothing is required of a task it has every field, with numbers that people can read", () => {
+test("a sample task has every field if none is required, with readable numbers", () => {
   const whole = { type: "integer", minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
   const schema = { type: "object", properties: { initial: { ...whole, default: 3 }, expected: whole } };
-  expect(sampleOf(schema)).toEqual({ initial: 3, expected: 1 });
+  expect(sampleTask(schema)).toEqual({ initial: 3, expected: 1 });
 });
 
-test("times are said as people say them", () => {
+test("times are shown relative to now", () => {
   const now = Date.UTC(2026, 4, 10, 12);
-  const said = [0, 2, 50, 600, 5 * 3600, 10 * 86400].map((seconds) => when(now - seconds * 1000, now));
+  const said = [0, 2, 50, 600, 5 * 3600, 10 * 86400].map((seconds) => relativeTime(now - seconds * 1000, now));
   expect(said).toEqual(["just now", "just now", "50 s ago", "10 min ago", "5 h ago", "2026-04-30"]);
-  expect(when(now + 5000, now)).toBe("just now");
+  expect(relativeTime(now + 5000, now)).toBe("just now");
 });

@@ -4,7 +4,7 @@ import type { About } from "../../src/rollout/collection-view.ts";
 import { linkTo, useAddress, type Address } from "./address.ts";
 import { messageOf, type Source } from "./data/source.ts";
 import { useLoaded } from "./data/use-loaded.ts";
-import { KnownContext, useKnown } from "./known.ts";
+import { PageContext, usePageContext } from "./page-context.ts";
 import { AgentPage } from "./pages/agents/agent-page.tsx";
 import { ChatPage } from "./pages/agents/chat-page.tsx";
 import { ComparePage } from "./pages/compare/compare-page.tsx";
@@ -21,7 +21,7 @@ import { TokenDialog } from "./parts/token-dialog.tsx";
 export function App({ source }: { source: Source }) {
   const loaded = useLoaded(() => source.about(), [source]);
   const address = useAddress();
-  useBeginning(address.at.join("/"));
+  useFocusOnPageChange(address.at.join("/"));
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
@@ -31,9 +31,9 @@ export function App({ source }: { source: Source }) {
       <main id="main" tabIndex={-1}>
         <Await loaded={loaded}>
           {(about) => (
-            <KnownContext.Provider value={{ source, about }}>
+            <PageContext.Provider value={{ source, about }}>
               <Guarded key={address.at.join("/")} address={address} />
-            </KnownContext.Provider>
+            </PageContext.Provider>
           )}
         </Await>
       </main>
@@ -43,7 +43,7 @@ export function App({ source }: { source: Source }) {
 }
 
 /** Scrolls a new page to its top and focuses it, so that the keyboard and a screen reader start there too. */
-function useBeginning(page: string): void {
+function useFocusOnPageChange(page: string): void {
   const last = useRef(page);
   useEffect(() => {
     if (last.current === page) return;
@@ -60,7 +60,7 @@ function skip(event: MouseEvent): void {
 }
 
 /** With more links the header wraps; the home page lists them all. */
-const mostPlaces = 4;
+const maxLinks = 4;
 
 function Header({ address, about, isLive }: { address: Address; about: About | undefined; isLive: boolean }) {
   const [place = "", second] = address.at;
@@ -70,7 +70,7 @@ function Header({ address, about, isLive }: { address: Address; about: About | u
     ...environments.map(({ name }) => ({ name: `Sessions of ${name}`, to: ["sessions", name] })),
     ...agents.map(({ name }) => ({ name: `Chat with ${name}`, to: ["agents", name] })),
   ].map((link) => ({ ...link, isHere: link.to[0] === place && link.to[1] === second }));
-  const isMany = places.length > mostPlaces;
+  const isMany = places.length > maxLinks;
   const links = [
     {
       name: isMany || runs?.length === 0 ? "Home" : "Runs",
@@ -110,7 +110,7 @@ function Guarded({ address }: { address: Address }) {
 }
 
 function Page({ address: { at, parameters } }: { address: Address }) {
-  const { runs } = useKnown().about;
+  const { runs } = usePageContext().about;
   const [place, first, second] = at;
   useEffect(() => {
     const nameOf = (part: string): string => runs.find(({ run }) => run === part)?.name ?? part;

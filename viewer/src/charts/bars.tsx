@@ -77,7 +77,7 @@ export function Axis({ values, place, width }: { values: number[]; place: (value
         <g key={value}>
           <line class={value === 0 ? "chart-zero" : "chart-line"} {...{ x1: left, x2: width }} {...yOf(place(value))} />
           <text class="chart-text" x={left - 5} y={place(value) + 4} text-anchor="end">
-            {few(value)}
+            {shortNumber(value)}
           </text>
         </g>
       ))}
@@ -89,7 +89,7 @@ export function Axis({ values, place, width }: { values: number[]; place: (value
 const yOf = (y: number): { y1: number; y2: number } => ({ y1: Math.round(y) + 0.5, y2: Math.round(y) + 0.5 });
 
 /** Shortens a number to about five characters. */
-export const few = (value: number): string =>
+export const shortNumber = (value: number): string =>
   Math.abs(value) >= 10_000
     ? new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value)
     : number(value);

@@ -1,5 +1,5 @@
 // A scatter chart of two numbers: one bubble per grid cell, sized by its number of rows.
-import { Axis, few } from "./bars.tsx";
+import { Axis, shortNumber } from "./bars.tsx";
 import type { Cell, Cells } from "./cells.ts";
 import { Chart } from "./chart.tsx";
 import { MarkLink, Marks, type Mark } from "./marks.tsx";
@@ -48,7 +48,7 @@ export function Bubbles({ title, note, cells, columns, lines, mark }: BubblesPro
             {...{ x: x(value), y: height - 4 }}
             text-anchor={anchor(x(value), width)}
           >
-            {few(value)}
+            {shortNumber(value)}
           </text>
         ))}
       </Marks>

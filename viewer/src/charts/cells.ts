@@ -25,15 +25,15 @@ export interface Cells {
 }
 
 /** Returns the cells that are not empty. Ignores pairs with a number that is not finite. */
-export function cellsOf(pairs: Float64Array, columns: number, lines: number): Cells | undefined {
-  const [x, y] = [ends(pairs, 0), ends(pairs, 1)];
+export function groupIntoCells(pairs: Float64Array, columns: number, lines: number): Cells | undefined {
+  const [x, y] = [bounds(pairs, 0), bounds(pairs, 1)];
   if (!x || !y) return undefined;
   const counts = new Uint32Array(columns * lines);
   const sums = new Float64Array(columns * lines * 2);
   for (let at = 0; at + 1 < pairs.length; at += 2) {
     const [a, b] = [pairs[at] as number, pairs[at + 1] as number];
     if (!Number.isFinite(a) || !Number.isFinite(b)) continue;
-    const cell = placeOf(b, y, lines) * columns + placeOf(a, x, columns);
+    const cell = cellIndex(b, y, lines) * columns + cellIndex(a, x, columns);
     counts[cell] = (counts[cell] as number) + 1;
     sums[cell * 2] = (sums[cell * 2] as number) + a;
     sums[cell * 2 + 1] = (sums[cell * 2 + 1] as number) + b;
@@ -61,7 +61,7 @@ export const cellRanges = ({ x, y, isLastX, isLastY }: Cell): [CellRange, CellRa
 ];
 
 /** Smallest and largest value, over the pairs in which both numbers are finite. */
-function ends(pairs: Float64Array, which: 0 | 1): readonly [number, number] | undefined {
+function bounds(pairs: Float64Array, which: 0 | 1): readonly [number, number] | undefined {
   let [low, high] = [Infinity, -Infinity];
   for (let at = 0; at + 1 < pairs.length; at += 2) {
     if (!Number.isFinite(pairs[at]) || !Number.isFinite(pairs[at + 1])) continue;
@@ -79,7 +79,7 @@ const edge = (at: number, [low, high]: readonly [number, number], of: number): n
  * Finds the cell of a value. Division alone may be off by rounding, so the result is corrected by the cell's edges.
  * A filter from edge to edge then selects exactly the counted rows.
  */
-function placeOf(value: number, [low, high]: readonly [number, number], of: number): number {
+function cellIndex(value: number, [low, high]: readonly [number, number], of: number): number {
   let at = high > low ? Math.min(of - 1, Math.floor(((value / 2 - low / 2) / (high / 2 - low / 2)) * of)) : of - 1;
   while (at > 0 && value < edge(at, [low, high], of)) at--;
   while (at < of - 1 && value >= edge(at + 1, [low, high], of)) at++;

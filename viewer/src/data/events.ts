@@ -1,5 +1,5 @@
 // Follows the events of a session over fetch, because an EventSource cannot send the server's token.
-import { followBy, type Follow } from "./sent-events.ts";
+import { followStream, type Follow } from "./sent-events.ts";
 import { refusal, request } from "./server.ts";
 
 export type { Connection } from "./sent-events.ts";
@@ -8,7 +8,7 @@ export type { Connection } from "./sent-events.ts";
 export function follow(at: string, session: string, options: Follow): Promise<void> {
   const path = `${at}/v1/sessions/${encodeURIComponent(session)}/events`;
   const { signal } = options;
-  return followBy(async (last) => {
+  return followStream(async (last) => {
     const headers = { accept: "text/event-stream", "last-event-id": String(last) };
     const response = await request(path, { headers, signal });
     if (response.status === 204) return undefined;

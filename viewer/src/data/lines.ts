@@ -1,11 +1,11 @@
 // Splits a stream of bytes into lines of text.
 
-export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
-  for await (const lines of linesTogether(body)) yield* lines;
+export async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  for await (const lines of readLineBatches(body)) yield* lines;
 }
 
 /** Yields the lines of one chunk together, so that a reader can process them in one batch. */
-export async function* linesTogether(body: ReadableStream<Uint8Array>): AsyncGenerator<string[], void, undefined> {
+export async function* readLineBatches(body: ReadableStream<Uint8Array>): AsyncGenerator<string[], void, undefined> {
   const decoder = new TextDecoder();
   const reader = body.getReader();
   let rest = "";

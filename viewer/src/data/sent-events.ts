@@ -1,6 +1,6 @@
 // Reads server-sent events from a stream and resumes a broken stream.
 import type { NumberedEvent } from "../../../src/core/event.ts";
-import { linesTogether } from "./lines.ts";
+import { readLineBatches } from "./lines.ts";
 import { SourceError } from "./source.ts";
 
 /** `lost`: the connection broke and is being retried. `ended`: the session ended, so no more events follow. */
@@ -21,7 +21,7 @@ export type Connect = (last: number) => Promise<ReadableStream<Uint8Array> | und
 const [shortest, longest] = [250, 5_000];
 
 /** Follows a session until it ends or the signal aborts. Resumes a lost connection after the last event. */
-export async function followBy(connect: Connect, { after, take, changed, signal }: Follow): Promise<void> {
+export async function followStream(connect: Connect, { after, take, changed, signal }: Follow): Promise<void> {
   let last = after;
   let wait = shortest;
   changed("connecting");
@@ -31,7 +31,7 @@ export async function followBy(connect: Connect, { after, take, changed, signal 
       if (signal.aborted) return;
       if (!body) return changed("ended");
       changed("open");
-      for await (const messages of messagesOf(body)) {
+      for await (const messages of readMessages(body)) {
         if (signal.aborted) return;
         const events = messages.map(({ data }) => JSON.parse(data) as NumberedEvent);
         const fresh = events.filter(({ version }) => version > last);
@@ -57,10 +57,12 @@ export interface StreamMessage {
 }
 
 /** Yields the messages of one chunk together. Drops a message that was cut off. */
-export async function* messagesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamMessage[], void, undefined> {
+export async function* readMessages(
+  body: ReadableStream<Uint8Array>,
+): AsyncGenerator<StreamMessage[], void, undefined> {
   let event = "message";
   let data: string[] = [];
-  for await (const lines of linesTogether(body)) {
+  for await (const lines of readLineBatches(body)) {
     const messages: StreamMessage[] = [];
     for (const line of lines) {
       const [, name = "", value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];

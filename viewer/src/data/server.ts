@@ -2,7 +2,7 @@
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
-import { linesOf } from "./lines.ts";
+import { readLines } from "./lines.ts";
 import { SourceError, type Source } from "./source.ts";
 
 /** Kept for the life of the tab and for this server only. */
@@ -87,7 +87,7 @@ export function serverSource(): Source {
       const response = await request(`/v1/runs/${encodeURIComponent(run)}/rows`, { signal });
       if (!response.ok || !response.body) throw await refusal(response);
       try {
-        for await (const line of linesOf(response.body)) {
+        for await (const line of readLines(response.body)) {
           if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
         }
       } catch (thrown) {

@@ -26,14 +26,14 @@ export const count = (value: number, one: string, many = `${one}s`): string =>
 export const clock = (at: number): string => new Date(at).toLocaleTimeString("en-GB");
 
 export const short = (text: string, length = 120): string =>
-  plain(text.length > length ? `${text.slice(0, length)}…` : text);
+  showInvisible(text.length > length ? `${text.slice(0, length)}…` : text);
 
 /**
  * Makes invisible characters visible: control characters and characters that change text direction.
  * Text written by a model must not look like other text. Tabs and line breaks stay.
  */
-export const plain = (text: string): string =>
-  text.replaceAll(unseen, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+export const showInvisible = (text: string): string =>
+  text.replaceAll(invisible, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 // oxlint-disable-next-line no-control-regex -- control characters are intended
-const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
+const invisible = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;

@@ -1,6 +1,6 @@
 // A JSON value as the rows of a tree. Only unfolded parts are walked, and rows are made on demand.
 import { escapeKey, unescapeKey, type Json } from "../../../src/core/json.ts";
-import { plain } from "./format.ts";
+import { showInvisible } from "./format.ts";
 
 export interface JsonRow {
   /** A JSON Pointer from the root. */
@@ -47,7 +47,7 @@ interface Open {
   total: number;
 }
 
-export function rowsOf(root: Json, { isOpen, named }: Folding): JsonRows {
+export function createJsonRows(root: Json, { isOpen, named }: Folding): JsonRows {
   const namedIn = new Map<string, string[]>();
   for (const path of named) {
     if (path === "") continue;
@@ -83,30 +83,30 @@ export function rowsOf(root: Json, { isOpen, named }: Folding): JsonRows {
   const top = open(root, undefined, "", 0);
   return {
     length: top?.total ?? 1,
-    at: (index) => (top ? rowIn(top, index) : rowOf(root, undefined, "", 0)),
-    indexOf: (path) => (path === "" ? 0 : top && indexIn(top, path)),
+    at: (index) => (top ? findRow(top, index) : foldedRow(root, undefined, "", 0)),
+    indexOf: (path) => (path === "" ? 0 : top && findIndex(top, path)),
   };
 }
 
-function rowIn(open: Open, index: number): JsonRow {
+function findRow(open: Open, index: number): JsonRow {
   const { path, key, value, depth, size, keys, inside } = open;
   if (index === 0) return { path, key, value, depth, size, isOpen: true };
   let place = index - 1;
   for (const child of inside) {
     if (place < child.place) break;
-    if (place < child.place + child.open.total) return rowIn(child.open, place - child.place);
+    if (place < child.place + child.open.total) return findRow(child.open, place - child.place);
     place -= child.open.total - 1;
   }
   const name = keys ? (keys[place] as string) : String(place);
-  return rowOf(childOf(value, name), name, `${path}/${escapeKey(name)}`, depth + 1);
+  return foldedRow(childOf(value, name), name, `${path}/${escapeKey(name)}`, depth + 1);
 }
 
-function rowOf(value: Json, key: string | undefined, path: string, depth: number): JsonRow {
+function foldedRow(value: Json, key: string | undefined, path: string, depth: number): JsonRow {
   const size = isContainer(value) ? (keysOf(value) ?? (value as Json[])).length : undefined;
   return { path, key, value, depth, size, isOpen: false };
 }
 
-function indexIn(open: Open, path: string): number | undefined {
+function findIndex(open: Open, path: string): number | undefined {
   const [step = ""] = path.slice(open.path.length + 1).split("/");
   const name = unescapeKey(step);
   const place = open.keys ? open.keys.indexOf(name) : Number(name);
@@ -115,7 +115,7 @@ function indexIn(open: Open, path: string): number | undefined {
   const index = before.reduce((sum, child) => sum + child.open.total - 1, place + 1);
   if (path.length === open.path.length + 1 + step.length) return index;
   const child = open.inside.find((one) => one.place === place);
-  const below = child && indexIn(child.open, path);
+  const below = child && findIndex(child.open, path);
   return below === undefined ? undefined : index + below;
 }
 
@@ -138,7 +138,7 @@ function keysOf(value: Container): string[] | undefined {
 export function preview(value: Json, room = 80): string {
   const parts: string[] = [];
   write(value, room, parts);
-  return plain(parts.join(""));
+  return showInvisible(parts.join(""));
 }
 
 /** Returns the remaining room; below zero nothing more fits. */
@@ -176,8 +176,8 @@ function push(text: string, room: number, parts: string[]): number {
  * line breaks.
  * A string that contains JSON is formatted as JSON.
  */
-export function readable(value: Json): string {
-  const meant = typeof value === "string" ? parsedText(value) : value;
+export function formatForReading(value: Json): string {
+  const meant = typeof value === "string" ? parseJsonText(value) : value;
   if (typeof meant === "string") return meant;
   const line = preview(meant, 100);
   if (line.length <= 100 && !line.includes("…")) return line;
@@ -200,7 +200,7 @@ const longestParsed = 200_000;
  * Parses a string as JSON. Returns the string if parsing would lose something: digits of a number, a duplicate key, or
  * levels beyond the depth limit.
  */
-export function parsedText(text: string): Json {
+export function parseJsonText(text: string): Json {
   if (!/^\s*[[{]/.test(text) || text.length > longestParsed) return text;
   try {
     const value = JSON.parse(text) as Json;

@@ -3,7 +3,7 @@ import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../src/core/json.ts";
 import { CopyButton } from "./copy-button.tsx";
 import { count, short } from "./format.ts";
-import { preview, readablePath, rowsOf, type JsonRow } from "./json-rows.ts";
+import { preview, readablePath, createJsonRows, type JsonRow } from "./json-rows.ts";
 import { LongText } from "./long-text.tsx";
 import { VirtualList, type Place } from "./virtual-list.tsx";
 import "./json-tree.css";
@@ -30,7 +30,7 @@ export function JsonTree({ value, label, kinds, touched, wanted }: JsonTreeProps
   const id = useId();
   const rows = useMemo(
     () =>
-      rowsOf(value, {
+      createJsonRows(value, {
         isOpen: (path, depth, size) =>
           folds.get(path) ?? (depth === 0 || touched?.has(path) || (depth < openDepth && size <= openSize)),
         named: new Set([...folds.keys(), ...(touched ?? [])]),

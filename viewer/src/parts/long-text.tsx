@@ -1,7 +1,7 @@
 // A text of any length: its beginning, and the rest on request, without blocking the page.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { bytes, plain } from "./format.ts";
-import { beginningOf, chunksOf } from "./text-chunks.ts";
+import { bytes, showInvisible } from "./format.ts";
+import { firstLines, splitText } from "./text-chunks.ts";
 
 export interface LongTextProps {
   text: string;
@@ -17,13 +17,13 @@ const atOnce = 8;
 
 export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
   const [isOpenHere, setIsOpenHere] = useState(false);
-  const beginning = useMemo(() => beginningOf(text, lines), [text, lines]);
-  if (beginning.length === text.length) return <pre class="long-text">{plain(text)}</pre>;
+  const beginning = useMemo(() => firstLines(text, lines), [text, lines]);
+  if (beginning.length === text.length) return <pre class="long-text">{showInvisible(text)}</pre>;
   const open = isOpen ?? isOpenHere;
   const change = (): void => (onOpen ? onOpen(!open) : setIsOpenHere(!open));
   return (
     <div class="long-text">
-      {open ? <Whole text={text} /> : <pre>{plain(beginning)}…</pre>}
+      {open ? <AllPieces text={text} /> : <pre>{showInvisible(beginning)}…</pre>}
       <button class="quiet long-text-more" aria-expanded={open} onClick={change}>
         {open ? "Show less" : `Show all ${sizeOf(text, lines)}`}
       </button>
@@ -39,8 +39,8 @@ function sizeOf(text: string, shown: number): string {
 }
 
 /** Renders pieces that cost no layout while out of view (`content-visibility`). */
-function Whole({ text }: { text: string }) {
-  const chunks = useMemo(() => chunksOf(text), [text]);
+function AllPieces({ text }: { text: string }) {
+  const chunks = useMemo(() => splitText(text), [text]);
   const [count, setCount] = useState(atOnce);
   useEffect(() => {
     if (count >= chunks.length) return undefined;
@@ -50,7 +50,7 @@ function Whole({ text }: { text: string }) {
   return (
     <div class={`long-text-all ${chunks.length > 1 ? "boxed" : ""}`} tabIndex={chunks.length > 1 ? 0 : undefined}>
       {chunks.slice(0, count).map((chunk, at) => (
-        <pre key={at}>{plain(chunk)}</pre>
+        <pre key={at}>{showInvisible(chunk)}</pre>
       ))}
     </div>
   );

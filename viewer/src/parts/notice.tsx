@@ -1,12 +1,12 @@
 // Placeholders for missing content: loading, failed, or empty.
 import type { ComponentChildren } from "preact";
 import type { Loaded } from "../data/use-loaded.ts";
-import { plain } from "./format.ts";
+import { showInvisible } from "./format.ts";
 
 export function Failure({ message }: { message: string }) {
   return (
     <p class="notice bad" role="alert">
-      {plain(message)}
+      {showInvisible(message)}
     </p>
   );
 }

@@ -31,14 +31,14 @@ export type Field = AnyField &
 /** A schema may contain itself. */
 const deepest = 6;
 
-export function fieldOf(schema: JsonSchema, isRequired = true, root = schema, depth = 0): Field {
+export function toField(schema: JsonSchema, isRequired = true, root = schema, depth = 0): Field {
   const followed = follow(schema, root);
   const alternatives = alternativesOf(followed);
   const others = alternatives.filter((one) => typeOf(one) !== "null");
   const [only] = others;
   // A nullable type.
   if (alternatives.length > others.length && others.length === 1 && only) {
-    const inner = fieldOf(only, isRequired, root, depth);
+    const inner = toField(only, isRequired, root, depth);
     const { description, default: given } = followed;
     return {
       ...inner,
@@ -80,14 +80,14 @@ function kindOf(type: Json | undefined, schema: JsonSchema, root: JsonSchema, de
   if (type === "string") return { kind: "text" };
   if (type === "boolean") return { kind: "boolean" };
   if (type === "integer" || type === "number") return { kind: "number", isWhole: type === "integer" };
-  if (type === "array" && isSchema(items)) return { kind: "list", item: fieldOf(items, true, root, depth + 1) };
+  if (type === "array" && isSchema(items)) return { kind: "list", item: toField(items, true, root, depth + 1) };
   const named = Object.entries(propertiesOf(schema));
   // A form cannot ask for keys with arbitrary names.
   if (type !== "object" || (isSchema(others) && named.length === 0)) return { kind: "json" };
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const fields = named.map(([name, property]) => ({
     name,
-    field: fieldOf(property, required.includes(name), root, depth + 1),
+    field: toField(property, required.includes(name), root, depth + 1),
   }));
   return { kind: "object", fields };
 }
@@ -113,7 +113,7 @@ export function withKey(object: Draft, name: string, value: Draft): { [key: stri
 }
 
 /** Replaces an empty value: omitted if the field is optional, null if that is allowed. */
-export function orAbsent(field: Field, value: Draft): Draft {
+export function omitEmpty(field: Field, value: Draft): Draft {
   const isEmpty =
     value === undefined ||
     value === "" ||

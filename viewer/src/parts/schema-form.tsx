@@ -5,7 +5,7 @@ import type { Json } from "../../../src/core/json.ts";
 import type { JsonSchema } from "../../../src/core/json-schema.ts";
 import { messageOf } from "../data/source.ts";
 import { preview } from "./json-rows.ts";
-import { fieldOf, initialValue, newEntry, orAbsent, withKey, type Draft, type Field } from "./schema-fields.ts";
+import { toField, initialValue, newEntry, omitEmpty, withKey, type Draft, type Field } from "./schema-fields.ts";
 import "./schema-form.css";
 
 export interface SchemaFormProps {
@@ -15,7 +15,7 @@ export interface SchemaFormProps {
 }
 
 export function SchemaForm({ schema, onChange }: SchemaFormProps) {
-  const field = useMemo(() => fieldOf(schema), [schema]);
+  const field = useMemo(() => toField(schema), [schema]);
   const [value, setValue] = useState<Draft>(() => initialValue(field) ?? {});
   const [isRaw, setIsRaw] = useState(false);
   // A layout effect, so that the sent value is the visible one.
@@ -48,7 +48,7 @@ interface EntryProps {
 
 function Entry({ name, field, value, onChange, isTop }: EntryProps) {
   const id = useId();
-  const set = (next: Draft): void => onChange(orAbsent(field, next));
+  const set = (next: Draft): void => onChange(omitEmpty(field, next));
   if (field.kind === "object") {
     const inside = field.fields.map(({ name: key, field: inner }) => (
       <Entry

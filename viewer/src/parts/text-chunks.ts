@@ -8,25 +8,25 @@ const chunkLength = 16_384;
  * Returns the first lines of a text, or as many characters as such lines have. Returns the whole text if little is
  * left.
  */
-export function beginningOf(text: string, lines: number): string {
+export function firstLines(text: string, lines: number): string {
   let end = 0;
   const most = lines * charactersOfLine;
   for (let line = 0; line < lines && end < text.length && end <= most; line++) {
     const next = text.indexOf("\n", end);
     end = next < 0 ? text.length : next + 1;
   }
-  end = whole(text, Math.min(end, most));
+  end = avoidSplitPair(text, Math.min(end, most));
   // A button would take as much space as the last line.
   return text.length - end < charactersOfLine && !text.slice(end).trimEnd().includes("\n") ? text : text.slice(0, end);
 }
 
 /** Splits a text at line breaks where possible. The pieces join to the same text. */
-export function chunksOf(text: string): string[] {
+export function splitText(text: string): string[] {
   const chunks: string[] = [];
   for (let start = 0; start < text.length;) {
     const far = start + chunkLength;
     const line = far >= text.length ? text.length : text.lastIndexOf("\n", far - 1) + 1;
-    const end = line > start ? line : whole(text, far);
+    const end = line > start ? line : avoidSplitPair(text, far);
     chunks.push(text.slice(start, end));
     start = end;
   }
@@ -34,7 +34,7 @@ export function chunksOf(text: string): string[] {
 }
 
 /** Moves a cut so that it does not split a surrogate pair. */
-function whole(text: string, at: number): number {
+function avoidSplitPair(text: string, at: number): number {
   const before = text.charCodeAt(at - 1);
   return at < text.length && before >= 0xd800 && before < 0xdc00 ? at - 1 : at;
 }

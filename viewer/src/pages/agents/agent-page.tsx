@@ -5,12 +5,12 @@ import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
-import { useAct } from "../../data/use-act.ts";
+import { useAction } from "../../data/use-action.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { count } from "../../parts/format.ts";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 import "./chat.css";
@@ -25,7 +25,7 @@ interface AgentDetails {
 }
 
 export function AgentPage({ agent: name }: { agent: string }) {
-  const agent = useKnown().about.agents.find((known) => known.name === name);
+  const agent = usePageContext().about.agents.find((known) => known.name === name);
   const details = useLoaded(
     async (signal) => (agent ? ask<AgentDetails>(`${agent.at}/v1/agent`, { signal }) : undefined),
     [agent?.at],
@@ -78,7 +78,7 @@ function Details({ agent: { description, model, tools, agents } }: { agent: Agen
 function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
   const [user, setUser] = useState("");
   const [state, setState] = useState("");
-  const act = useAct();
+  const act = useAction();
   const open = async (signal: AbortSignal): Promise<void> => {
     const given = { ...(user !== "" && { user }), ...(state.trim() !== "" && { state: parsed(state) }) };
     const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
@@ -107,7 +107,7 @@ function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
           onInput={({ currentTarget }) => setState(currentTarget.value)}
         />
       </label>
-      <Said act={act} />
+      <RefusalNote act={act} />
       <button class="primary" disabled={act.isBusy}>
         New conversation
       </button>

@@ -6,8 +6,8 @@ import { linkTo, setParameters } from "../../address.ts";
 import type { Connection } from "../../data/events.ts";
 import { ask, post } from "../../data/server.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
-import { useKnown } from "../../known.ts";
-import { AskFirst } from "../../parts/ask-first.tsx";
+import { usePageContext } from "../../page-context.ts";
+import { ConfirmDialog } from "../../parts/confirm-dialog.tsx";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { StateAt } from "../episode/state-at.tsx";
 import { Timeline } from "../episode/timeline.tsx";
@@ -15,7 +15,7 @@ import "./chat.css";
 import { CommitList } from "./commit-list.tsx";
 import { Composer } from "./composer.tsx";
 import { DraftView, TurnView } from "./turn-view.tsx";
-import { turnsOf, unfinished, type Turn } from "./turns.ts";
+import { buildTurns, findUnfinished, type Turn } from "./turns.ts";
 import { useConversation } from "./use-conversation.ts";
 
 export interface ChatPageProps {
@@ -25,7 +25,7 @@ export interface ChatPageProps {
 }
 
 export function ChatPage({ agent: name, session, parameters }: ChatPageProps) {
-  const agent = useKnown().about.agents.find((known) => known.name === name);
+  const agent = usePageContext().about.agents.find((known) => known.name === name);
   const path = `${agent?.at}/v1/sessions/${encodeURIComponent(session)}`;
   const info = useLoaded(async () => (agent ? ask<AgentSessionInfo>(path) : undefined), [path]);
   if (!agent) return <Failure message={`This server has no agent "${name}".`} />;
@@ -44,7 +44,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
   const path = `${agent.at}/v1/sessions/${encodeURIComponent(session)}`;
   const conversation = useConversation(agent.at, session);
   const { events, drafts, connection } = conversation;
-  const turns = useMemo(() => turnsOf(events), [events]);
+  const turns = useMemo(() => buildTurns(events), [events]);
   const [text, setText] = useState("");
   const [rewound, setRewound] = useState<Turn>();
   const [isClosing, setClosing] = useState(false);
@@ -68,7 +68,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
       )),
     [turns, canRewind],
   );
-  const log = useEnd(events.length + drafts.reduce((sum, draft) => sum + draft.text.length, 0));
+  const log = useScrollToEnd(events.length + drafts.reduce((sum, draft) => sum + draft.text.length, 0));
   return (
     <>
       <div class="row chat-bar">
@@ -98,7 +98,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
               conversation={conversation}
               text={text}
               onText={setText}
-              isCutShort={unfinished(turns) !== undefined}
+              isCutShort={findUnfinished(turns) !== undefined}
             />
           )}
         </section>
@@ -110,7 +110,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
         <div class="card chat-state">{events.length > 0 && <StateAt events={events} version={version} />}</div>
       </div>
       {rewound && (
-        <AskFirst
+        <ConfirmDialog
           title="Rewind the conversation?"
           what={`It will be what it was before this turn. The turns from there on stay in the log, as undone. What is shared with other conversations (user:, app:) stays as it is.`}
           action="Rewind"
@@ -125,7 +125,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
         />
       )}
       {isClosing && (
-        <AskFirst
+        <ConfirmDialog
           title="Close the conversation?"
           what="It can be read afterwards, and nothing more can be said in it."
           action="Close it"
@@ -138,7 +138,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessi
 }
 
 /** Keeps the end in view while the conversation grows, unless the reader has scrolled up. */
-function useEnd(size: number) {
+function useScrollToEnd(size: number) {
   const element = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   useLayoutEffect(() => {

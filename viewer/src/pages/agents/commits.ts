@@ -15,12 +15,12 @@ export interface CommitPoint {
 }
 
 export function commitPoint(event: NumberedEvent): CommitPoint {
-  const shared = "shared" in event && event.shared ? keysIn(event.shared) : [];
-  const writes = event.type === "session.rewound" ? [] : keysIn(event.delta ?? []);
-  return { version: event.version, at: event.at, ...named(event), writes, shared };
+  const shared = "shared" in event && event.shared ? topLevelKeys(event.shared) : [];
+  const writes = event.type === "session.rewound" ? [] : topLevelKeys(event.delta ?? []);
+  return { version: event.version, at: event.at, ...describeCommit(event), writes, shared };
 }
 
-function named(event: NumberedEvent): { title: string; of: string } {
+function describeCommit(event: NumberedEvent): { title: string; of: string } {
   switch (event.type) {
     case "session.opened":
       return { title: "Opened", of: "the initial state" };
@@ -50,7 +50,7 @@ function named(event: NumberedEvent): { title: string; of: string } {
 }
 
 /** The top-level keys that a delta changes, without duplicates. */
-function keysIn(delta: Delta): string[] {
+function topLevelKeys(delta: Delta): string[] {
   const keys = delta.flatMap((operation) => {
     if (operation.path !== "") return [unescapeKey(operation.path.split("/")[1] ?? "")];
     const value = operation.op === "remove" ? null : operation.value;

@@ -1,5 +1,5 @@
 // The message box of a conversation: send a message, stop the agent, or resume a turn.
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 import type { Conversation } from "./use-conversation.ts";
 
 export interface ComposerProps {
@@ -26,7 +26,7 @@ export function Composer({ conversation, text, onText, isCutShort }: ComposerPro
         void send();
       }}
     >
-      <Said act={conversation} />
+      <RefusalNote act={conversation} />
       {isCutShort && !isRunning && (
         <p class="row chat-failed">
           <span class="warn">This turn has not ended.</span>

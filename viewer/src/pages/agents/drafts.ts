@@ -24,17 +24,17 @@ export interface Draft {
  * Only events of the run's own stream may do so. The same event can also arrive later from the log, when the next
  * answer is already being written.
  */
-export function withSent(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
+export function applyStreamed(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
   if (!("path" in sent)) return drafts;
   const { agent, path } = sent;
   const at = drafts.findIndex((draft) => draft.path === path);
   const known = drafts[at];
   if (sent.type !== "partial") return known ? drafts.toSpliced(at, 1) : drafts;
-  if (!known) return [...drafts, grown({ agent, path, thought: "", text: "", calls: [] }, sent.piece)];
-  return drafts.with(at, grown(known, sent.piece));
+  if (!known) return [...drafts, appendPiece({ agent, path, thought: "", text: "", calls: [] }, sent.piece)];
+  return drafts.with(at, appendPiece(known, sent.piece));
 }
 
-function grown(draft: Draft, piece: Piece): Draft {
+function appendPiece(draft: Draft, piece: Piece): Draft {
   if (piece.type !== "arguments") {
     const field = piece.type === "text" ? "text" : "thought";
     return { ...draft, [field]: draft[field] + piece.text };

@@ -1,7 +1,7 @@
 // One turn of a conversation: the message and everything the agents said and did in response.
 import type { Json } from "../../../../src/core/json.ts";
-import { clock, plain, short } from "../../parts/format.ts";
-import { readable } from "../../parts/json-rows.ts";
+import { clock, showInvisible, short } from "../../parts/format.ts";
+import { formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Draft } from "./drafts.ts";
 import type { Call, Entry, Turn } from "./turns.ts";
@@ -76,7 +76,7 @@ function Content({ entry }: { entry: Entry }) {
     case "failed":
       return (
         <p class="bad chat-failed">
-          The step “{entry.step}” failed: {plain(entry.message)} <code>{entry.code}</code>
+          The step “{entry.step}” failed: {showInvisible(entry.message)} <code>{entry.code}</code>
         </p>
       );
     case "handed over":
@@ -85,7 +85,7 @@ function Content({ entry }: { entry: Entry }) {
       return (
         <details class="chat-fold">
           <summary class="dim">{short(entry.type)}</summary>
-          <LongText text={readable(entry.item as unknown as Json)} />
+          <LongText text={formatForReading(entry.item as unknown as Json)} />
         </details>
       );
     default:
@@ -102,19 +102,19 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
         {!isDraft && status !== "" && <span class={`badge ${error ? "bad" : ""}`}>{status}</span>}
       </summary>
       <h4>Arguments</h4>
-      <LongText text={readable(input)} />
+      <LongText text={formatForReading(input)} />
       {error && (
         <>
           <h4>Error</h4>
           <p class="bad chat-failed">
-            {plain(error.message)} <code>{error.code}</code>
+            {showInvisible(error.message)} <code>{error.code}</code>
           </p>
         </>
       )}
       {output !== undefined && (
         <>
           <h4>Result</h4>
-          <LongText text={readable(output)} />
+          <LongText text={formatForReading(output)} />
         </>
       )}
     </details>

@@ -15,7 +15,7 @@ export interface Turn {
   entries: Entry[];
 }
 
-interface InTurn {
+interface EntryBase {
   /** The version of the event that contains this entry. */
   version: number;
   /** The author; undefined for the user. */
@@ -24,7 +24,7 @@ interface InTurn {
   isInner: boolean;
 }
 
-export type Entry = InTurn &
+export type Entry = EntryBase &
   (
     | { kind: "said" | "thought"; text: string }
     | Call
@@ -43,7 +43,7 @@ export interface Call {
   error?: { code: string; message: string };
 }
 
-export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
+export function buildTurns(events: readonly NumberedEvent[]): Turn[] {
   const turns: Turn[] = [];
   const inForce = inForceIn(events);
   for (const event of events) {
@@ -60,7 +60,7 @@ export function turnsOf(events: readonly NumberedEvent[]): Turn[] {
 }
 
 /** The turn that a run without a message would resume. */
-export function unfinished(turns: readonly Turn[]): Turn | undefined {
+export function findUnfinished(turns: readonly Turn[]): Turn | undefined {
   const last = turns.findLast(({ isUndone }) => !isUndone);
   return last?.outcome === undefined ? last : undefined;
 }
@@ -69,12 +69,12 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
   const { version } = event;
   const isByUser = event.type === "invocation.began";
   const path = "path" in event ? event.path : "";
-  const about: InTurn = { version, agent: isByUser ? undefined : event.agent, isInner: path.includes("#") };
+  const about: EntryBase = { version, agent: isByUser ? undefined : event.agent, isInner: path.includes("#") };
   for (const item of event.items ?? []) addItem(turn, about, item);
   switch (event.type) {
     case "tools.answered":
       for (const { call, code, message } of event.failed ?? []) {
-        const made = callIn(turn, call);
+        const made = findCall(turn, call);
         if (made) made.error = { code, message };
       }
       if (event.transfer !== undefined) turn.entries.push({ ...about, kind: "handed over", to: event.transfer });
@@ -88,28 +88,28 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
   }
 }
 
-function addItem(turn: Turn, about: InTurn, item: Item): void {
+function addItem(turn: Turn, about: EntryBase, item: Item): void {
   if (isMessage(item)) turn.entries.push({ ...about, kind: "said", text: textOf(item.content) });
   else if (isFunctionCall(item)) {
     const { call_id: call, name: tool, arguments: input } = item;
     turn.entries.push({ ...about, kind: "call", call, tool, input });
   } else if (item.type === "function_call_output") {
     const { call_id, output } = item as { call_id: string; output: string | Content[] };
-    const made = callIn(turn, call_id);
+    const made = findCall(turn, call_id);
     if (made) made.output = textOf(output);
     else turn.entries.push({ ...about, kind: "other", type: item.type, item });
   } else if (item.type === "reasoning") {
-    const text = thoughtIn(item);
+    const text = thoughtText(item);
     if (text !== "") turn.entries.push({ ...about, kind: "thought", text });
   } else turn.entries.push({ ...about, kind: "other", type: item.type, item });
 }
 
 /** Finds the newest call with this id, because agents used as tools may reuse the ids of other agents. */
-function callIn(turn: Turn, call: string): Call | undefined {
+function findCall(turn: Turn, call: string): Call | undefined {
   return turn.entries.filter((entry) => entry.kind === "call").findLast((made) => made.call === call);
 }
 
-function thoughtIn(item: Item): string {
+function thoughtText(item: Item): string {
   const { summary, content } = item as { summary?: Content[]; content?: Content[] };
   return [...(summary ?? []), ...(content ?? [])].map(({ text }) => text ?? "").join("\n");
 }

@@ -2,10 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { follow, type Connection } from "../../data/events.ts";
-import { messagesOf } from "../../data/sent-events.ts";
+import { readMessages } from "../../data/sent-events.ts";
 import { refusal, request } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
-import { withSent, type Draft, type PartialEvent } from "./drafts.ts";
+import { applyStreamed, type Draft, type PartialEvent } from "./drafts.ts";
 import { emptyLog, withEvents } from "./event-log.ts";
 
 export interface Conversation {
@@ -55,14 +55,14 @@ export function useConversation(at: string, session: string): Conversation {
       if (!response.ok || !response.body) throw await refusal(response);
       isTaken = true;
       let isOver = false;
-      for await (const messages of messagesOf(response.body)) {
+      for await (const messages of readMessages(response.body)) {
         for (const { event, data } of messages) {
           isOver ||= event === "done" || event === "error";
           if (event === "error") setFailure((JSON.parse(data) as { error: { message: string } }).error.message);
           if (isOver) continue;
           const sent = JSON.parse(data) as PartialEvent | NumberedEvent;
           if (sent.type !== "partial") take([sent]);
-          setDrafts((known) => withSent(known, sent));
+          setDrafts((known) => applyStreamed(known, sent));
         }
       }
       if (!isOver && !stopping.signal.aborted) setFailure("The connection was lost before the turn had ended.");

@@ -2,12 +2,12 @@
 import { useMemo, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { number } from "../../parts/format.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
-import { figuresOf, type RunFigures } from "../runs/figures.ts";
+import { computeRunMetrics, type RunMetrics } from "../runs/run-metrics.ts";
 import { readRange } from "../runs/range.ts";
-import { Figure, intervalNote } from "../runs/run-figures.tsx";
+import { Metric, intervalNote } from "../runs/run-summary.tsx";
 import { readSort } from "../runs/sort.ts";
 import { useRows } from "../runs/use-rows.ts";
 import { DifferenceChart } from "./difference-chart.tsx";
@@ -19,7 +19,7 @@ import "../runs/runs.css";
 import "./compare.css";
 
 export function ComparePage({ runs, parameters }: { runs: [string, string]; parameters: URLSearchParams }) {
-  const { about } = useKnown();
+  const { about } = usePageContext();
   const [first, second] = runs.map((run) => about.runs.find((known) => known.run === run));
   if (!first || !second) return <Failure message={`There is no run ${runs[first ? 1 : 0]} here.`} />;
   return <TwoRuns runs={runs} names={[first.name, second.name]} parameters={parameters} />;
@@ -37,7 +37,7 @@ function TwoRuns({ runs, names, parameters }: TwoRunsProps) {
   // Waits for all rows, because comparing part of a run would be misleading.
   const compared = useMemo(() => {
     if (!isDone) return undefined;
-    const [a, b] = [first.rows, second.rows].map((rows) => figuresOf(rows)) as [RunFigures, RunFigures];
+    const [a, b] = [first.rows, second.rows].map((rows) => computeRunMetrics(rows)) as [RunMetrics, RunMetrics];
     return { paired: pairTasks(a.tasks, b.tasks), means: [a.reward, b.reward] };
   }, [first, second]);
   const failure = first.failure ?? second.failure;
@@ -86,20 +86,20 @@ function Compared({ runs, names, parameters, paired, means, rows }: ComparedProp
   ];
   return (
     <>
-      <dl class="card run-figures">
-        <Figure
+      <dl class="card run-metrics">
+        <Metric
           name="Difference by task"
           note={comparison?.difference ? `95%: ${intervalNote(comparison.difference)}` : ""}
         >
           {comparison?.difference ? <Signed value={comparison.difference.value} /> : "–"}
-        </Figure>
+        </Metric>
         {means.map((mean, at) => (
-          <Figure key={at} name={`Mean reward, ${names[at]}`}>
+          <Metric key={at} name={`Mean reward, ${names[at]}`}>
             {mean === null ? "–" : number(mean)}
-          </Figure>
+          </Metric>
         ))}
         {changes.map(([name, label]) => (
-          <Figure key={name} name={label}>
+          <Metric key={name} name={label}>
             <a
               class="compare-count"
               href={linkTo(["compare", ...runs], {
@@ -111,7 +111,7 @@ function Compared({ runs, names, parameters, paired, means, rows }: ComparedProp
             >
               {number(counts[name])}
             </a>
-          </Figure>
+          </Metric>
         ))}
       </dl>
       {!comparison && <Nothing>These runs have no task in common that has a reward in both of them.</Nothing>}

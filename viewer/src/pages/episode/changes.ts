@@ -18,9 +18,9 @@ const mostShown = 1000;
  * Visits only the paths in the delta, so the cost depends on the change and not on the size of the state.
  * `isCut` says that there are more changes.
  */
-export function changesOf(before: Json, after: Json, delta: Delta): { changes: Change[]; isCut: boolean } {
+export function findChanges(before: Json, after: Json, delta: Delta): { changes: Change[]; isCut: boolean } {
   const changes: Change[] = [];
-  for (const path of rootsOf(delta, before, after)) {
+  for (const path of outermostPaths(delta, before, after)) {
     const [was, is] = [valueAt(before, path), valueAt(after, path)];
     if (was !== undefined && is !== undefined) compare(was, is, path, changes);
     else if (is !== undefined) changes.push({ kind: "added", path, after: is });
@@ -31,8 +31,8 @@ export function changesOf(before: Json, after: Json, delta: Delta): { changes: C
 }
 
 /** The outermost paths of a delta. An insertion shifts the rest of its list, so the whole list is one path. */
-function rootsOf(delta: Delta, before: Json, after: Json): string[] {
-  const paths = new Set(delta.map(({ path }) => pathOfChange(path, before, after)));
+function outermostPaths(delta: Delta, before: Json, after: Json): string[] {
+  const paths = new Set(delta.map(({ path }) => pathToFirstList(path, before, after)));
   return [...paths].filter((path) => {
     for (let above = path; above !== "";) {
       above = above.slice(0, above.lastIndexOf("/"));
@@ -43,7 +43,7 @@ function rootsOf(delta: Delta, before: Json, after: Json): string[] {
 }
 
 /** Shortens a path to the first list on it, because the list's entries may have shifted. */
-function pathOfChange(path: string, before: Json, after: Json): string {
+function pathToFirstList(path: string, before: Json, after: Json): string {
   for (let end = path === "" ? -1 : 0; end >= 0; end = path.indexOf("/", end + 1)) {
     const above = path.slice(0, end);
     const [was, is] = [valueAt(before, above), valueAt(after, above)];
@@ -115,7 +115,7 @@ export interface Marks {
   touched: ReadonlySet<string>;
 }
 
-export function marksOf(changes: readonly Change[]): Marks {
+export function toMarks(changes: readonly Change[]): Marks {
   const kinds = new Map<string, "added" | "replaced">();
   const touched = new Set<string>();
   for (const { kind, path } of changes) {

@@ -4,12 +4,12 @@ import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import type { Connection } from "../../data/events.ts";
 import { Nothing } from "../../parts/notice.tsx";
-import { Acts } from "./acts.tsx";
+import { Actions } from "./actions.tsx";
 import { StateAt } from "./state-at.tsx";
-import { stepsOf } from "./steps.ts";
+import { buildSteps } from "./steps.ts";
 import { Timeline } from "./timeline.tsx";
 import { Transcript } from "./transcript.tsx";
 import { useVersion } from "./use-version.ts";
@@ -29,10 +29,10 @@ export interface EpisodeProps {
 }
 
 export function Episode({ children, parameters, row, session, environment, events, connection }: EpisodeProps) {
-  const { source, about } = useKnown();
+  const { source, about } = usePageContext();
   const last = events.length;
   const [version, setVersion] = useVersion(parameters, last);
-  const steps = useMemo(() => stepsOf(row, events), [row, events]);
+  const steps = useMemo(() => buildSteps(row, events), [row, events]);
   useArrowKeys(version, setVersion);
   const isEnded = events.at(-1)?.type === "session.closed";
   // The store deletes ended sessions, so no action is possible.
@@ -72,7 +72,7 @@ export function Episode({ children, parameters, row, session, environment, event
           </section>
         )}
         {last > 0 && source.isLive && environment && session !== null && !isGone && (
-          <Acts {...{ environment, session, version, last, isEnded, models: about.models }} onVersion={setVersion} />
+          <Actions {...{ environment, session, version, last, isEnded, models: about.models }} onVersion={setVersion} />
         )}
         {!source.isLive && (
           <p class="dim episode-note">

@@ -4,7 +4,7 @@ import type { Event, NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 
 /** The interval of states that are kept for good. A shorter interval makes scrubbing no faster to the eye. */
-const between = 256;
+const keepEvery = 256;
 /**
  * How many recently used states to keep. The next version is one step from such a state. Each holds its own copy of a
  * wide object.
@@ -38,8 +38,8 @@ export function createHistory(): History {
     let folded = (kept.get(from) ?? recent.get(from)) as Folded;
     let owned = new WeakSet<object>();
     for (let next = from; next < version; next++) {
-      folded = folder(folded, events[next] as Event, owned);
-      if ((next + 1) % between !== 0) continue;
+      folded = foldEvent(folded, events[next] as Event, owned);
+      if ((next + 1) % keepEvery !== 0) continue;
       kept.set(next + 1, folded);
       // Kept states must no longer be modified in place.
       owned = new WeakSet();
@@ -69,7 +69,7 @@ export function createHistory(): History {
   };
 }
 
-function folder({ state, shared }: Folded, event: Event, owned: WeakSet<object>): Folded {
+function foldEvent({ state, shared }: Folded, event: Event, owned: WeakSet<object>): Folded {
   return {
     state: event.delta ? applyDelta(state, event.delta, owned) : state,
     shared: "shared" in event && event.shared ? withShared(shared, event.shared, owned) : shared,

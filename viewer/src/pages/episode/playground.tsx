@@ -5,12 +5,12 @@ import type { JsonSchema } from "../../../../src/core/json-schema.ts";
 import type { Answer } from "../../../../src/core/sessions.ts";
 import { ask, post } from "../../data/server.ts";
 import { SourceError } from "../../data/source.ts";
-import { useAct } from "../../data/use-act.ts";
+import { useAction } from "../../data/use-action.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
-import { readable } from "../../parts/json-rows.ts";
+import { formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { Await } from "../../parts/notice.tsx";
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 import type { Draft } from "../../parts/schema-fields.ts";
 import { SchemaForm } from "../../parts/schema-form.tsx";
 import { createAttempts, newCallId } from "./call-attempt.ts";
@@ -36,7 +36,7 @@ function Tools({ tools, path, onDone }: { tools: ToolAbout[]; path: string; onDo
   const [attempts] = useState(() => createAttempts(newCallId));
   const [input, setInput] = useState<Draft>();
   const [answer, setAnswer] = useState<Answer>();
-  const act = useAct();
+  const act = useAction();
   const tool = tools.find(({ name }) => name === chosen);
   if (!tool) return <p class="dim">This environment has no tools.</p>;
   const call = async (): Promise<void> => {
@@ -88,14 +88,14 @@ function Tools({ tools, path, onDone }: { tools: ToolAbout[]; path: string; onDo
           </button>
         )}
       </div>
-      <Said act={act} />
+      <RefusalNote act={act} />
       {answer && <AnswerView answer={answer} />}
     </form>
   );
 }
 
 function AnswerView({ answer }: { answer: Answer }) {
-  const text = answer.ok ? readable(answer.output) : answer.error.message;
+  const text = answer.ok ? formatForReading(answer.output) : answer.error.message;
   return (
     <div class={`playground-answer ${answer.ok ? "" : "failed"}`} role="status">
       <b>{answer.ok ? "answer" : answer.error.code}</b>{" "}

@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import type { StepReward } from "../../../../src/core/sessions.ts";
 import { ask } from "../../data/server.ts";
-import { useAct } from "../../data/use-act.ts";
+import { useAction } from "../../data/use-action.ts";
 import { count, number } from "../../parts/format.ts";
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 
 export interface RewardChartProps {
   path: string;
@@ -14,7 +14,7 @@ export interface RewardChartProps {
 }
 
 export function RewardChart({ path, version, last, onVersion }: RewardChartProps) {
-  const act = useAct();
+  const act = useAction();
   const [found, setFound] = useState<{ rewards: StepReward[]; last: number }>();
   const load = async (signal: AbortSignal): Promise<void> => {
     const { rewards } = await ask<{ rewards: StepReward[] }>(`${path}/rewards`, { signal });
@@ -26,7 +26,7 @@ export function RewardChart({ path, version, last, onVersion }: RewardChartProps
         {act.isBusy ? "Verifying every version…" : found ? "Reward at every version, again" : "Reward at every version"}
       </button>
       {found && <span class="dim">{summaryOf(found.rewards)}</span>}
-      <Said act={act} />
+      <RefusalNote act={act} />
       {found && found.rewards.length > 0 && (
         <Line {...{ version, last, onVersion }} rewards={found.rewards} until={found.last} />
       )}

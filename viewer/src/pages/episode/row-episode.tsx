@@ -4,10 +4,10 @@ import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { BundleRun } from "../../../../src/rollout/collection-view.ts";
 import { fieldsOf } from "../../../../src/rollout/conversation.ts";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { CopyButton } from "../../parts/copy-button.tsx";
-import { number, plain, seconds } from "../../parts/format.ts";
+import { number, showInvisible, seconds } from "../../parts/format.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { Episode } from "./episode.tsx";
@@ -22,7 +22,7 @@ export interface RowEpisodeProps {
 }
 
 export function RowEpisode(props: RowEpisodeProps) {
-  const { source } = useKnown();
+  const { source } = usePageContext();
   const loaded = useLoaded(() => source.row(props.run, props.row), [source, props.run, props.row]);
   return (
     <>
@@ -37,7 +37,7 @@ export function RowEpisode(props: RowEpisodeProps) {
 }
 
 function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: TaskRow }) {
-  const { source, about } = useKnown();
+  const { source, about } = usePageContext();
   const session = textIn(content["session_id"]);
   const listed = about.runs.find((known) => known.run === run);
   const environment = about.environments.find(({ name }) => name === listed?.environment);
@@ -118,10 +118,10 @@ function SessionName({ session, environment }: { session: string; environment: s
   return (
     <>
       {environment === undefined ? (
-        <code>{plain(session)}</code>
+        <code>{showInvisible(session)}</code>
       ) : (
         <a href={linkTo(["sessions", environment, session])}>
-          <code>{plain(session)}</code>
+          <code>{showInvisible(session)}</code>
         </a>
       )}
       <CopyButton what="id" text={() => session} />

@@ -2,7 +2,7 @@
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { allEvents } from "../../data/server.ts";
 import { CopyButton } from "../../parts/copy-button.tsx";
 import { count, number } from "../../parts/format.ts";
@@ -19,7 +19,7 @@ export interface SessionEpisodeProps {
 }
 
 export function SessionEpisode({ environment: name, session, parameters }: SessionEpisodeProps) {
-  const { source, about } = useKnown();
+  const { source, about } = usePageContext();
   const environment = about.environments.find((known) => known.name === name);
   if (!source.isLive) return <Nothing>A session is read from a server. These are files.</Nothing>;
   if (!environment) return <Failure message={`This server has no environment ${name}.`} />;

@@ -7,7 +7,7 @@ import { count, short } from "../../parts/format.ts";
 import { preview, readablePath } from "../../parts/json-rows.ts";
 import { JsonTree } from "../../parts/json-tree.tsx";
 import { Failure } from "../../parts/notice.tsx";
-import { changesOf, marksOf, type Change } from "./changes.ts";
+import { findChanges, toMarks, type Change } from "./changes.ts";
 import { EventCard } from "./event-card.tsx";
 import type { History } from "./history.ts";
 import { useHistory } from "./use-history.ts";
@@ -31,7 +31,7 @@ export function StateAt({ events, version }: StateAtProps) {
   const shown = useMemo(() => shownAt(history, version, event), [history, version, event]);
   const [wanted, setWanted] = useState<{ path: string }>();
   const changes = typeof shown === "string" ? undefined : shown.changes;
-  const marks = useMemo(() => changes && marksOf(changes), [changes]);
+  const marks = useMemo(() => changes && toMarks(changes), [changes]);
   if (!event) return null;
   return (
     <div class="state-at">
@@ -58,7 +58,7 @@ function shownAt(history: History, version: number, event: NumberedEvent | undef
     const before = history.stateAt(version - 1);
     const state = history.stateAt(version);
     const shared = event && "shared" in event ? (event.shared ?? []) : [];
-    return { state, ...changesOf(before, state, [...(event?.delta ?? []), ...shared]) };
+    return { state, ...findChanges(before, state, [...(event?.delta ?? []), ...shared]) };
   } catch (thrown) {
     return messageOf(thrown);
   }

@@ -4,7 +4,7 @@ import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
-import { preview, readable } from "../../parts/json-rows.ts";
+import { preview, formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Step } from "./steps.ts";
 
@@ -130,7 +130,7 @@ function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "env
 }
 
 function Value({ id, name, value }: { id: string; name: string; value: Json }) {
-  const text = useMemo(() => readable(value), [value]);
+  const text = useMemo(() => formatForReading(value), [value]);
   return (
     <div class="step-value">
       <span class="step-name">{name}</span>

@@ -44,33 +44,33 @@ export type Step = AnyStep &
   );
 
 /** `row` is undefined for a session without a run. If it was verified, its log may still contain the conversation. */
-export function stepsOf(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
-  const { steps, linked } = saidIn(row ?? rowIn(events), events);
+export function buildSteps(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
+  const { steps, linked } = conversationSteps(row ?? rowFromLog(events), events);
   const inForce = inForceIn(events);
-  const claims = claimsIn(events);
-  const rest = events.filter(({ version }) => !linked.has(version)).flatMap((event) => stepOf(event, claims));
-  const happened = merged(steps, rest, events).map((step): Step =>
+  const claims = collectClaims(events);
+  const rest = events.filter(({ version }) => !linked.has(version)).flatMap((event) => eventToSteps(event, claims));
+  const happened = mergeSteps(steps, rest, events).map((step): Step =>
     step.version !== undefined && !inForce(step.version) ? { ...step, isUndone: true } : step,
   );
-  return [...happened, ...failureIn(row ?? {})];
+  return [...happened, ...failureSteps(row ?? {})];
 }
 
 /** Why there is no reward. It is the last step, even if the log has later events. */
-function failureIn({ failure_kind: kind, failure_reason: reason }: TaskRow): Step[] {
+function failureSteps({ failure_kind: kind, failure_reason: reason }: TaskRow): Step[] {
   if (typeof kind !== "string" || kind === "") return [];
   const why = typeof reason === "string" && reason !== "" ? `: ${reason}` : "";
   return [{ type: "note", text: `failed (${kind})${why}`, tone: "bad" }];
 }
 
 /** Why the model was stopped, if it did not end by itself. */
-function stopIn({ stopped }: TaskRow): Step[] {
+function stopSteps({ stopped }: TaskRow): Step[] {
   if (typeof stopped !== "string" || stopped === "") return [];
   const why = stopped === "empty" ? "the model answered nothing" : `the limit of ${stopped} was reached`;
   return [{ type: "note", text: `stopped here: ${why}`, tone: "warn" }];
 }
 
 /** A verdict records the agent's response, so the log of a verified session contains the conversation. */
-function rowIn(events: readonly NumberedEvent[]): TaskRow {
+function rowFromLog(events: readonly NumberedEvent[]): TaskRow {
   const found = events.findLast(
     (event): event is EventOf<"session.verified"> & NumberedEvent =>
       event.type === "session.verified" && event.response !== undefined,
@@ -78,7 +78,7 @@ function rowIn(events: readonly NumberedEvent[]): TaskRow {
   return found ? { response: found.response as Json } : {};
 }
 
-function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
+function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
   const { instructions, input, output } = conversationOf(row);
   const find = createCallFinder([...events]);
   const linked = new Set<number>();
@@ -91,7 +91,7 @@ function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]
       if (event) {
         linked.add(event.version);
         step.version = event.version;
-        Object.assign(step, answerOf(event.outcome));
+        Object.assign(step, outcomeFields(event.outcome));
       }
       open.set(item.call_id, step);
       steps.push(step);
@@ -99,15 +99,15 @@ function saidIn(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]
       const { call_id: id, output: given } = item as FunctionCallOutput;
       const step = open.get(id);
       // The transcript shows the output that the model read, even if the log has another one.
-      if (step && step.error === undefined) step.output = textIn(given);
+      if (step && step.error === undefined) step.output = contentText(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
-    } else steps.push(stepOfItem(item));
+    } else steps.push(itemToStep(item));
   }
-  return { steps: [...steps, ...stopIn(row)], linked };
+  return { steps: [...steps, ...stopSteps(row)], linked };
 }
 
-function stepOfItem(item: Item): Step {
-  if (isMessage(item)) return { type: "said", who: item.role, text: textIn(item.content) };
+function itemToStep(item: Item): Step {
+  if (isMessage(item)) return { type: "said", who: item.role, text: contentText(item.content) };
   if (item.type !== "reasoning") return { type: "other", item: item as unknown as Json };
   const parts = [item["summary"], item["content"]];
   const text = parts.flatMap((part) => (Array.isArray(part) ? textOf(part as Content[]) : [])).join("\n");
@@ -115,7 +115,7 @@ function stepOfItem(item: Item): Step {
 }
 
 /** Joins the text parts; a part without text becomes its type in brackets. */
-function textIn(content: string | Content[]): string {
+function contentText(content: string | Content[]): string {
   if (typeof content === "string") return content;
   const texts = content.map((part) => {
     const text: unknown = part?.text ?? part?.["refusal"];
@@ -124,18 +124,18 @@ function textIn(content: string | Content[]): string {
   return texts.join("");
 }
 
-const answerOf = (outcome: Outcome): { output: Json } | { error: { code: string; message: string } } =>
+const outcomeFields = (outcome: Outcome): { output: Json } | { error: { code: string; message: string } } =>
   outcome.ok ? { output: outcome.output } : { error: outcome.error };
 
 /** Makes a step from an event without an item in the conversation. */
-function stepOf(event: NumberedEvent, claims: Claims): Step[] {
+function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
   const { version } = event;
   switch (event.type) {
     case "tool.called":
-      return [{ type: "called", version, tool: event.tool, input: event.input, ...answerOf(event.outcome) }];
+      return [{ type: "called", version, tool: event.tool, input: event.input, ...outcomeFields(event.outcome) }];
     case "tool.settled": {
       const input = claims.get(callKey(event.episode, event.call))?.input ?? {};
-      return [{ type: "called", version, tool: event.tool, input, ...answerOf(event.outcome) }];
+      return [{ type: "called", version, tool: event.tool, input, ...outcomeFields(event.outcome) }];
     }
     case "tool.claimed": {
       // Once the call is settled, the step of its result shows it.
@@ -154,7 +154,7 @@ function stepOf(event: NumberedEvent, claims: Claims): Step[] {
       return [{ type: "note", version, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
     case "invocation.began":
     case "model.answered":
-      return event.items.map((item) => ({ ...stepOfItem(item), version }));
+      return event.items.map((item) => ({ ...itemToStep(item), version }));
     default:
       return [{ type: "note", version, text: titleOf(event) }];
   }
@@ -163,7 +163,7 @@ function stepOf(event: NumberedEvent, claims: Claims): Step[] {
 /** External calls: one event has the input, another the outcome. */
 type Claims = Map<string, { input: Json; isSettled: boolean }>;
 
-function claimsIn(events: readonly NumberedEvent[]): Claims {
+function collectClaims(events: readonly NumberedEvent[]): Claims {
   const claims: Claims = new Map();
   for (const event of events) {
     if (event.type === "tool.claimed") {
@@ -181,9 +181,9 @@ function claimsIn(events: readonly NumberedEvent[]): Claims {
  * conversation.
  * The first messages of an episode follow its seed.
  */
-function merged(said: Step[], rest: Step[], events: readonly NumberedEvent[]): Step[] {
+function mergeSteps(said: Step[], rest: Step[], events: readonly NumberedEvent[]): Step[] {
   const first = said.find(({ version }) => version !== undefined)?.version ?? Infinity;
-  const seed = events.findLast(({ type, version }) => isBeginning(type) && version < first);
+  const seed = events.findLast(({ type, version }) => isStart(type) && version < first);
   let newest = seed?.version ?? 0;
   const placed = said.map((step) => {
     newest = Math.max(newest, step.version ?? 0);
@@ -193,4 +193,4 @@ function merged(said: Step[], rest: Step[], events: readonly NumberedEvent[]): S
   return [...placed, ...others].sort((a, b) => a.place - b.place).map(({ step }) => step);
 }
 
-const isBeginning = (type: NumberedEvent["type"]): boolean => type === "session.opened" || type === "session.seeded";
+const isStart = (type: NumberedEvent["type"]): boolean => type === "session.opened" || type === "session.seeded";

@@ -2,18 +2,18 @@
 import { useState } from "preact/hooks";
 import type { AgentAbout, EnvironmentAbout, RunAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { count } from "../../parts/format.ts";
-import { openIn } from "../live/figures.ts";
+import { openSessions } from "../live/server-metrics.ts";
 import { useMetrics } from "../live/use-metrics.ts";
 import "./home.css";
 
 export function HomePage() {
-  const { about, source } = useKnown();
+  const { about, source } = usePageContext();
   const { runs, environments, agents } = about;
   const [open, setOpen] = useState<ReadonlyMap<string, number>>(new Map());
   const hasSessions = environments.length + agents.length > 0;
-  useMetrics(({ samples }) => setOpen(openIn(samples)), source.isLive && hasSessions);
+  useMetrics(({ samples }) => setOpen(openSessions(samples)), source.isLive && hasSessions);
   if (runs.length === 0 && !hasSessions) return <Empty />;
   return (
     <>

@@ -1,36 +1,36 @@
 // Shows the server's current activity and its last minutes.
 import { useState } from "preact/hooks";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { bytes, number, orDash, seconds } from "../../parts/format.ts";
 import { Nothing } from "../../parts/notice.tsx";
-import { figuresOf, type Figures, type Reading } from "./figures.ts";
+import { computeServerMetrics, type ServerMetrics, type Reading } from "./server-metrics.ts";
 import "./live.css";
 import { RecentSessions } from "./recent-sessions.tsx";
-import { Trail } from "./trail.tsx";
+import { Sparkline } from "./sparkline.tsx";
 import { useMetrics } from "./use-metrics.ts";
 
 /** Five minutes at one reading every two seconds. */
-const most = 150;
+const maxReadings = 150;
 
 interface Seen {
   reading: Reading | undefined;
-  figures: Figures[];
+  metrics: ServerMetrics[];
 }
 
 export function LivePage() {
-  const { about, source } = useKnown();
-  const [{ figures }, setSeen] = useState<Seen>({ reading: undefined, figures: [] });
+  const { about, source } = usePageContext();
+  const [{ metrics }, setSeen] = useState<Seen>({ reading: undefined, metrics: [] });
   const isLost = useMetrics(
     (reading) =>
       setSeen((seen) => ({
         reading,
-        figures: [...seen.figures, figuresOf(reading, seen.reading)].slice(-most),
+        metrics: [...seen.metrics, computeServerMetrics(reading, seen.reading)].slice(-maxReadings),
       })),
     source.isLive,
   );
   if (!source.isLive) return <Nothing>This page was written to files: there is no server that does anything.</Nothing>;
-  const now = figures.at(-1);
+  const now = metrics.at(-1);
   return (
     <>
       <div class="row">
@@ -39,8 +39,8 @@ export function LivePage() {
           {isLost ? "The server does not answer. Trying again…" : now ? "Asked every two seconds." : "Loading…"}
         </p>
       </div>
-      {now && <Trails figures={figures} />}
-      {now && <Environments figures={figures} now={now} />}
+      {now && <Sparklines metrics={metrics} />}
+      {now && <Environments metrics={metrics} now={now} />}
       {about.environments.map((environment) => (
         <RecentSessions key={environment.name} environment={environment} />
       ))}
@@ -50,38 +50,38 @@ export function LivePage() {
 
 const perSecond = (value: number): string => `${number(value)}/s`;
 
-function Trails({ figures }: { figures: Figures[] }) {
-  const each = (of: (figures: Figures) => number | null): (number | null)[] => figures.map(of);
+function Sparklines({ metrics }: { metrics: ServerMetrics[] }) {
+  const each = (of: (metrics: ServerMetrics) => number | null): (number | null)[] => metrics.map(of);
   const all = (of: "calls" | "errors") =>
     each(({ environments }) => {
       const known = environments.map((environment) => environment[of]).filter((value) => value !== null);
       return known.length === 0 ? null : known.reduce((a, b) => a + b, 0);
     });
-  const mean = figures.at(-1)?.commitMean ?? null;
+  const mean = metrics.at(-1)?.commitMean ?? null;
   return (
-    <div class="live-trails">
-      <Trail title="Calls" values={all("calls")} shown={perSecond} />
-      <Trail title="Errors" values={all("errors")} shown={perSecond} isBad />
-      <Trail title="Commits" values={each(({ commits }) => commits)} shown={perSecond} />
-      <Trail title="Conflicts" values={each(({ conflicts }) => conflicts)} shown={perSecond} isBad />
-      <Trail
+    <div class="live-sparklines">
+      <Sparkline title="Calls" values={all("calls")} shown={perSecond} />
+      <Sparkline title="Errors" values={all("errors")} shown={perSecond} isBad />
+      <Sparkline title="Commits" values={each(({ commits }) => commits)} shown={perSecond} />
+      <Sparkline title="Conflicts" values={each(({ conflicts }) => conflicts)} shown={perSecond} isBad />
+      <Sparkline
         title="Store latency"
         values={each(({ commitP99 }) => commitP99)}
 
         shown={seconds}
         note={`p99; mean ${orDash(mean, seconds)}`}
       />
-      <Trail title="Requests open" values={each(({ inflight }) => inflight)} shown={number} />
-      <Trail title="Streams open" values={each(({ streams }) => streams)} shown={number} />
-      <Trail title="Event loop lag" values={each(({ lag }) => lag)} shown={seconds} />
-      <Trail title="Memory" values={each(({ memory }) => memory)} shown={bytes} />
+      <Sparkline title="Requests open" values={each(({ inflight }) => inflight)} shown={number} />
+      <Sparkline title="Streams open" values={each(({ streams }) => streams)} shown={number} />
+      <Sparkline title="Event loop lag" values={each(({ lag }) => lag)} shown={seconds} />
+      <Sparkline title="Memory" values={each(({ memory }) => memory)} shown={bytes} />
     </div>
   );
 }
 
-function Environments({ figures, now }: { figures: Figures[]; now: Figures }) {
+function Environments({ metrics, now }: { metrics: ServerMetrics[]; now: ServerMetrics }) {
   const line = (name: string): (number | null)[] =>
-    figures.map(({ environments }) => environments.find((known) => known.name === name)?.calls ?? null);
+    metrics.map(({ environments }) => environments.find((known) => known.name === name)?.calls ?? null);
   if (now.environments.length === 0) return null;
   return (
     <section class="card live-environments">
@@ -123,7 +123,7 @@ function Environments({ figures, now }: { figures: Figures[]; now: Figures }) {
 
 /** Names an environment. An agent's conversations are counted under an environment name of their own. */
 function Place({ name }: { name: string }) {
-  const { environments, agents } = useKnown().about;
+  const { environments, agents } = usePageContext().about;
   if (environments.some((known) => known.name === name)) return <a href={linkTo(["sessions", name])}>{name}</a>;
   const agent = agents.find((known) => `agent:${known.name}` === name);
   if (!agent) return <>{name}</>;

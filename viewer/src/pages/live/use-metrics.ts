@@ -1,11 +1,11 @@
 // useMetrics(): polls the server's metrics.
 import { useState } from "preact/hooks";
-import { readMetrics } from "../../data/metrics-text.ts";
+import { parseMetrics } from "../../data/metrics-text.ts";
 import { refusal, request } from "../../data/server.ts";
 import { usePolling } from "../../data/use-polling.ts";
-import type { Reading } from "./figures.ts";
+import type { Reading } from "./server-metrics.ts";
 
-const [wait, patience] = [2_000, 5_000];
+const [wait, timeout] = [2_000, 5_000];
 
 /** Passes each reading to `take`. Returns whether the last request failed. */
 export function useMetrics(take: (reading: Reading) => void, isWanted = true): boolean {
@@ -15,10 +15,10 @@ export function useMetrics(take: (reading: Reading) => void, isWanted = true): b
       if (!isWanted) return;
       try {
         const response = await request("/metrics", {
-          signal: AbortSignal.any([signal, AbortSignal.timeout(patience)]),
+          signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
         });
         if (!response.ok) throw await refusal(response);
-        const samples = readMetrics(await response.text());
+        const samples = parseMetrics(await response.text());
         if (signal.aborted) return;
         take({ at: performance.now(), samples });
         setLost(false);

@@ -45,7 +45,7 @@ export function filterRows(
   filter: Filter,
   sources: FilterSources,
 ): Uint32Array {
-  const tests = testsOf(filter, sources);
+  const tests = buildTests(filter, sources);
   if (tests.length === 0) return order;
   const found = new Uint32Array(order.length);
   let count = 0;
@@ -59,7 +59,7 @@ export function filterRows(
 type Test = (row: RowSummary, at: number) => boolean;
 
 /** The text test is last, because it costs most and then sees the fewest rows. */
-function testsOf({ q, reward, mean, tokens, task, kind, tool }: Filter, { meanOf, textOf }: FilterSources): Test[] {
+function buildTests({ q, reward, mean, tokens, task, kind, tool }: Filter, { meanOf, textOf }: FilterSources): Test[] {
   const tests: Test[] = [];
   if (reward) tests.push((row) => holds(reward, row.reward));
   if (tokens) tests.push((row) => holds(tokens, row.tokens));
@@ -85,7 +85,7 @@ function kindTest(kind: string): Test {
 export const taskOf = ({ task }: RowSummary): number => task ?? 0;
 
 /** The searchable text of each row, built on first use. */
-export function searchedTexts(rows: readonly RowSummary[]): (at: number) => string {
+export function createSearchTexts(rows: readonly RowSummary[]): (at: number) => string {
   const texts: string[] = [];
   return (at) => {
     for (let next = texts.length; next <= at; next++) {

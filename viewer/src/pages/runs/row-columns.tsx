@@ -1,7 +1,7 @@
 // The columns of a run's table: values for a row, means and counts for a task.
 import type { ComponentChildren } from "preact";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
-import { count, number, orDash, plain, seconds } from "../../parts/format.ts";
+import { count, number, orDash, showInvisible, seconds } from "../../parts/format.ts";
 import type { Column } from "./grid.tsx";
 import type { TaskGroup } from "./groups.ts";
 
@@ -32,7 +32,7 @@ const columns: Shown[] = [
     label: "Branch",
     width: "minmax(5rem, 0.5fr)",
     from: 560,
-    row: ({ branch }) => plain(branch ?? ""),
+    row: ({ branch }) => showInvisible(branch ?? ""),
     task: () => "",
   },
   {
@@ -96,7 +96,7 @@ const columns: Shown[] = [
     label: "Tools",
     width: "minmax(6rem, 1.4fr)",
     from: 860,
-    row: ({ tools }) => <span class="mono">{plain(tools.join(" "))}</span>,
+    row: ({ tools }) => <span class="mono">{showInvisible(tools.join(" "))}</span>,
     task: () => "",
   },
   {
@@ -104,14 +104,14 @@ const columns: Shown[] = [
     label: "Text",
     width: "minmax(8rem, 4fr)",
     from: 760,
-    row: ({ text }) => <span class="dim">{plain(text)}</span>,
+    row: ({ text }) => <span class="dim">{showInvisible(text)}</span>,
     task: () => "",
   },
 ];
 
 /** Describes the outcome of a row in a few words. */
 export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
-  if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${plain(kind)}`}</span>;
+  if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${showInvisible(kind)}`}</span>;
   if (stopped !== null) return <span class="warn">stopped: {stopped}</span>;
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
 }

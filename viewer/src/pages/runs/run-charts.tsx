@@ -4,12 +4,12 @@ import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { Bars, type Bar } from "../../charts/bars.tsx";
 import { Bubbles } from "../../charts/bubbles.tsx";
-import { cellRanges, cellsOf, type Cell } from "../../charts/cells.ts";
+import { cellRanges, groupIntoCells, type Cell } from "../../charts/cells.ts";
 import { Curves } from "../../charts/curves.tsx";
 import { RankBars } from "../../charts/rank-bars.tsx";
 import { count, number } from "../../parts/format.ts";
 import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";
-import { tokensAndRewards, type RunFigures } from "./figures.ts";
+import { tokensAndRewards, type RunMetrics } from "./run-metrics.ts";
 import { barRange, overlaps, rangeText, readRange } from "./range.ts";
 
 /** With more tasks the bars are too thin to click, so a histogram of task rewards is shown instead. */
@@ -19,13 +19,13 @@ const [columns, lines] = [24, 10];
 export interface RunChartsProps {
   run: string;
   rows: RowSummary[];
-  figures: RunFigures;
+  metrics: RunMetrics;
   parameters: URLSearchParams;
 }
 
-export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
-  const cells = useMemo(() => cellsOf(tokensAndRewards(rows), columns, lines), [figures]);
-  const taskBins = useMemo(() => histogram(figures.means.values()), [figures]);
+export function RunCharts({ run, rows, metrics, parameters }: RunChartsProps) {
+  const cells = useMemo(() => groupIntoCells(tokensAndRewards(rows), columns, lines), [metrics]);
+  const taskBins = useMemo(() => histogram(metrics.means.values()), [metrics]);
   const given = Object.fromEntries(parameters);
 
   /** Links to the rows of a mark; from a selected mark, back to all rows. */
@@ -49,7 +49,7 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
     };
   };
   const taskBars = (): Bar[] =>
-    figures.tasks
+    metrics.tasks
       .filter(({ reward }) => reward !== null)
       .sort((a, b) => (b.reward as number) - (a.reward as number) || a.task - b.task)
       .map(({ task, reward, rows: { length } }) => ({
@@ -80,9 +80,9 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
       <Bars
         title="Rewards"
         note="rows by reward"
-        bars={figures.rewards.map((bin, at, bins) => binBar(bin, at, bins, "reward", "row"))}
+        bars={metrics.rewards.map((bin, at, bins) => binBar(bin, at, bins, "reward", "row"))}
       />
-      {figures.means.size <= mostTasks ? (
+      {metrics.means.size <= mostTasks ? (
         <Bars title="Reward by task" note="the best first" bars={taskBars()} reach={[0, 1]} />
       ) : (
         <Bars
@@ -95,11 +95,11 @@ export function RunCharts({ run, rows, figures, parameters }: RunChartsProps) {
         title="pass@k"
         note="one of k; dashed: all k"
         curves={[
-          { name: "One of k", values: figures.passAny },
-          { name: "All k", values: figures.passAll },
+          { name: "One of k", values: metrics.passAny },
+          { name: "All k", values: metrics.passAll },
         ]}
       />
-      <RankBars title="Failures" note="by kind" bars={figures.kinds.map(kindBar)} />
+      <RankBars title="Failures" note="by kind" bars={metrics.kinds.map(kindBar)} />
       <Bubbles title="Reward" note="against tokens" {...{ cells, columns, lines, mark: cellMark }} />
     </section>
   );

@@ -2,13 +2,13 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { setParameters } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
-import type { RunFigures } from "./figures.ts";
+import type { RunMetrics } from "./run-metrics.ts";
 import { filterNames } from "./filter.ts";
 import { rangeText, readRange } from "./range.ts";
 
 export interface RunFiltersProps {
   parameters: URLSearchParams;
-  figures: RunFigures;
+  metrics: RunMetrics;
   /** The number of shown rows, and of all rows loaded so far. */
   count: number;
   shown: number;
@@ -18,10 +18,10 @@ export interface RunFiltersProps {
 /** Filters set by a chart or a link. They have no field, so each is a badge with a button that clears it. */
 const badges = { task: "task", mean: "task mean", tokens: "tokens" } as const;
 
-export function RunFilters({ parameters, figures, count, shown, isDone }: RunFiltersProps) {
+export function RunFilters({ parameters, metrics, count, shown, isDone }: RunFiltersProps) {
   const set = (name: string, value: string | undefined): void => setParameters({ [name]: value }, true);
   const isFiltered = filterNames.some((name) => parameters.has(name));
-  const { kinds, stops, tools } = figures;
+  const { kinds, stops, tools } = metrics;
   return (
     <form
       class="row run-filters"

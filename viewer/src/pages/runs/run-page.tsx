@@ -3,12 +3,12 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunAbout } from "../../../../src/rollout/collection-view.ts";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { linkTo } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
-import { figuresOf, rewardInterval, type RunFigures as Figures } from "./figures.ts";
-import { filterNames, filterRows, readFilter, searchedTexts } from "./filter.ts";
+import { computeRunMetrics, rewardInterval, type RunMetrics } from "./run-metrics.ts";
+import { filterNames, filterRows, readFilter, createSearchTexts } from "./filter.ts";
 import { RunCharts } from "./run-charts.tsx";
-import { RunFigures } from "./run-figures.tsx";
+import { RunSummary } from "./run-summary.tsx";
 import { RunFilters } from "./run-filters.tsx";
 import { RunGrid } from "./run-grid.tsx";
 import { readSort, sortRows } from "./sort.ts";
@@ -16,7 +16,7 @@ import { useRows, type RunRows } from "./use-rows.ts";
 import "./runs.css";
 
 export function RunPage({ run, parameters }: { run: string; parameters: URLSearchParams }) {
-  const found = useKnown().about.runs.find((known) => known.run === run);
+  const found = usePageContext().about.runs.find((known) => known.run === run);
   if (!found) return <Failure message={`There is no run ${run} here.`} />;
   return <KnownRun about={found} parameters={parameters} />;
 }
@@ -41,17 +41,17 @@ function KnownRun({ about: { run, name, file }, parameters }: { about: RunAbout;
 
 function Rows({ run, known, parameters }: { run: string; known: RunRows; parameters: URLSearchParams }) {
   const { rows, count, isDone, place } = known;
-  const figures = useFigures(known);
-  const textOf = useMemo(() => searchedTexts(rows), [rows]);
+  const metrics = useRunMetrics(known);
+  const textOf = useMemo(() => createSearchTexts(rows), [rows]);
   const sortText = parameters.get("sort");
   const order = useMemo(() => sortRows(rows, readSort(sortText)), [known, sortText]);
   const asked = filterNames.map((name) => parameters.get(name) ?? "").join("\n");
   const places = useMemo(
-    () => filterRows(rows, order, readFilter(parameters), { textOf, meanOf: (task) => figures.means.get(task) }),
+    () => filterRows(rows, order, readFilter(parameters), { textOf, meanOf: (task) => metrics.means.get(task) }),
     [order, asked],
   );
-  const charts = useMemo(() => <RunCharts {...{ run, rows, figures, parameters }} />, [figures, parameters]);
-  const interval = useAfterwards(known, figures, textOf);
+  const charts = useMemo(() => <RunCharts {...{ run, rows, metrics, parameters }} />, [metrics, parameters]);
+  const interval = useDelayedWork(known, metrics, textOf);
   const [at] = useState(() => {
     // Restores the position after a return from an episode. Other parameters start at the top.
     if (place.parameters !== parameters.toString()) Object.assign(place, { top: 0, active: 0 });
@@ -60,11 +60,11 @@ function Rows({ run, known, parameters }: { run: string; known: RunRows; paramet
   at.parameters = parameters.toString();
   return (
     <>
-      <RunFigures figures={figures} interval={interval} />
+      <RunSummary metrics={metrics} interval={interval} />
       {charts}
-      <RunFilters {...{ parameters, figures, isDone, count, shown: places.length }} />
+      <RunFilters {...{ parameters, metrics, isDone, count, shown: places.length }} />
       <RunGrid
-        {...{ run, rows, places, place: at, hasBranches: figures.hasBranches }}
+        {...{ run, rows, places, place: at, hasBranches: metrics.hasBranches }}
         sort={readSort(sortText)}
         isGrouped={parameters.get("group") === "task"}
         subject={`${asked}\n${sortText}\n${parameters.get("group")}`}
@@ -74,15 +74,15 @@ function Rows({ run, known, parameters }: { run: string; known: RunRows; paramet
 }
 
 /** Recomputes the metrics each time the rows grow by a quarter, so that the total cost is a few times the last one. */
-function useFigures({ rows, count, isDone }: RunRows): Figures {
-  const last = useRef<{ figures: Figures; isDone: boolean }>(undefined);
-  const isStale = !last.current || last.current.isDone !== isDone || count >= last.current.figures.rows * 1.25;
-  if (isStale) last.current = { figures: figuresOf(rows), isDone };
-  return (last.current as { figures: Figures }).figures;
+function useRunMetrics({ rows, count, isDone }: RunRows): RunMetrics {
+  const last = useRef<{ metrics: RunMetrics; isDone: boolean }>(undefined);
+  const isStale = !last.current || last.current.isDone !== isDone || count >= last.current.metrics.rows * 1.25;
+  if (isStale) last.current = { metrics: computeRunMetrics(rows), isDone };
+  return (last.current as { metrics: RunMetrics }).metrics;
 }
 
 /** Delays slow work until all rows are loaded and painted: the interval, and the texts of the first search. */
-function useAfterwards({ isDone, rows }: RunRows, { tasks }: Figures, textOf: (at: number) => string) {
+function useDelayedWork({ isDone, rows }: RunRows, { tasks }: RunMetrics, textOf: (at: number) => string) {
   const [interval, setInterval] = useState<Interval>();
   useEffect(() => {
     if (!isDone) return;
@@ -96,7 +96,7 @@ function useAfterwards({ isDone, rows }: RunRows, { tasks }: Figures, textOf: (a
 }
 
 function CompareMenu({ run }: { run: string }) {
-  const others = useKnown().about.runs.filter((known) => known.run !== run);
+  const others = usePageContext().about.runs.filter((known) => known.run !== run);
   if (others.length === 0) return null;
   return (
     <details class="run-menu">

@@ -1,7 +1,7 @@
 // Loads the rows of a run progressively. The last runs stay cached, so that returning from an episode is fast.
 import { useEffect, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { messageOf, type Source } from "../../data/source.ts";
 
 /** Wraps one growing array; a new wrapper object tells the page to render again. */
@@ -27,7 +27,7 @@ const none = (): RunRows => ({
 });
 
 export function useRows(run: string): RunRows {
-  const { source } = useKnown();
+  const { source } = usePageContext();
   const [known, setKnown] = useState(() => keptRows(source, run) ?? none());
   useEffect(() => {
     if (known.isDone && keptRows(source, run) === known) return;

@@ -5,11 +5,11 @@ import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.t
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
-import { useAct } from "../../data/use-act.ts";
+import { useAction } from "../../data/use-action.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { Await } from "../../parts/notice.tsx";
-import { Said } from "../../parts/said.tsx";
-import { sampleOf } from "./task-sample.ts";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
+import { sampleTask } from "./task-sample.ts";
 
 interface OpenSessionProps {
   environment: EnvironmentAbout;
@@ -30,8 +30,8 @@ export function OpenSession({ environment: { at, name }, onEnd }: OpenSessionPro
 }
 
 function Form({ at, environment, task, close }: { at: string; environment: string; task: Json; close(): void }) {
-  const [text, setText] = useState(() => JSON.stringify(sampleOf(task), null, 2));
-  const act = useAct();
+  const [text, setText] = useState(() => JSON.stringify(sampleTask(task), null, 2));
+  const act = useAction();
   const open = async (signal: AbortSignal): Promise<void> => {
     const given = text.trim() === "" ? {} : { task: parsed(text) };
     const { session } = await post<{ session: string }>(`${at}/v1/sessions`, given, signal);
@@ -57,7 +57,7 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
         <summary>What a task must be</summary>
         <pre>{JSON.stringify(task, null, 2)}</pre>
       </details>
-      <Said act={act} />
+      <RefusalNote act={act} />
       <div class="row">
         <button class="primary" disabled={act.isBusy}>
           Open

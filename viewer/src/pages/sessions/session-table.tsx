@@ -5,7 +5,7 @@ import { number } from "../../parts/format.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import type { SessionRow } from "./session-list.ts";
 import "./sessions.css";
-import { when } from "./when.ts";
+import { relativeTime } from "./relative-time.ts";
 
 export interface SessionTableProps {
   label: string;
@@ -22,7 +22,7 @@ const height = 30;
 export function SessionTable({ label, rows, now, link, last }: SessionTableProps) {
   const element = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState<string>();
-  useSteady(element, rows);
+  useScrollAnchor(element, rows);
   const at = rows.findIndex(({ session }) => session === chosen);
   const [wanted, setWanted] = useState<number>();
   // A distant row is rendered only after it is scrolled into view.
@@ -105,13 +105,13 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
 function Time({ at, now }: { at: number; now: number }) {
   return (
     <span role="cell" title={new Date(at).toLocaleString("en-GB")}>
-      {when(at, now)}
+      {relativeTime(at, now)}
     </span>
   );
 }
 
 /** Keeps the visible rows in place when new sessions appear above them. */
-function useSteady(element: { current: HTMLDivElement | null }, rows: SessionRow[]): void {
+function useScrollAnchor(element: { current: HTMLDivElement | null }, rows: SessionRow[]): void {
   const first = useRef<string>(undefined);
   useLayoutEffect(() => {
     const added = rows.findIndex(({ session }) => session === first.current);

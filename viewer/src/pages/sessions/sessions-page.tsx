@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
-import { useKnown } from "../../known.ts";
+import { usePageContext } from "../../page-context.ts";
 import { count, number } from "../../parts/format.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { OpenSession } from "./open-session.tsx";
@@ -12,7 +12,7 @@ import { SessionTable } from "./session-table.tsx";
 import { useSessionList } from "./use-session-list.ts";
 
 export function SessionsPage({ environment: name, parameters }: { environment: string; parameters: URLSearchParams }) {
-  const environment = useKnown().about.environments.find((known) => known.name === name);
+  const environment = usePageContext().about.environments.find((known) => known.name === name);
   const [isOpening, setOpening] = useState(false);
   if (!environment) return <Failure message={`This server has no environment "${name}".`} />;
   const show = parameters.get("show") ?? "";

@@ -4,7 +4,7 @@ import { sample } from "../../../../src/core/json-sample.ts";
 import { isSchema, propertiesOf, requiredOf } from "../../../../src/core/json-schema.ts";
 
 /** The required fields, or every field if none is required. */
-export function sampleOf(schema: Json | undefined): Json {
+export function sampleTask(schema: Json | undefined): Json {
   if (!isSchema(schema)) return {};
   const isFree = requiredOf(schema).size === 0;
   return sample(isFree ? { ...schema, required: Object.keys(propertiesOf(schema)) } : schema);

@@ -6,7 +6,7 @@ import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.t
 import { passMetrics, type Score } from "../../../../src/rollout/metrics/pass.ts";
 import { groupRows, type TaskGroup } from "./groups.ts";
 
-export interface RunFigures {
+export interface RunMetrics {
   rows: number;
   scored: number;
   failed: number;
@@ -31,7 +31,7 @@ export interface RunFigures {
 /** Bounds the list, because a model may invent a tool name for every call. */
 const mostTools = 200;
 
-export function figuresOf(rows: readonly RowSummary[]): RunFigures {
+export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
   const tasks = groupRows(rows, rows.keys());
   const [kinds, stops, tools] = [createFailures(), createFailures(), new Set<string>()];
   const [tokens, seconds] = [total(rows, (row) => row.tokens), total(rows, (row) => row.seconds)];

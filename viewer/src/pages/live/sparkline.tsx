@@ -1,6 +1,6 @@
 // A metric with a small line of its last minutes.
 
-export interface TrailProps {
+export interface SparklineProps {
   title: string;
   /** Newest last; null if unknown. */
   values: (number | null)[];
@@ -14,18 +14,18 @@ const [width, height] = [150, 36];
 /** The width holds at least this many values, so that the first few do not fill it. */
 const least = 30;
 
-export function Trail({ title, values, shown, isBad = false, note }: TrailProps) {
+export function Sparkline({ title, values, shown, isBad = false, note }: SparklineProps) {
   const known = values.filter((value) => value !== null);
   const now = values.at(-1) ?? null;
   const high = known.reduce((a, b) => Math.max(a, b), 0);
   const said =
     known.length === 0 ? "not known yet" : `now ${now === null ? "not known" : shown(now)}, at most ${shown(high)}`;
   return (
-    <div class="card live-trail">
+    <div class="card live-sparkline">
       <h2>{title}</h2>
       <p class={`live-now ${isBad && (now ?? 0) > 0 ? "bad" : ""}`}>{now === null ? "–" : shown(now)}</p>
       <svg role="img" aria-label={`${title}: ${said}`} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none">
-        {stretches(values, high).map((points) => (
+        {segments(values, high).map((points) => (
           <polyline key={points} points={points} class={isBad ? "bad" : ""} vector-effect="non-scaling-stroke" />
         ))}
       </svg>
@@ -35,7 +35,7 @@ export function Trail({ title, values, shown, isBad = false, note }: TrailProps)
 }
 
 /** The line segments, with a gap at each unknown value. The newest value is at the right edge. */
-function stretches(values: (number | null)[], high: number): string[] {
+function segments(values: (number | null)[], high: number): string[] {
   const found: string[][] = [[]];
   const step = width / (Math.max(least, values.length) - 1);
   for (const [at, value] of values.entries()) {

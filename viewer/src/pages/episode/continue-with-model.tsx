@@ -3,11 +3,11 @@ import { useState } from "preact/hooks";
 import type { Item } from "../../../../src/core/model.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import { post } from "../../data/server.ts";
-import { useAct } from "../../data/use-act.ts";
+import { useAction } from "../../data/use-action.ts";
 import { count } from "../../parts/format.ts";
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 import { StepView } from "./step-view.tsx";
-import { stepsOf } from "./steps.ts";
+import { buildSteps } from "./steps.ts";
 
 interface Played {
   version: number;
@@ -16,17 +16,17 @@ interface Played {
   items: Item[];
 }
 
-export function PlayOn({ path, models, onStart }: { path: string; models: string[]; onStart(): void }) {
+export function ContinueWithModel({ path, models, onStart }: { path: string; models: string[]; onStart(): void }) {
   const [model, setModel] = useState(models[0] ?? "");
   const [input, setInput] = useState("");
   const [played, setPlayed] = useState<Played>();
-  const act = useAct();
+  const act = useAction();
   const play = async (signal: AbortSignal): Promise<void> => {
     setPlayed(undefined);
     onStart();
     setPlayed(await post<Played>(`${path}/play`, { model, ...(input.trim() !== "" && { input }) }, signal));
   };
-  const said = played ? stepsOf({ response: { output: played.items as unknown as Json } }, []) : [];
+  const said = played ? buildSteps({ response: { output: played.items as unknown as Json } }, []) : [];
   return (
     <section class="playground" aria-label="Let a model go on">
       <h3>Let a model go on</h3>
@@ -63,7 +63,7 @@ export function PlayOn({ path, models, onStart }: { path: string; models: string
             {played && `${played.outcome} after ${count(played.steps, "step")}, at version ${played.version}`}
           </output>
         </div>
-        <Said act={act} />
+        <RefusalNote act={act} />
       </form>
       {said
         .filter(({ type }) => type === "said" || type === "thought")

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "./source.ts";
 
-export interface Act {
+export interface Action {
   isBusy: boolean;
   failure: string | undefined;
   /** Does nothing while the previous action runs. */
@@ -11,7 +11,7 @@ export interface Act {
   cancel(): void;
 }
 
-export function useAct(): Act {
+export function useAction(): Action {
   const [state, setState] = useState<{ isBusy: boolean; failure?: string }>({ isBusy: false });
   // A ref, because a second click may arrive before the next render.
   const running = useRef<AbortController | undefined>(undefined);

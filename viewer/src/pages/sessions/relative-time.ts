@@ -1,7 +1,7 @@
 // Formats a past time relative to now.
 
 /** Both times are in milliseconds since 1970. */
-export function when(at: number, now: number): string {
+export function relativeTime(at: number, now: number): string {
   const seconds = Math.max(0, Math.round((now - at) / 1000));
   if (seconds < 5) return "just now";
   if (seconds < 100) return `${seconds} s ago`;

@@ -1,9 +1,9 @@
-// The figures of a run on the page are those of `holdfast metrics`.
+// The metrics of a run on the page equal those of `holdfast metrics`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
-import { figuresOf, rewardInterval } from "../../viewer/src/pages/runs/figures.ts";
+import { computeRunMetrics, rewardInterval } from "../../viewer/src/pages/runs/run-metrics.ts";
 import { foldedLines, groupRows } from "../../viewer/src/pages/runs/groups.ts";
 import { readSort, sortGroups } from "../../viewer/src/pages/runs/sort.ts";
 import { fileRow, rowOf, someRows } from "./runs-rows.ts";
@@ -14,19 +14,19 @@ function metricsOf(rows: RowSummary[]): RunMetrics {
   return metrics.result();
 }
 
-test("the figures of a run are those of `holdfast metrics`", () => {
+test("the metrics of a run equal those of `holdfast metrics`", () => {
   fc.assert(
     fc.property(someRows, (rows) => {
-      const [figures, metrics] = [figuresOf(rows), metricsOf(rows)];
-      expect(figures.scored).toBe(metrics.scored);
-      expect(figures.kinds).toEqual(metrics.failures);
-      expect(figures.rewards).toEqual(metrics.histogram);
-      expect([figures.tokens, figures.seconds]).toEqual([metrics.tokens.total, metrics.seconds]);
-      figures.passAny.forEach((value, at) => close(value, metrics.pass_metrics[`pass@${at + 1}/accuracy`]));
-      figures.passAll.forEach((value, at) => close(value, metrics.pass_metrics[`pass^${at + 1}/accuracy`]));
-      expect(metrics.pass_metrics[`pass@${figures.passAny.length + 1}/accuracy`]).toBeUndefined();
-      expect(figures.tasks.map(({ task }) => task)).toEqual(metrics.tasks.map(({ task }) => task));
-      figures.tasks.forEach((task, at) => {
+      const [shown, metrics] = [computeRunMetrics(rows), metricsOf(rows)];
+      expect(shown.scored).toBe(metrics.scored);
+      expect(shown.kinds).toEqual(metrics.failures);
+      expect(shown.rewards).toEqual(metrics.histogram);
+      expect([shown.tokens, shown.seconds]).toEqual([metrics.tokens.total, metrics.seconds]);
+      shown.passAny.forEach((value, at) => close(value, metrics.pass_metrics[`pass@${at + 1}/accuracy`]));
+      shown.passAll.forEach((value, at) => close(value, metrics.pass_metrics[`pass^${at + 1}/accuracy`]));
+      expect(metrics.pass_metrics[`pass@${shown.passAny.length + 1}/accuracy`]).toBeUndefined();
+      expect(shown.tasks.map(({ task }) => task)).toEqual(metrics.tasks.map(({ task }) => task));
+      shown.tasks.forEach((task, at) => {
         const { mean, scored, failures, rollouts } = metrics.tasks[at] as RunMetrics["tasks"][number];
         expect([task.rows.length, task.scored, task.failures]).toEqual([rollouts, scored, failures]);
         if (mean === null) expect(task.reward).toBeNull();
@@ -42,23 +42,30 @@ function close(share: number | undefined, percent: number | undefined): void {
   else expect(100 * (share as number)).toBeCloseTo(percent, 9);
 }
 
-test("the interval of the mean reward is that of `holdfast metrics`", () => {
+test("the interval of the mean reward equals that of `holdfast metrics`", () => {
   const rows = Array.from({ length: 40 }, (_, row) =>
     rowOf({ row, task: row % 10, reward: (row * 7) % 3 === 0 ? 1 : 0 }),
   );
   const [estimate] = metricsOf(rows).estimates;
-  const interval = rewardInterval(figuresOf(rows).tasks);
+  const interval = rewardInterval(computeRunMetrics(rows).tasks);
   expect(interval?.value).toBeCloseTo(estimate?.value as number, 9);
   expect(interval?.low).toBeCloseTo(estimate?.low as number, 9);
   expect(interval?.high).toBeCloseTo(estimate?.high as number, 9);
-  expect(rewardInterval(figuresOf(rows.slice(0, 1)).tasks)).toBeUndefined();
+  expect(rewardInterval(computeRunMetrics(rows.slice(0, 1)).tasks)).toBeUndefined();
 });
 
-test("a run of no rows has no figures, and fails at nothing", () => {
-  expect(figuresOf([])).toMatchObject({ rows: 0, reward: null, tokens: null, rewards: [], passAny: [], tools: [] });
+test("an empty run has no metrics and does not fail", () => {
+  expect(computeRunMetrics([])).toMatchObject({
+    rows: 0,
+    reward: null,
+    tokens: null,
+    rewards: [],
+    passAny: [],
+    tools: [],
+  });
 });
 
-test("every row is under its task and nowhere else", () => {
+test("every row is in its task's group only", () => {
   fc.assert(
     fc.property(someRows, (rows) => {
       const groups = groupRows(rows, rows.keys());
@@ -70,14 +77,14 @@ test("every row is under its task and nowhere else", () => {
   );
 });
 
-test("a task that is open has its rows beneath it, in their order", () => {
+test("an unfolded task is followed by its rows in order", () => {
   const rows = [0, 1, 0, 2].map((task, row) => rowOf({ row, task }));
   const groups = groupRows(rows, [3, 2, 1, 0]);
   expect([...foldedLines(groups, new Set())]).toEqual([~0, ~1, ~2]);
   expect([...foldedLines(groups, new Set([0, 2]))]).toEqual([~0, 2, 0, ~1, ~2, 3]);
 });
 
-test("tasks are sorted by their means, and those without one come last", () => {
+test("tasks are sorted by mean, with missing means last", () => {
   const rewards = [0, 1, null, 0.5];
   const groups = groupRows(
     rewards.map((reward, task) => rowOf({ row: task, task, reward })),

@@ -1,9 +1,9 @@
 // Asks for confirmation before an action that affects others.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { useAct } from "../data/use-act.ts";
-import { Said } from "./said.tsx";
+import { useAction } from "../data/use-action.ts";
+import { RefusalNote } from "./refusal-note.tsx";
 
-export interface AskFirstProps {
+export interface ConfirmDialogProps {
   title: string;
   what: string;
   /** The label of the button. */
@@ -13,9 +13,9 @@ export interface AskFirstProps {
   onEnd(): void;
 }
 
-export function AskFirst({ title, what, action, act, onEnd }: AskFirstProps) {
+export function ConfirmDialog({ title, what, action, act, onEnd }: ConfirmDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const asked = useAct();
+  const asked = useAction();
   useLayoutEffect(() => dialog.current?.showModal(), []);
   // The dialog closes itself and returns the focus to the previous element.
   const close = (): void => dialog.current?.close();
@@ -29,7 +29,7 @@ export function AskFirst({ title, what, action, act, onEnd }: AskFirstProps) {
       >
         <h2 id="ask-first">{title}</h2>
         <p>{what}</p>
-        <Said act={asked} />
+        <RefusalNote act={asked} />
         <div class="row">
           <button class="primary" disabled={asked.isBusy}>
             {action}

@@ -8,44 +8,44 @@ export interface Reading {
 }
 
 /** null if unknown: in the first reading, or without samples. */
-type Figure = number | null;
+type Metric = number | null;
 
-export interface EnvironmentFigures {
+export interface EnvironmentMetrics {
   name: string;
-  open: Figure;
+  open: Metric;
   /** Calls per second. */
-  calls: Figure;
+  calls: Metric;
   /** Calls per second with an outcome other than ok. */
-  errors: Figure;
+  errors: Metric;
 }
 
-export interface Figures {
+export interface ServerMetrics {
   at: number;
-  environments: EnvironmentFigures[];
+  environments: EnvironmentMetrics[];
   /** Commits per second, and conflicting commits per second. */
-  commits: Figure;
-  conflicts: Figure;
+  commits: Metric;
+  conflicts: Metric;
   /** Seconds per commit. */
-  commitMean: Figure;
-  commitP99: Figure;
-  inflight: Figure;
-  streams: Figure;
-  lag: Figure;
-  memory: Figure;
+  commitMean: Metric;
+  commitP99: Metric;
+  inflight: Metric;
+  streams: Metric;
+  lag: Metric;
+  memory: Metric;
 }
 
-export function figuresOf(now: Reading, before?: Reading): Figures {
+export function computeServerMetrics(now: Reading, before?: Reading): ServerMetrics {
   const since = before && !hasRestarted(before, now) ? growth(before, now) : undefined;
-  const rate = (name: string, wanted?: (labels: Sample["labels"]) => boolean): Figure =>
+  const rate = (name: string, wanted?: (labels: Sample["labels"]) => boolean): Metric =>
     since ? total(since.samples, name, wanted) / since.seconds : null;
-  const gauge = (name: string): Figure =>
+  const gauge = (name: string): Metric =>
     now.samples.find((sample) => sample.name === `holdfast_${name}`)?.value ?? null;
   const commits = since ? total(since.samples, "commit_seconds_count") : 0;
   return {
     at: now.at,
-    environments: environmentsIn(now).map((environment) => ({
+    environments: environmentNames(now).map((environment) => ({
       name: environment,
-      open: openIn(now.samples).get(environment) ?? null,
+      open: openSessions(now.samples).get(environment) ?? null,
       calls: rate("calls_total", (labels) => labels["environment"] === environment),
       errors: rate("calls_total", (labels) => labels["environment"] === environment && labels["outcome"] !== "ok"),
     })),
@@ -61,12 +61,12 @@ export function figuresOf(now: Reading, before?: Reading): Figures {
 }
 
 /** The number of open sessions per environment. */
-export function openIn(samples: Sample[]): Map<string, number> {
+export function openSessions(samples: Sample[]): Map<string, number> {
   const found = samples.filter(({ name }) => name === "holdfast_sessions_open");
   return new Map(found.map(({ labels, value }) => [labels["environment"] ?? "", value]));
 }
 
-function environmentsIn({ samples }: Reading): string[] {
+function environmentNames({ samples }: Reading): string[] {
   const counted = samples.filter(({ name }) => /^holdfast_(sessions_open|calls_total)$/.test(name));
   return [...new Set(counted.map(({ labels }) => labels["environment"] ?? ""))].sort();
 }
@@ -99,7 +99,7 @@ function total(samples: Sample[], name: string, wanted: (labels: Sample["labels"
 }
 
 /** Estimates a quantile of a histogram, assuming an even spread within each bucket. */
-function quantile(samples: Sample[], name: string, part: number): Figure {
+function quantile(samples: Sample[], name: string, part: number): Metric {
   const buckets = samples
     .filter((sample) => sample.name === `holdfast_${name}_bucket`)
     .map(({ labels, value }) => ({ most: labels["le"] === "+Inf" ? Infinity : Number(labels["le"]), value }))

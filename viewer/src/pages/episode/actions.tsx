@@ -5,17 +5,17 @@ import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.t
 import type { Verification } from "../../../../src/core/sessions.ts";
 import { linkTo } from "../../address.ts";
 import { ask, post } from "../../data/server.ts";
-import { useAct } from "../../data/use-act.ts";
-import { AskFirst } from "../../parts/ask-first.tsx";
+import { useAction } from "../../data/use-action.ts";
+import { ConfirmDialog } from "../../parts/confirm-dialog.tsx";
 import { number } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
-import { Said } from "../../parts/said.tsx";
+import { RefusalNote } from "../../parts/refusal-note.tsx";
 import { Playground } from "./playground.tsx";
-import { PlayOn } from "./play-on.tsx";
+import { ContinueWithModel } from "./continue-with-model.tsx";
 import { RewardChart } from "./reward-chart.tsx";
-import "./acts.css";
+import "./actions.css";
 
-export interface ActsProps {
+export interface ActionsProps {
   environment: EnvironmentAbout;
   session: string;
   models: string[];
@@ -25,10 +25,10 @@ export interface ActsProps {
   onVersion(version: number): void;
 }
 
-export function Acts({ environment, session, models, version, last, isEnded, onVersion }: ActsProps) {
+export function Actions({ environment, session, models, version, last, isEnded, onVersion }: ActionsProps) {
   const path = `${environment.at}/v1/sessions/${encodeURIComponent(session)}`;
-  const fork = useAct();
-  const rewind = useAct();
+  const fork = useAction();
+  const rewind = useAction();
   const openFork = async (): Promise<void> => {
     const { session: made } = await post<{ session: string }>(`${path}/fork`, { version });
     location.hash = linkTo(["sessions", environment.name, made]);
@@ -39,7 +39,7 @@ export function Acts({ environment, session, models, version, last, isEnded, onV
   };
   const isWhole = !environment.bare;
   return (
-    <section class="card acts" aria-label="Act">
+    <section class="card actions" aria-label="Act">
       <div class="row">
         <h2>Go on from here</h2>
         <button class="primary" disabled={fork.isBusy} onClick={() => fork.start(openFork)}>
@@ -52,9 +52,11 @@ export function Acts({ environment, session, models, version, last, isEnded, onV
         )}
         {!isEnded && <CloseButton path={path} />}
       </div>
-      <Said act={fork} />
-      <Said act={rewind} />
-      {isEnded && <p class="dim acts-note">This session has ended. A fork of it goes on from any of its versions.</p>}
+      <RefusalNote act={fork} />
+      <RefusalNote act={rewind} />
+      {isEnded && (
+        <p class="dim actions-note">This session has ended. A fork of it goes on from any of its versions.</p>
+      )}
       {isWhole ? (
         <>
           <div class="row">
@@ -64,17 +66,19 @@ export function Acts({ environment, session, models, version, last, isEnded, onV
           {!isEnded && (
             <>
               {version < last && (
-                <p class="dim acts-note">
+                <p class="dim actions-note">
                   Calls go on from the newest version, {last}. To go on from version {version}, fork it.
                 </p>
               )}
               <Playground at={environment.at} path={path} onDone={() => onVersion(Infinity)} />
-              {models.length > 0 && <PlayOn path={path} models={models} onStart={() => onVersion(Infinity)} />}
+              {models.length > 0 && (
+                <ContinueWithModel path={path} models={models} onStart={() => onVersion(Infinity)} />
+              )}
             </>
           )}
         </>
       ) : (
-        <p class="dim acts-note">
+        <p class="dim actions-note">
           The code of this environment is not on this server: its sessions can be forked and closed, and no tool called.
         </p>
       )}
@@ -83,7 +87,7 @@ export function Acts({ environment, session, models, version, last, isEnded, onV
 }
 
 function Verify({ path, version }: { path: string; version: number }) {
-  const act = useAct();
+  const act = useAction();
   const [found, setFound] = useState<{ version: number; reward: number; details: { [name: string]: Json } }>();
   const verify = async (): Promise<void> => {
     const verdict = await post<Verification>(`${path}/verify`, { version });
@@ -103,7 +107,7 @@ function Verify({ path, version }: { path: string; version: number }) {
           </>
         )}
       </output>
-      <Said act={act} />
+      <RefusalNote act={act} />
     </>
   );
 }
@@ -115,7 +119,7 @@ function CloseButton({ path }: { path: string }) {
     <>
       <button onClick={() => setIsAsking(true)}>Close the session</button>
       {isAsking && (
-        <AskFirst
+        <ConfirmDialog
           title="Close this session?"
           what="Nothing can be called in it any more, by whoever is using it. It can still be read and forked."
           action="Close it"

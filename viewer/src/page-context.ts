@@ -4,15 +4,15 @@ import { useContext } from "preact/hooks";
 import type { About } from "../../src/rollout/collection-view.ts";
 import type { Source } from "./data/source.ts";
 
-export interface Known {
+export interface PageContextValue {
   source: Source;
   about: About;
 }
 
-export const KnownContext = createContext<Known | undefined>(undefined);
+export const PageContext = createContext<PageContextValue | undefined>(undefined);
 
-export function useKnown(): Known {
-  const known = useContext(KnownContext);
+export function usePageContext(): PageContextValue {
+  const known = useContext(PageContext);
   if (!known) throw new Error("a page is shown before the server was asked what there is");
   return known;
 }
