@@ -2,10 +2,10 @@
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
 import type { AgentEvent, EndReason, Event, NumberedEvent } from "./event.ts";
+import type { AgentState } from "./shared-state.ts";
 import type { View } from "./turn.ts";
 
-/** Keys that start with `user:` are shared by all sessions of a user, `app:` by all; `temp:` live for one invocation. */
-export type AgentState = Record<string, any>; // eslint-disable-line typescript/no-explicit-any -- known to its author alone
+export type { AgentState };
 
 export interface AgentSessionInfo {
   session: string;

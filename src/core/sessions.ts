@@ -1,26 +1,36 @@
-// The contract of the engine: what can be done with sessions. Protocols, agents and commands are given one of these.
+// The contract of the engine: what can be done with sessions, be they episodes of an environment or conversations with an
+// agent. Protocols, agents and commands are given one of these.
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
-import type { Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
+import type { Event, Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
+import type { AgentState } from "./shared-state.ts";
 import type { Filter, Listed } from "./store.ts";
 
-/** What is known of a session without its state. */
+/** A session without its state. */
 export interface SessionInfo extends Listed {
   /** The number of the episode; 0 if it was never seeded. */
   episode: number;
   task: Json | null;
-  /** Those of the episode. */
+  /** Of an episode, the labels of its seed. */
   labels: Labels;
+  /** Of a conversation: whose it is. */
+  user?: string;
+  /** Of a conversation: the turn that is not over. */
+  turn?: { invocation: string; agent: string; call?: string };
 }
 
-export interface OpenOptions<Task> {
+export interface OpenSession {
   /** An id that `newSession` gave: for a server that hands it out before it is used. By default a new one. */
-  session?: string;
+  session?: string | undefined;
+  /** To find the session by. */
+  labels?: Labels | undefined;
+}
+
+export interface OpenOptions<Task> extends OpenSession {
   /** Seeds the session in the same commit. */
-  task?: Task;
+  task?: Task | undefined;
   /** The seed of the episode's random numbers. */
-  random?: number;
-  labels?: Labels;
+  random?: number | undefined;
 }
 
 /** The input may be left out where nothing is required of it. */
@@ -98,21 +108,72 @@ export interface ForkOptions {
   session?: string;
 }
 
+export interface ListFilter extends Omit<Filter, "environment"> {
+  /** Only conversations of this user. */
+  user?: string;
+  /** Only sessions that have all of these labels. */
+  labels?: Labels;
+}
+
+/** A session as a file. */
+export interface SavedSession {
+  /** The environment, or `agent:APP`. Older files have only `app`. */
+  of?: string;
+  session: string;
+  events: Event[];
+  /** Of a conversation: its app and user, and the shared state when it was saved. */
+  app?: string;
+  user?: string;
+  shared?: AgentState;
+}
+
 /** The result of running a log again. */
 export type Replayed =
   | { same: true; events: number }
   | { same: false; version: number; what: "outcome" | "state"; recorded: Json; replayed: Json };
 
-/** The engine: every change to a session of one environment goes through it. */
-export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
-  readonly environment: E;
+/** The verbs of every session. `State` is the state it has, `Open` what it may be opened with. */
+export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   /** How often a session was in the process when it was needed, and how often it had to be loaded. */
-  readonly cache: { readonly hits: number; readonly misses: number };
+  readonly cache: { readonly hits: number; readonly misses: number; readonly bytes: number };
   /** A new id, which nobody can guess. Nothing is stored. */
   newSession(): string;
-  open(options?: OpenOptions<TaskOf<E>>): Promise<SessionInfo>;
+  open(options?: Open): Promise<SessionInfo>;
+  info(session: string): Promise<SessionInfo>;
+  /** Sessions in the order of opening, or by idle time. Rows have labels, and a user, where these are asked for. */
+  list(filter?: ListFilter): AsyncIterable<Listed & { user?: string; labels?: Labels }>;
+  /** A copy of the state, at a version or the newest. */
+  state(session: string, version?: number): Promise<State>;
+  /** The events after a version, in order. */
+  events(session: string, options?: { after?: number }): AsyncIterable<NumberedEvent>;
+  /** A new session that starts as this one was at a version. Neither ever affects the other. */
+  fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
+  /** Makes the session what it was at a version, or before a turn of a conversation, by one more event. */
+  rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
+  /** The session with all its events, as data. */
+  save(session: string): Promise<SavedSession>;
+  /** A new session with the events of a saved one. */
+  restore(saved: SavedSession, session?: string): Promise<SessionInfo>;
+  /** Ends a session. Closing twice is fine; false if it had ended before, or never was. */
+  close(session: string): Promise<boolean>;
+  /** Ends what is over its limits now; otherwise done from time to time. Gives the number of sessions that it ended. */
+  expire(): Promise<number>;
+  /**
+   * Refuses new work and waits for running work; with `within`, cancels it after so many milliseconds. The store stays
+   * open: who opened it closes it.
+   */
+  stop(options?: { within?: number }): Promise<void>;
+}
+
+/** The sessions of an environment. Every change to one of them goes through here. */
+export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends SessionsBase<
+  StateOf<E>,
+  OpenOptions<TaskOf<E>>
+> {
+  readonly environment: E;
   /** Starts a new episode: the state is replaced outright, the old one stays readable at its version. */
   seed(session: string, task: TaskOf<E>, options?: SeedOptions): Promise<Seeded>;
+  /** Calls a tool. A mistake of the model is an answer with `ok: false`; what it cannot help is thrown. */
   call<Name extends ToolName<E>>(
     session: string,
     tool: Name,
@@ -125,21 +186,9 @@ export interface Sessions<E extends AnyEnvironment = AnyEnvironment> {
    * recorded nowhere. Of more than 1,000 versions that many are judged, spread evenly.
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
-  /** A copy of the state, at a version or the newest. */
-  state(session: string, version?: number): Promise<StateOf<E>>;
-  info(session: string): Promise<SessionInfo>;
-  events(session: string, options?: { after?: number }): AsyncIterable<NumberedEvent>;
-  /** A new session that starts as this one was at a version. Neither ever affects the other. */
-  fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
-  /** Makes the session what it was at a version, by one more event. */
-  rewind(session: string, version: number): Promise<SessionInfo>;
   /** Runs the log again on nothing but the log, and names the first event that comes out differently. */
   replay(session: string): Promise<Replayed>;
-  list(filter?: Omit<Filter, "environment">): AsyncIterable<Listed>;
-  /** Ends a session. Closing twice is fine; false if it had ended before. */
-  close(session: string): Promise<boolean>;
-  /** Ends what is over its limits now; otherwise done from time to time. Gives the number of sessions that it ended. */
-  expire(): Promise<number>;
-  /** Waits for running calls and stops the clock. The store stays open: who opened it closes it. */
-  stop(): Promise<void>;
 }
+
+/** The sessions of an environment. */
+export type Sessions<E extends AnyEnvironment = AnyEnvironment> = Episodes<E>;

@@ -1,7 +1,9 @@
 // State that is shared: keys that start with `user:` or `app:` live in logs of their own, `temp:` in none.
-import type { AgentState } from "./agent-sessions.ts";
 import type { Delta } from "./delta.ts";
 import { setOwn } from "./json.ts";
+
+/** Keys that start with `user:` are shared by all sessions of a user, `app:` by all; `temp:` live for one turn. */
+export type AgentState = Record<string, any>; // eslint-disable-line typescript/no-explicit-any -- known to its author alone
 
 export type Scope = "user" | "app";
 

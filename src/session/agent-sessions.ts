@@ -54,7 +54,7 @@ export function createAgentSessions(options: AgentSessionsOptions): AgentSession
   }
   const environment = `agent:${app}`;
   const logCache = createLogCache(cache);
-  const logs = createLogs(store, environment, logCache);
+  const logs = createLogs(store, environment, { cache: logCache, isHandedOut: true });
   const views = createViews(logs);
   const shared = createShared({ app, store, cache: logCache, logs });
   let underWay = 0;
@@ -82,7 +82,6 @@ export function createAgentSessions(options: AgentSessionsOptions): AgentSession
   }
 
   async function entered(log: OpenLog, leave: () => void): Promise<Entered> {
-    log.owned = new WeakSet();
     await logs.refresh(log);
     assertOpen(log);
     const user = userOf(log.session);

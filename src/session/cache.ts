@@ -26,6 +26,8 @@ export interface Cache<Item extends Cached> {
   release(item: Item): void;
   /** Forgets an item; its users keep it. */
   drop(item: Item): void;
+  /** The items in use. */
+  used(): Iterable<Item>;
   /** Roughly the bytes of the items that nobody uses. */
   readonly bytes: number;
 }
@@ -110,6 +112,9 @@ export function createCache<Item extends Cached>(
       if (isFull()) evict();
     },
     drop,
+    *used() {
+      for (const item of items.values()) if (item.uses > 0) yield item;
+    },
     get bytes() {
       return held;
     },

@@ -58,7 +58,9 @@ export interface Logs {
   find(id: string, key: string): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
   forget(log: OpenLog): void;
-  readonly counts: { readonly hits: number; readonly misses: number };
+  /** Stops all handlers that run. */
+  stopAll(reason: HoldfastError): void;
+  readonly counts: { readonly hits: number; readonly misses: number; readonly bytes: number };
 }
 
 /** Open logs that nobody uses. Views are dropped before folds: they are built again from the log. */
@@ -69,10 +71,24 @@ export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
   });
 }
 
-/** The logs of one environment. Several may share a cache. */
-export function createLogs(store: Store, environment: string, cache: Cache<OpenLog> = createLogCache()): Logs {
+export interface LogsOptions {
+  /** Several may share one. */
+  cache: Cache<OpenLog>;
+  /** Whether states are handed out as they are: then a commit copies what it changes. */
+  isHandedOut?: boolean;
+}
+
+/** The logs of one environment. */
+export function createLogs(store: Store, environment: string, options: LogsOptions): Logs {
+  const { cache, isHandedOut = false } = options;
   const loading = new Map<string, Promise<OpenLog>>();
-  const counts = { hits: 0, misses: 0 };
+  const counts = {
+    hits: 0,
+    misses: 0,
+    get bytes() {
+      return cache.bytes;
+    },
+  };
 
   const notFound = (id: string): HoldfastError =>
     new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
@@ -182,7 +198,7 @@ export function createLogs(store: Store, environment: string, cache: Cache<OpenL
   }
 
   function advance(log: OpenLog, event: Event, length: number): void {
-    log.session = fold(log.session, event, log.owned);
+    log.session = fold(log.session, event, isHandedOut ? new WeakSet() : log.owned);
     if (event.type === "session.rewound") log.views = undefined;
     log.bytesSinceSnapshot += length;
     if (event.delta?.[0]?.path === "") log.snapshotBytes = length;
@@ -307,6 +323,9 @@ export function createLogs(store: Store, environment: string, cache: Cache<OpenL
     async find(id: string, key: string): Promise<NumberedEvent | undefined> {
       const entry = await store.find(id, key);
       return entry && { ...decode<Event>(entry.body, id), version: entry.version };
+    },
+    stopAll(reason) {
+      for (const { running } of cache.used()) for (const stop of running ?? []) stop(reason);
     },
     forget: (log: OpenLog) => cache.drop(log),
   };

@@ -19,7 +19,7 @@ const attempts = 200;
 /** `logs` are those of the conversations. */
 export function createShared(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
   const { app, store, cache, logs: sessionLogs } = options;
-  const logs = createLogs(store, sharedEnvironment, cache);
+  const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
 
   /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
   const scopeId = (scope: Scope, user: string): string =>
@@ -30,7 +30,6 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
     try {
       return await logs.use(scopeId(scope, user), (log) =>
         exclusive(log, undefined, async () => {
-          log.owned = new WeakSet();
           await logs.refresh(log);
           return log.session.state as AgentState;
         }),
@@ -118,8 +117,6 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
         for (const { log: at, delta } of fitting) {
           parts.push({ log: at, event: { type: "shared.changed", at: timeNow(at.session), session: log.id, delta } });
         }
-        // What runs read must not change under them.
-        for (const part of parts) part.log.owned = new WeakSet();
         if ((await sessionLogs.appendAll(parts)) === "ok") {
           const now = Object.fromEntries(scopes.map(({ scope, log: at }) => [scope, at.session.state as AgentState]));
           return { event: own as Event, bytes: parts[0].bytes ?? 0, now };
@@ -130,7 +127,6 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
           throw new HoldfastError("session_busy", `another process has run an agent on session ${log.id} meanwhile`);
         }
         for (const { log: at } of scopes) {
-          at.owned = new WeakSet();
           await logs.refresh(at);
         }
         if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
@@ -145,14 +141,12 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
         const parts = scopes.map(({ scope, log }): Part => {
-          log.owned = new WeakSet();
           const at = timeNow(log.session);
           return { log, event: { type: "shared.changed", at, session: id, delta: changes[scope] } };
         });
         const session = await sessionLogs.createWith(id, events, parts);
         if (session) return session;
         for (const { log } of scopes) {
-          log.owned = new WeakSet();
           await logs.refresh(log);
         }
       }

@@ -1,5 +1,5 @@
 // Opens engines on every kind of store for the tests in this folder, and closes all of it after each test.
-import { createSessions, type Sessions, type SessionsOptions, type Store } from "holdfast";
+import { createSessions, type Sessions, type EpisodeOptions, type Store } from "holdfast";
 import { afterEach, describe, test } from "vitest";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
 import { everyStore, type Storage, type StoreKind } from "../every-store.ts";
@@ -8,11 +8,11 @@ export interface Place {
   kind: StoreKind;
   storage: Storage;
   /** An engine on the storage's store. */
-  engine<E extends AnyEnvironment>(environment: E, options?: Partial<SessionsOptions<E>>): Sessions<E>;
+  engine<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Sessions<E>;
   /** An engine of its own store and cache on the same storage, as another process would have. */
-  replica<E extends AnyEnvironment>(environment: E, options?: Partial<SessionsOptions<E>>): Promise<Sessions<E>>;
+  replica<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Promise<Sessions<E>>;
   /** An engine on the reopened storage: nothing but what was stored is left. */
-  restart<E extends AnyEnvironment>(environment: E, options?: Partial<SessionsOptions<E>>): Promise<Sessions<E>>;
+  restart<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Promise<Sessions<E>>;
 }
 
 const cleanups: (() => Promise<void>)[] = [];
@@ -27,7 +27,7 @@ export async function open(kind: StoreKind): Promise<Place> {
   const on = <E extends AnyEnvironment>(
     store: Store,
     environment: E,
-    options: Partial<SessionsOptions<E>> = {},
+    options: Partial<EpisodeOptions<E>> = {},
   ): Sessions<E> => {
     const sessions = createSessions({ environment, store, ...options });
     cleanups.push(() => sessions.stop());

@@ -5,7 +5,7 @@ import {
   isHoldfastError,
   type NumberedEvent,
   type Sessions,
-  type SessionsOptions,
+  type EpisodeOptions,
   type Store,
 } from "holdfast";
 import { expect } from "vitest";
@@ -92,7 +92,7 @@ interface World {
 export async function runProgram(
   { strict, turns }: Program,
   kind: StoreKind,
-  cache: SessionsOptions<typeof ledger>["cache"],
+  cache: EpisodeOptions<typeof ledger>["cache"],
   wrap: (store: Store) => Store = (store) => store,
 ): Promise<void> {
   const storage = await kind.open();

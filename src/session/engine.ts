@@ -1,0 +1,343 @@
+// The engine: the verbs that hold of every session, of an environment or of an agent. It counts the work under way, and ends
+// sessions by close and by limits.
+import { replaceState } from "../core/delta.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import type { EndReason, Event, Labels } from "../core/event.ts";
+import { copyJson, equalJson } from "../core/json.ts";
+import { isInForce, type Session } from "../core/session.ts";
+import type { ForkOptions, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
+import type { Listed, Store } from "../core/store.ts";
+import type { CacheLimits } from "./cache.ts";
+import { exclusive } from "./exclusive.ts";
+import { newId } from "./id.ts";
+import { createLimits, type Limits } from "./limits.ts";
+import { headingOf, resting, timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
+import { checkedSave } from "./saved.ts";
+
+export interface EngineOptions {
+  /** Where the logs live. Who opened it closes it. */
+  store: Store;
+  /** Milliseconds that a tool, a seed or a verify may take. Default 60,000. */
+  timeout?: number;
+  /** When sessions end by themselves. By default never. */
+  limits?: Limits;
+  /** How much is kept in the process between calls. */
+  cache?: CacheLimits;
+  /** Whether the log of a session that has ended stays readable. Default: if the store is persistent. */
+  keepEnded?: boolean;
+}
+
+/** What differs between the sessions of an environment and those of an agent. */
+export interface Kind<State, Fork extends ForkOptions> {
+  /** The name under which a store lists them. */
+  environment: string;
+  logs: Logs;
+  /** A copy of the state. */
+  stateOf(session: Session): State | Promise<State>;
+  /** Creates a fork of a session. */
+  fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
+  /** The types of event that a saved session may have. */
+  eventTypes: ReadonlySet<Event["type"]>;
+  /** Creates a session with the events of a saved one. */
+  restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
+  /** What only a conversation has: in its info, when it is saved, and in the rows of a list. */
+  conversation?: {
+    aboutOf(session: Session): Partial<SessionInfo>;
+    savedOf(session: Session): Promise<Partial<SavedSession>>;
+  };
+}
+
+type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork"> & {
+  fork(session: string, options?: Fork): Promise<SessionInfo>;
+};
+
+export interface Engine<State, Fork> {
+  readonly verbs: SharedVerbs<State, Fork>;
+  /** Counts work, so that `stop` can wait for it. */
+  track<T>(run: () => Promise<T>): Promise<T>;
+  /** Works on a session. */
+  use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
+  /** Works on a session that must be open. */
+  useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
+  /** Creates a session, and ends others if there are too many. */
+  create(make: (id: string, at: number) => Promise<Session>, id?: string): Promise<SessionInfo>;
+  /** Throws if the session has ended or is ending. */
+  assertOpen(log: OpenLog): void;
+  /** Throws if the session is over a limit. Asked when work begins, not while it runs. */
+  assertWithinLimits(log: OpenLog): void;
+}
+
+export function createEngine<State, Fork extends ForkOptions>(
+  kind: Kind<State, Fork>,
+  options: EngineOptions,
+): Engine<State, Fork> {
+  const { environment, logs, stateOf } = kind;
+  const { store, keepEnded = store.persistent } = options;
+  const limits = createLimits({ ...options.limits, store, environment, end });
+  let underWay = 0;
+  let stopping: Promise<void> | undefined;
+  let allDone: (() => void) | undefined;
+  /** Set when `stop` waits no longer. */
+  let stopped: HoldfastError | undefined;
+
+  // Unreferenced: the clock of an engine that nobody stopped keeps no process alive.
+  const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
+  let isExpiring = false;
+
+  /** A store may be slower than the clock. */
+  async function expireInTime(): Promise<void> {
+    if (isExpiring) return;
+    isExpiring = true;
+    await track(limits.expire).catch(() => 0);
+    isExpiring = false;
+  }
+
+  async function track<T>(run: () => Promise<T>): Promise<T> {
+    begin();
+    try {
+      return await run();
+    } finally {
+      finish();
+    }
+  }
+
+  function begin(): void {
+    assertRunning();
+    underWay++;
+  }
+
+  function finish(): void {
+    if (--underWay === 0) allDone?.();
+  }
+
+  function assertRunning(): void {
+    if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
+  }
+
+  function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
+    return track(() => logs.use(id, run));
+  }
+
+  async function useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
+    begin();
+    try {
+      return await logs.use(id, run);
+    } catch (thrown) {
+      // Over its time, it ends now rather than at the next tick of the clock.
+      const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
+      if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
+      throw thrown;
+    } finally {
+      finish();
+    }
+  }
+
+  function assertOpen(log: OpenLog): void {
+    const { ended } = log.session;
+    if (ended) throw closedError(log.id, ended);
+    const refusal = log.ending ?? stopped;
+    if (refusal) throw refusal;
+  }
+
+  function assertWithinLimits(log: OpenLog): void {
+    const over = limits.over(log.session);
+    if (over) throw closedError(log.id, over);
+  }
+
+  async function end(id: string, reason: EndReason): Promise<boolean> {
+    let ended = false;
+    const work = async (log: OpenLog): Promise<void> => {
+      if (reason === "idle" || reason === "capacity") {
+        // A session in use is neither idle nor the one to make room.
+        if (log.uses > 1) return;
+      } else {
+        log.ending = closedError(id, reason);
+        for (const stop of log.running ?? []) stop(log.ending);
+      }
+      await exclusive(log, undefined, async () => {
+        await logs.refresh(log);
+        const always = (): void => undefined;
+        const result = await logs.commit(log, always, (session) => {
+          if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
+          return { type: "session.closed", at: timeNow(session), reason };
+        });
+        ended = result === "ok";
+      }).finally(() => (log.ending = undefined));
+      if (!log.session.ended) return;
+      logs.forget(log);
+      if (!keepEnded) await store.delete(id);
+    };
+    try {
+      await logs.use(id, work);
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+    }
+    return ended;
+  }
+
+  /** Reads the session as it is in the store now. */
+  function read<T>(id: string, look: (session: Session) => T | Promise<T>): Promise<T> {
+    return use(id, async (log) => {
+      // The draft of a running call reads this process's fold, which must not move under it: fold another one.
+      if (log.busy) return look((await logs.load(id)).session);
+      return exclusive(log, undefined, async () => {
+        await logs.refresh(log);
+        return look(log.session);
+      });
+    });
+  }
+
+  async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
+    // Logs of the server, and of shared state, have such names.
+    if (id.startsWith("holdfast:")) throw new HoldfastError("invalid_option", `the id ${id} is reserved`);
+    const info = infoOf(id, await make(id, Date.now()));
+    await limits.opened(id);
+    return info;
+  }
+
+  function infoOf(id: string, session: Session): SessionInfo {
+    const { version, touched, episode, task, labels } = session;
+    const about = { task: copyJson(task, "task"), labels: copyJson(labels, "labels") as Labels };
+    return {
+      session: id,
+      version,
+      touched,
+      episode,
+      ...about,
+      ...headingOf(session),
+      ...kind.conversation?.aboutOf(session),
+    };
+  }
+
+  /** A row of a list with its labels; undefined if it lacks some of those wanted, or was deleted since it was listed. */
+  async function withLabels(listed: Listed, wanted: Labels): Promise<(Listed & Partial<SessionInfo>) | undefined> {
+    const found = await logs.load(listed.session).catch(unlessMissing);
+    const { labels = {} } = found?.session ?? {};
+    const isWanted = Object.entries(wanted).every(([name, value]) => equalJson(labels[name] ?? null, value));
+    if (!found || !isWanted) return undefined;
+    return { ...listed, labels, ...kind.conversation?.aboutOf(found.session) };
+  }
+
+  function restore(id: string, saved: SavedSession): Promise<Session> {
+    const checked = checkedSave(saved, kind.eventTypes);
+    const [opened, ...rest] = checked.events;
+    const events = [{ ...opened, environment } as Event, ...rest];
+    return kind.restore(id, events, checked).catch((thrown: unknown) => {
+      // Folded before it is stored: events that do not fit together are refused.
+      if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt")) throw thrown;
+      throw new HoldfastError("invalid_option", "this is not a saved session: its events do not fit together");
+    });
+  }
+
+  /** The version before a turn. */
+  async function versionBefore(log: OpenLog, invocation: string): Promise<number> {
+    const { id } = log;
+    await exclusive(log, undefined, () => logs.refresh(log));
+    for await (const event of logs.events(id)) {
+      if (event.type !== "invocation.began" || event.invocation !== invocation) continue;
+      if (isInForce(log.session, event.version)) return event.version - 1;
+    }
+    const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
+    throw new HoldfastError("version_not_found", message, { detail: { invocation } });
+  }
+
+  async function rewind(log: OpenLog, to: number | { before: string }): Promise<SessionInfo> {
+    const open = (): void => {
+      assertOpen(log);
+      assertWithinLimits(log);
+    };
+    // A version that is missing is reported also of a session that has ended.
+    const version = typeof to === "number" ? to : await versionBefore(log, to.before);
+    const { session: then } = await logs.load(log.id, version);
+    return exclusive(log, undefined, async () => {
+      await logs.commit(log, open, (session) => rewound(then, timeNow(session)));
+      return infoOf(log.id, log.session);
+    });
+  }
+
+  return {
+    track,
+    use,
+    useOpen,
+    create,
+    assertOpen,
+    assertWithinLimits,
+    verbs: {
+      cache: logs.counts,
+      newSession: newId,
+      info: (id) => read(id, (session) => infoOf(id, session)),
+      state: (id, version) =>
+        version === undefined ? read(id, stateOf) : track(async () => stateOf((await logs.load(id, version)).session)),
+      async *events(id, { after = 0 } = {}) {
+        if (!Number.isInteger(after) || after < 0) {
+          throw new HoldfastError("invalid_option", "`after` must be a version, or 0");
+        }
+        await read(id, () => undefined);
+        yield* logs.events(id, after);
+      },
+      async *list({ user, labels, ...filter } = {}) {
+        assertRunning();
+        const wanted = { ...labels, ...(user !== undefined && { user }) };
+        const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
+        for await (const listed of store.list({ ...filter, environment })) {
+          const row = isLabelled ? await withLabels(listed, wanted) : listed;
+          if (row) yield row;
+        }
+      },
+      fork: (id, given) =>
+        track(() => create((child, at) => kind.fork(child, id, at, given ?? ({} as Fork)), given?.session)),
+      save: (id) =>
+        track(async () => {
+          const { session } = await logs.load(id);
+          const events: Event[] = [];
+          for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
+          return { of: environment, session: id, events, ...(await kind.conversation?.savedOf(session)) };
+        }),
+      restore: (saved, id) => track(() => create((session) => restore(session, saved), id)),
+      rewind: (id, to) => useOpen(id, (log) => rewind(log, to)),
+      close: (id) => track(() => end(id, "closed")),
+      expire: () => track(limits.expire),
+      stop({ within } = {}) {
+        stopping ??= new Promise((resolve) => {
+          clearInterval(clock);
+          allDone = resolve;
+          if (underWay === 0) resolve();
+        });
+        if (within === undefined || underWay === 0) return stopping;
+        const timer = setTimeout(() => {
+          stopped = new HoldfastError("engine_stopped", `the engine was stopped, and waited ${within} ms`);
+          logs.stopAll(stopped);
+        }, within);
+        return stopping.finally(() => clearTimeout(timer));
+      },
+    },
+  };
+}
+
+function unlessMissing(thrown: unknown): undefined {
+  if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+}
+
+/** The event that makes a session again what it was. */
+function rewound(then: Session, at: number): Event {
+  const { version: to, episode, task, randomness, labels, state, conversation } = then;
+  const event: Event = {
+    type: "session.rewound",
+    at,
+    to,
+    episode,
+    task,
+    randomness,
+    labels,
+    delta: replaceState(copyJson(state, "state")),
+  };
+  if (conversation) event.conversation = resting(conversation);
+  return event;
+}
+
+export function closedError(id: string, reason: EndReason): HoldfastError {
+  const how =
+    reason === "closed" ? "was closed" : `was ended by its limit of ${reason === "idle" ? "idle time" : reason}`;
+  return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });
+}

@@ -1,0 +1,155 @@
+// Episodes: the sessions of an environment. Wires seeds, calls, verdicts and replays to the engine.
+import { replaceState } from "../core/delta.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { seedKey, type Event, type EventOf, type Labels } from "../core/event.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { newSeed } from "../core/random.ts";
+import { isInForce, type Session } from "../core/session.ts";
+import type { Episodes, ForkOptions, OpenOptions, Seeded, SeedOptions } from "../core/sessions.ts";
+import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import { createCalls } from "./call.ts";
+import { createEngine, type EngineOptions } from "./engine.ts";
+import { exclusive } from "./exclusive.ts";
+import { assertCallId, undone } from "./find-repeat.ts";
+import { newId } from "./id.ts";
+import { createLogCache, createLogs, timeNow } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
+import { replay } from "./replay.ts";
+import { checkTask, defaultState, seedEvent } from "./seed.ts";
+import { createVerify } from "./verify.ts";
+
+export interface EpisodeOptions<E extends AnyEnvironment> extends EngineOptions {
+  environment: E;
+}
+
+const eventTypes: ReadonlySet<Event["type"]> = new Set([
+  "session.opened",
+  "session.seeded",
+  "session.verified",
+  "session.rewound",
+  "session.closed",
+  "tool.called",
+  "tool.claimed",
+  "tool.settled",
+]);
+
+export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions<E>): Episodes<E> {
+  const { environment, store, timeout = 60_000 } = options;
+  if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
+  const logs = createLogs(store, environment.name, { cache: createLogCache(options.cache) });
+  const engine = createEngine<never, ForkOptions>(
+    {
+      environment: environment.name,
+      logs,
+      stateOf: ({ state }) => copyJson(state, "state") as never,
+      fork,
+      eventTypes,
+      restore: (id, events) => logs.create(id, events),
+    },
+    options,
+  );
+  const { use, useOpen, track, create, assertOpen, assertWithinLimits } = engine;
+  const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits });
+  const { verify, rewards } = createVerify({ environment, logs, timeout });
+
+  async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
+    const { task, random = newSeed() } = given;
+    const labels = copyJson(given.labels ?? {}, "labels", "drop") as Labels;
+    if (!Number.isFinite(random)) throw new HoldfastError("invalid_option", "`random` must be a number");
+    const opened: EventOf<"session.opened"> = {
+      type: "session.opened",
+      at,
+      environment: environment.name,
+      labels,
+      randomness: { seed: random, turn: 0 },
+    };
+    const state = await defaultState(environment);
+    if (state !== null) opened.delta = replaceState(state);
+    if (task === undefined) return logs.create(session, [opened]);
+    const checked = await checkTask(environment, task);
+    const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
+    return logs.create(session, [opened, { ...seeding, episode: 1, labels }]);
+  }
+
+  async function fork(child: string, parent: string, at: number, { version }: ForkOptions): Promise<Session> {
+    const { session } = await logs.load(parent, version);
+    const { task, episode, randomness, labels, state } = session;
+    const opened: EventOf<"session.opened"> = {
+      type: "session.opened",
+      at,
+      environment: environment.name,
+      randomness,
+      labels,
+      parent: { session: parent, version: session.version, episode, task },
+    };
+    if (state !== null) opened.delta = replaceState(state);
+    return logs.create(child, [opened]);
+  }
+
+  async function seed(log: OpenLog, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
+    assertCallId(call);
+    const open = (): void => {
+      assertOpen(log);
+      assertWithinLimits(log);
+      const { episode, verified } = log.session;
+      if (environment.reseed === "reject" && episode > verified) {
+        throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${log.id} was not verified yet`);
+      }
+    };
+    if (environment.reseed === "reject" && call === undefined) {
+      // Before the task is checked: a model that tries to seed itself must not learn what is wrong with its task.
+      await exclusive(log, undefined, async () => {
+        await logs.refresh(log);
+        open();
+      });
+    }
+    const task = await checkTask(environment, given);
+    return exclusive(log, undefined, async () => {
+      if (call !== undefined) await logs.refresh(log);
+      const before = await repeatedSeed(log, call, task);
+      if (before) return before;
+      const result = await logs.commit(log, open, async (session) => {
+        const began = timeNow(session);
+        const seeding = await seedEvent(environment, { session: log.id, task, at: began, timeout, random, stops: log });
+        const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
+        event.at = timeNow(session);
+        if (event.at !== began) event.began = began;
+        if (call !== undefined) event.call = call;
+        if (labels) event.labels = copyJson(labels, "labels", "drop") as Labels;
+        return event;
+      });
+      const { version, episode } = log.session;
+      if (result === "ok") return { session: log.id, version, episode, repeated: false };
+      const recorded = await repeatedSeed(log, call, task);
+      if (recorded) return recorded;
+      // Throws if the session was deleted meanwhile. Otherwise the store failed over to a copy that lacks the seed.
+      await logs.refresh(log);
+      throw new HoldfastError("store_failed", `the store has lost a seed of session ${log.id}; send it again`);
+    });
+  }
+
+  /** The recorded answer of a seed with this id, if there is one. */
+  async function repeatedSeed(log: OpenLog, call: string | undefined, task: Json): Promise<Seeded | undefined> {
+    const event = call === undefined ? undefined : await logs.find(log.id, seedKey(call));
+    if (event?.type !== "session.seeded") return undefined;
+    const { version, episode } = event;
+    if (!equalJson(event.task, task)) {
+      throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
+    }
+    if (version > log.session.version) await logs.refresh(log);
+    if (!isInForce(log.session, version)) throw undone(call as string);
+    return { session: log.id, version, episode, repeated: true };
+  }
+
+  return {
+    ...engine.verbs,
+    environment,
+    open: (given = {}) => track(() => create((id, at) => open(id, at, given), given.session)),
+    seed: (id, task, seedOptions = {}) => useOpen(id, (log) => seed(log, task, seedOptions)),
+    call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
+    verify: (id, verifyOptions = {}) => use(id, (log) => verify(log, verifyOptions)),
+    rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
+    replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
+  };
+}

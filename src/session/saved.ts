@@ -1,0 +1,30 @@
+// Saved sessions: checks a file that anybody may have written before its events are kept for good.
+import { HoldfastError } from "../core/errors.ts";
+import type { Event } from "../core/event.ts";
+import { copyJson } from "../core/json.ts";
+import { faultInItems } from "../core/model.ts";
+import type { SavedSession } from "../core/sessions.ts";
+
+/** A copy of a saved session whose events are of these types. */
+export function checkedSave(saved: SavedSession, types: ReadonlySet<Event["type"]>): SavedSession {
+  const { events, shared = {} } = Object(saved) as Partial<SavedSession>;
+  if (!Array.isArray(events)) throw wrong("it has no events");
+  if (typeof shared !== "object" || shared === null) throw wrong("its shared state is not an object");
+  const copied = copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
+  for (const [at, event] of copied.events.entries()) {
+    if (!types.has(event.type) || (at === 0) !== (event.type === "session.opened")) {
+      throw wrong(`event ${at + 1} cannot be there`);
+    }
+    const fault = "items" in event && event.items !== undefined ? faultInItems(event.items) : undefined;
+    if (fault) throw wrong(`of event ${at + 1}, ${fault}`);
+  }
+  const [opened] = copied.events;
+  if (opened?.type !== "session.opened") throw wrong("it has no event that opens it");
+  const { user } = copied;
+  if (user !== undefined && opened.labels?.["user"] !== user) throw wrong("it belongs to another user");
+  return copied;
+}
+
+function wrong(what: string): HoldfastError {
+  return new HoldfastError("invalid_option", `this is not a saved session: ${what}`);
+}
