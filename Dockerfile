@@ -22,6 +22,7 @@ COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY deploy/health.mjs ./deploy/
 COPY examples ./examples
+COPY templates ./templates
 # For SQLite. A volume that is mounted here takes over whose it is.
 RUN mkdir /data && chown node:node /data
 USER node

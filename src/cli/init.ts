@@ -39,24 +39,13 @@ async function run(name: string, flags: Flags): Promise<void> {
   const { createProject, refuseName } = await import("./init/create.ts");
   refuseName(name);
   const chosen = flags.kind ?? (await askedKind(flags.json ?? false));
-  const files = await createProject(name, name, await kindNamed(chosen));
+  const files = await createProject(name, name, chosen);
   const next = nextCommands(name);
   if (flags.json) process.stdout.write(`${JSON.stringify({ name, kind: chosen, files, next }, null, 2)}\n`);
   else process.stdout.write(inWords({ name, kind: chosen, files, next }));
 }
 
-async function kindNamed(name: KindName) {
-  switch (name) {
-    case "stateless":
-      return (await import("./init/stateless.ts")).stateless;
-    case "stateful":
-      return (await import("./init/stateful.ts")).stateful;
-    case "multi-step":
-      return (await import("./init/multi-step.ts")).multiStep;
-  }
-}
-
-/** What somebody at a terminal chooses, by its number or its name; stateful where nobody can be asked. */
+/** Asks for a kind by number or name on a terminal. Elsewhere it is stateful. */
 async function askedKind(json: boolean): Promise<KindName> {
   if (json || !process.stdin.isTTY || !process.stdout.isTTY) return "stateful";
   const { createInterface } = await import("node:readline/promises");

@@ -1,17 +1,14 @@
 // holdfast init: what it writes, and what it refuses.
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { format } from "prettier";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
-import { createProject } from "../../src/cli/init/create.ts";
-import { multiStep } from "../../src/cli/init/multi-step.ts";
-import { projectFiles, versions } from "../../src/cli/init/project.ts";
-import { stateful } from "../../src/cli/init/stateful.ts";
-import { stateless } from "../../src/cli/init/stateless.ts";
+import { createProject, projectFiles, versions } from "../../src/cli/init/create.ts";
 import { inShell } from "../e2e/installed.ts";
 import { built } from "../built.ts";
+import { root } from "../files.ts";
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-init-"));
@@ -23,14 +20,18 @@ async function init(args: string, cwd: string) {
   return inShell(`"${process.execPath}" "${join(await built(), "cli/main.js")}" init ${args}`, cwd);
 }
 
-describe.each(Object.entries({ stateless, stateful, multiStep }))("the files of %s", (_, kind) => {
-  const code = [...projectFiles("sample", kind)].filter(([path]) => /\.(ts|json)$/.test(path));
-  test.each(code)("%s is formatted", async (path, text) => {
-    expect(await format(text, { filepath: path, printWidth: 120 })).toBe(text);
+describe.each(["stateless", "stateful", "multi-step"])("the files of %s", (kind) => {
+  test("are formatted", async () => {
+    for (const [path, text] of await projectFiles("sample", kind)) {
+      if (!/\.(ts|json)$/.test(path)) continue;
+      expect(await format(text, { filepath: path, printWidth: 120 }), path).toBe(text);
+    }
   });
 
-  test("the name is in the environment and in the package", () => {
-    const files = projectFiles("price-list", kind);
+  test("name the environment and the package", async () => {
+    const files = await projectFiles("price-list", kind);
+    expect(files.get("README.md")).toMatch(/^# price-list\n/);
+    expect([...files.values()].join("\n")).not.toMatch(/NAME"|PARTS/);
     expect(files.get("environment.ts")).toContain('  name: "price-list",\n');
     expect((JSON.parse(files.get("package.json") ?? "") as { name: string }).name).toBe("price-list");
   });
@@ -75,7 +76,7 @@ describe("init", () => {
 
   test("takes a folder that is there and empty", async () => {
     const folder = await newFolder();
-    await createProject(folder, "sample", stateful);
+    await createProject(folder, "sample", "stateful");
     expect(await readFile(join(folder, "tasks.jsonl"), "utf8")).toContain('"start":15');
   });
 
@@ -85,7 +86,7 @@ describe("init", () => {
     await writeFile(join(folder, "sample/notes.txt"), "mine");
     const { code, stderr } = await init("sample", folder);
     expect(code).toBe(1);
-    expect(stderr).toBe("invalid_option: the folder sample is there already, and has notes.txt in it\n");
+    expect(stderr).toBe("invalid_option: the folder sample exists and contains notes.txt\n");
     expect(await readdir(join(folder, "sample"))).toEqual(["notes.txt"]);
   });
 
@@ -93,14 +94,14 @@ describe("init", () => {
     const folder = await newFolder();
     await writeFile(join(folder, "sample"), "mine");
     const { stderr } = await init("sample", folder);
-    expect(stderr).toBe("invalid_option: sample is there already, and is no folder\n");
+    expect(stderr).toBe("invalid_option: sample exists and is not a folder\n");
   });
 
   test.each(["Thermostat", "../up", ".", "a b", "7up", "-x", "zod", "holdfast", "node_modules", "x".repeat(65)])(
     "refuses the name %j and makes nothing",
     async (name) => {
       const folder = join(await newFolder(), "made");
-      await expect(createProject(folder, name, stateful)).rejects.toMatchObject({ code: "invalid_option" });
+      await expect(createProject(folder, name, "stateful")).rejects.toMatchObject({ code: "invalid_option" });
       await expect(readdir(folder)).rejects.toMatchObject({ code: "ENOENT" });
     },
   );
@@ -113,8 +114,10 @@ describe("init", () => {
 
   test("leaves nothing behind where it could not be finished", async () => {
     const folder = join(await newFolder(), "made");
-    const broken = { ...stateful, generate: "process.exit(1);\n" };
-    await expect(createProject(folder, "sample", broken)).rejects.toThrow();
+    const templates = join(await newFolder(), "templates");
+    await cp(join(root, "templates"), templates, { recursive: true });
+    await writeFile(join(templates, "stateful/generate.ts"), "process.exit(1);\n");
+    await expect(createProject(folder, "sample", "stateful", templates)).rejects.toThrow();
     await expect(readdir(folder)).rejects.toMatchObject({ code: "ENOENT" });
   });
 });
