@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 
 /** The folders whose tests start servers or processes. All others are unit tests, which need neither those nor a build. */
-const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e", "compat"] };
+export const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e", "compat"] };
 
 const project = (name: string, include: string[], exclude: string[] = []): TestProjectConfiguration => ({
   ssr: { resolve: { conditions: ["holdfast-source"] } },

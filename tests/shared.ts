@@ -1,5 +1,5 @@
 // What the tests of a run share. global-setup.ts makes each when a test first asks for it.
-import { inject } from "vitest";
+import { afterAll, inject } from "vitest";
 
 /** The folder dist, the packed package, and the URLs of a Redis and a Postgres. */
 export type Shared = "dist" | "package" | "redis" | "postgres";
@@ -15,4 +15,13 @@ export async function shared(name: Shared): Promise<string> {
   const text = await response.text();
   if (!response.ok) throw new Error(text);
   return text;
+}
+
+/** Starts a server of a test file when a test first asks for it. It ends after the last test of the file. */
+export function startOnce<Server extends { stop(): Promise<unknown> }>(
+  start: () => Promise<Server>,
+): () => Promise<Server> {
+  let started: Promise<Server> | undefined;
+  afterAll(async () => (await started)?.stop());
+  return () => (started ??= start());
 }

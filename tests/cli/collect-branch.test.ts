@@ -23,30 +23,34 @@ async function holdfast(...args: string[]): Promise<string> {
   return execFileSync(process.execPath, [join(await built(), "cli/main.js"), ...args], { encoding: "utf8" });
 }
 
-test("RESUME, FORK: killed again and again, a collection of trees comes to the rows of one that was not", async () => {
-  const world = newWorld(tasksOf(60));
-  // The random model takes whatever number it may.
-  const environment = readFileSync(world.at("environment.mjs"), "utf8");
-  writeFileSync(world.at("environment.mjs"), environment.replace("z.number().int() })", "z.int().min(1).max(3) })"));
-  const { code, stdout, stderr } = await world.collect("--out", "whole.jsonl", ...tree);
-  expect(code, stderr).toBe(0);
-  const wanted = outcomesIn(world, "whole.jsonl");
-  // Episodes that ended before they were forked are one row.
-  expect(stdout).toContain(`${wanted.length} of ${wanted.length} rollouts scored`);
-  expect(wanted.length).toBeGreaterThan(100);
-  expect(wanted.length).toBeLessThan(360);
-  const args = ["--out", "cut.jsonl", ...tree, "--resume", "--concurrency", "3"];
-  for (const least of [1, 20, 50, 90]) {
-    const child = await world.start(args);
-    const isThere = () => existsSync(world.at("cut.jsonl")) && countOf(world.at("cut.jsonl")) >= least;
-    await expect.poll(isThere, { timeout: 30_000, interval: 2 }).toBe(true);
-    child.process.kill("SIGKILL");
-    await child.ended;
-  }
-  const last = await world.collect(...args);
-  expect(last.code, last.stderr).toBe(0);
-  expect(outcomesIn(world, "cut.jsonl")).toEqual(wanted);
-}, 120_000);
+test(
+  "RESUME, FORK: killed again and again, a collection of trees comes to the rows of one that was not",
+  { tags: ["full"], timeout: 120_000 },
+  async () => {
+    const world = newWorld(tasksOf(60));
+    // The random model takes whatever number it may.
+    const environment = readFileSync(world.at("environment.mjs"), "utf8");
+    writeFileSync(world.at("environment.mjs"), environment.replace("z.number().int() })", "z.int().min(1).max(3) })"));
+    const { code, stdout, stderr } = await world.collect("--out", "whole.jsonl", ...tree);
+    expect(code, stderr).toBe(0);
+    const wanted = outcomesIn(world, "whole.jsonl");
+    // Episodes that ended before they were forked are one row.
+    expect(stdout).toContain(`${wanted.length} of ${wanted.length} rollouts scored`);
+    expect(wanted.length).toBeGreaterThan(100);
+    expect(wanted.length).toBeLessThan(360);
+    const args = ["--out", "cut.jsonl", ...tree, "--resume", "--concurrency", "3"];
+    for (const least of [1, 20, 50, 90]) {
+      const child = await world.start(args);
+      const isThere = () => existsSync(world.at("cut.jsonl")) && countOf(world.at("cut.jsonl")) >= least;
+      await expect.poll(isThere, { timeout: 30_000, interval: 2 }).toBe(true);
+      child.process.kill("SIGKILL");
+      await child.ended;
+    }
+    const last = await world.collect(...args);
+    expect(last.code, last.stderr).toBe(0);
+    expect(outcomesIn(world, "cut.jsonl")).toEqual(wanted);
+  },
+);
 
 /** A line may be torn. */
 function countOf(file: string): number {

@@ -53,38 +53,42 @@ test("a strict server of others: every episode is scored, and one whose connecti
   expect(seeded()).toBe(41);
 });
 
-test("RESUME: killed again and again, and resumed on a strict server of others: each rollout once, and its true reward", async () => {
-  const kills = [30, 75, 140, 200];
-  let kill = (): void => undefined;
-  const { url, requests, seeded } = await foreignGym((_, seen) => {
-    if (seen === kills[0]) {
-      kills.shift();
-      kill();
+test(
+  "RESUME: killed again and again, and resumed on a strict server of others: each rollout once, and its true reward",
+  { tags: ["full"] },
+  async () => {
+    const kills = [30, 75, 140, 200];
+    let kill = (): void => undefined;
+    const { url, requests, seeded } = await foreignGym((_, seen) => {
+      if (seen === kills[0]) {
+        kills.shift();
+        kill();
+      }
+      return undefined;
+    });
+    const out = join(await newFolder(), "out.jsonl");
+    const args = ["collect", "examples/counter", "--server", url, "--concurrency", "6", "--out", out, "--resume"];
+    for (let code: number | null = null; code === null;) {
+      const running = await start(args);
+      kill = () => running.process.kill("SIGKILL");
+      const ended = await running.ended;
+      ({ code } = ended);
+      if (code !== null) expect(ended).toMatchObject({ code: 0 });
     }
-    return undefined;
-  });
-  const out = join(await newFolder(), "out.jsonl");
-  const args = ["collect", "examples/counter", "--server", url, "--concurrency", "6", "--out", out, "--resume"];
-  for (let code: number | null = null; code === null;) {
-    const running = await start(args);
-    kill = () => running.process.kill("SIGKILL");
-    const ended = await running.ended;
-    ({ code } = ended);
-    if (code !== null) expect(ended).toMatchObject({ code: 0 });
-  }
-  expect(kills).toEqual([]);
-  const rows = await rowsIn(out);
-  expect(new Set(rows.map((row) => row["_ng_task_index"])).size).toBe(60);
-  expect(rows.length).toBe(60);
-  expect(rows.filter(({ reward }) => reward !== 1)).toEqual([]);
-  // What was in doubt was begun anew, and nothing else but what was killed while it was seeded.
-  const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
-  expect(failures.every((row) => row["retried"] === true && /twice|stale/.test(String(row["failure_reason"])))).toBe(
-    true,
-  );
-  expect(seeded()).toBeLessThanOrEqual(60 + 4 * 6);
-  expect(requests.length).toBeLessThan(60 * 4 + 4 * 6 * 4);
-});
+    expect(kills).toEqual([]);
+    const rows = await rowsIn(out);
+    expect(new Set(rows.map((row) => row["_ng_task_index"])).size).toBe(60);
+    expect(rows.length).toBe(60);
+    expect(rows.filter(({ reward }) => reward !== 1)).toEqual([]);
+    // What was in doubt was begun anew, and nothing else but what was killed while it was seeded.
+    const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
+    expect(failures.every((row) => row["retried"] === true && /twice|stale/.test(String(row["failure_reason"])))).toBe(
+      true,
+    );
+    expect(seeded()).toBeLessThanOrEqual(60 + 4 * 6);
+    expect(requests.length).toBeLessThan(60 * 4 + 4 * 6 * 4);
+  },
+);
 
 test("Holdfast as server, as agent and as collector: the same rewards, whoever plays", async () => {
   const folder = await newFolder();

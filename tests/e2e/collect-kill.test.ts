@@ -7,8 +7,7 @@ import { newWorld, taskLine, type World } from "../cli/collect-process.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
 import { runs } from "../runs.ts";
 
-const [tasks, repeats, kills, concurrency] = [100, 4, 20, 8];
-const answers = tasks * repeats * 5;
+const [repeats, concurrency] = [4, 8];
 
 const flags = (name: string): string[] => [
   "--out",
@@ -38,40 +37,45 @@ async function killAfter(world: World, name: string, asked: number, moment: numb
   if (code !== null) throw new Error(`it ended before it was killed: ${stderr}`);
 }
 
-const patience = { timeout: 180_000 * runs(1) };
-
-test(
-  "RESUME: killed at 20 random moments, 400 rollouts come to the same rows, and no answer is asked for again",
-  patience,
-  async () => {
-    const world = newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
-    const whole = await (await world.start(flags("whole"))).ended;
-    expect(whole).toMatchObject({ code: 0 });
-    expect(world.calls()).toHaveLength(answers);
-    for (let round = 0; round < runs(1); round++) {
-      const seed = Date.now();
-      console.log(`seed of the kills: ${seed}`);
-      const name = `killed-${round}`;
-      const before = world.calls().length;
-      const random = randomStream(seed, 0);
-      // Together about half of all questions, and never all: it must not be over before the last kill.
-      const most = answers / kills;
-      for (let kill = 0; kill < kills; kill++) {
-        await killAfter(world, name, Math.floor(random() * most), random() * 12);
+// `most` is how many questions it asks before a kill. All kills together take about half of the questions.
+for (const { tasks, kills, most, tags } of [
+  { tasks: 10, kills: 3, most: 30, tags: [] },
+  { tasks: 100, kills: 20, most: 100, tags: ["full"] },
+]) {
+  const rollouts = tasks * repeats;
+  const answers = rollouts * 5;
+  const patience = { tags, timeout: 180_000 * runs(1) };
+  test(
+    `RESUME: killed at ${kills} random moments, ${rollouts} rollouts come to the same rows, and no answer is asked for again`,
+    patience,
+    async () => {
+      const world = newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
+      const whole = await (await world.start(flags("whole"))).ended;
+      expect(whole).toMatchObject({ code: 0 });
+      expect(world.calls()).toHaveLength(answers);
+      for (let round = 0; round < runs(1); round++) {
+        const seed = Date.now();
+        console.log(`seed of the kills: ${seed}`);
+        const name = `killed-${round}`;
+        const before = world.calls().length;
+        const random = randomStream(seed, 0);
+        for (let kill = 0; kill < kills; kill++) {
+          await killAfter(world, name, Math.floor(random() * most), random() * 12);
+        }
+        const last = await (await world.start(flags(name))).ended;
+        expect(last).toMatchObject({ code: 0 });
+        const rows = rowsOf(world.at(`${name}.jsonl`));
+        expect(rows).toHaveLength(rollouts);
+        expect(new Set(keysOf(rows)).size).toBe(rollouts);
+        expect(outcomesOf(rows)).toEqual(outcomesOf(rowsOf(world.at("whole.jsonl"))));
+        expect(new Set(rows.map((row) => row["reward"]))).toEqual(new Set([0, 1]));
+        expect(keysOf(rowsOf(world.at(`${name}_materialized_inputs.jsonl`)))).toEqual(keysOf(rows));
+        expect(rowsOf(world.at(`${name}_failures.jsonl`))).toEqual([]);
+        const again = world.calls().length - before - answers;
+        console.log(`${again} questions were asked again, after ${kills} kills with up to ${concurrency} under way`);
+        expect(again).toBeGreaterThanOrEqual(0);
+        expect(again).toBeLessThanOrEqual(kills * concurrency);
       }
-      const last = await (await world.start(flags(name))).ended;
-      expect(last).toMatchObject({ code: 0 });
-      const rows = rowsOf(world.at(`${name}.jsonl`));
-      expect(rows).toHaveLength(tasks * repeats);
-      expect(new Set(keysOf(rows)).size).toBe(tasks * repeats);
-      expect(outcomesOf(rows)).toEqual(outcomesOf(rowsOf(world.at("whole.jsonl"))));
-      expect(new Set(rows.map((row) => row["reward"]))).toEqual(new Set([0, 1]));
-      expect(keysOf(rowsOf(world.at(`${name}_materialized_inputs.jsonl`)))).toEqual(keysOf(rows));
-      expect(rowsOf(world.at(`${name}_failures.jsonl`))).toEqual([]);
-      const again = world.calls().length - before - answers;
-      console.log(`${again} questions were asked again, after ${kills} kills with up to ${concurrency} under way`);
-      expect(again).toBeGreaterThanOrEqual(0);
-      expect(again).toBeLessThanOrEqual(kills * concurrency);
-    }
-  },
-);
+    },
+  );
+}

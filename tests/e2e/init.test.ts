@@ -36,13 +36,13 @@ async function served(project: string): Promise<string> {
 
 // Without a state there is less to check over HTTP.
 const kinds = [
-  ["stateless", 5],
-  ["stateful", 0],
-  ["multi-step", 0],
-] as const;
+  { kind: "stateless", skipped: 5, tags: ["full"] },
+  { kind: "stateful", skipped: 0, tags: [] },
+  { kind: "multi-step", skipped: 0, tags: ["full"] },
+];
 
-describe.each(kinds)("a new %s environment", (kind, skipped) => {
-  test("is tested, checked, served and collected as it is", { timeout: 120_000 }, async () => {
+describe.each(kinds)("a new $kind environment", ({ kind, skipped, tags }) => {
+  test("is tested, checked, served and collected as it is", { tags, timeout: 120_000 }, async () => {
     const project = await newProject(kind);
     const tasks = await readFile(join(project, "tasks.jsonl"), "utf8");
     const rows = tasks.trim().split("\n");

@@ -28,7 +28,7 @@ const codeIn = (text: string): string[] => [...text.matchAll(/`([^`\n]+)`/g)].ma
 const snippets = blocksOf(page, "ts");
 const [cookies = "", checklist = "", ...more] = blocksOf(page, "sh");
 
-test("every snippet prints what its comments say", { timeout }, async () => {
+test("every snippet prints what its comments say", { tags: ["full"], timeout }, async () => {
   expect(snippets.length).toBeGreaterThan(3);
   const folder = await folderWithPackage("zod");
   for (const code of snippets) {
@@ -56,7 +56,7 @@ describe("the mistakes", () => {
 
   test(
     "what to write passes the check, and what people write fails the promises that the table says",
-    { timeout },
+    { tags: ["full"], timeout },
     async () => {
       const folder = await folderWithPackage("zod");
       const found: string[] = [];
@@ -92,7 +92,7 @@ describe("the mistakes", () => {
   });
 });
 
-test("the checklist can be run, and every case that it names is tried", { timeout }, async () => {
+test("the checklist can be run, and every case that it names is tried", { tags: ["full"], timeout }, async () => {
   const commands = linesOf(checklist.replaceAll("npx ", "").replaceAll(/&& npm install$/gm, ""));
   const [init = "", npmTest = "", check = "", serve = "", checkUrl = "", checkStore = "", ...rest] = commands;
   expect([...rest, ...more]).toEqual([]);

@@ -75,34 +75,40 @@ test("forked episodes and failures come back too", async () => {
   for (const worker of [one, two]) worker.process.kill("SIGTERM");
 });
 
-test("a worker with another version of the environment plays nothing of it, and says so", async () => {
-  const [world, redis] = [worldOf(4), await newRedis()];
-  const other = mkdtempSync(join(tmpdir(), "holdfast-other-"));
-  onTestFinished(() => rmSync(other, { recursive: true, force: true }));
-  const folder = join(other, "dice");
-  mkdirSync(folder);
-  for (const name of ["environment.mjs", "agent.mjs", "tasks.jsonl"]) cpSync(world.at(name), join(folder, name));
-  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  const source = readFileSync(world.at("environment.mjs"), "utf8");
-  writeFileSync(join(folder, "environment.mjs"), source.replace("6 * random()", "5 * random()"));
-  // Both are given the paths as seen from their own folder.
-  const args = ["collect", ".", "--agent", "agent.mjs", "--queue", redis.url, "--store", "sqlite:sessions.db"];
-  const collecting = await startCommand(world.folder, [...args, "--out", "shared.jsonl"], { CALLS: world.at("calls") });
-  const wrong = await startWorker(world, redis.url, { folder });
-  await wrong.printed('"refused"');
-  await collecting.printed("the collector's files are others than this worker's: environment's file");
-  const status = await command(world.folder, "queue", "status", "--queue", redis.url);
-  expect(status.stdout).toMatch(
-    /[1-9]\d* put back, 0 finished and not taken\n {4}put back by \S+: the collector's files/,
-  );
-  expect(world.calls()).toEqual([]);
-  const right = await startWorker(world, redis.url);
-  expect(await collecting.ended).toMatchObject({ code: 0 });
-  for (const worker of [wrong, right]) worker.process.kill("SIGTERM");
-  expect(eventsIn(await wrong.ended).at(-1)).toMatchObject({ type: "ended", played: 0, failed: 0 });
-  expect(eventsIn(await right.ended).at(-1)).toMatchObject({ type: "ended", played: 4 });
-  // Each is offered to either of them every ten seconds at the longest, and to the right one sooner or later.
-}, 180_000);
+test(
+  "a worker with another version of the environment plays nothing of it, and says so",
+  { tags: ["full"], timeout: 180_000 },
+  async () => {
+    const [world, redis] = [worldOf(4), await newRedis()];
+    const other = mkdtempSync(join(tmpdir(), "holdfast-other-"));
+    onTestFinished(() => rmSync(other, { recursive: true, force: true }));
+    const folder = join(other, "dice");
+    mkdirSync(folder);
+    for (const name of ["environment.mjs", "agent.mjs", "tasks.jsonl"]) cpSync(world.at(name), join(folder, name));
+    symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+    const source = readFileSync(world.at("environment.mjs"), "utf8");
+    writeFileSync(join(folder, "environment.mjs"), source.replace("6 * random()", "5 * random()"));
+    // Both are given the paths as seen from their own folder.
+    const args = ["collect", ".", "--agent", "agent.mjs", "--queue", redis.url, "--store", "sqlite:sessions.db"];
+    const collecting = await startCommand(world.folder, [...args, "--out", "shared.jsonl"], {
+      CALLS: world.at("calls"),
+    });
+    const wrong = await startWorker(world, redis.url, { folder });
+    await wrong.printed('"refused"');
+    await collecting.printed("the collector's files are others than this worker's: environment's file");
+    const status = await command(world.folder, "queue", "status", "--queue", redis.url);
+    expect(status.stdout).toMatch(
+      /[1-9]\d* put back, 0 finished and not taken\n {4}put back by \S+: the collector's files/,
+    );
+    expect(world.calls()).toEqual([]);
+    const right = await startWorker(world, redis.url);
+    expect(await collecting.ended).toMatchObject({ code: 0 });
+    for (const worker of [wrong, right]) worker.process.kill("SIGTERM");
+    expect(eventsIn(await wrong.ended).at(-1)).toMatchObject({ type: "ended", played: 0, failed: 0 });
+    expect(eventsIn(await right.ended).at(-1)).toMatchObject({ type: "ended", played: 4 });
+    // Each is offered to either of them every ten seconds at the longest, and to the right one sooner or later.
+  },
+);
 
 test("what cannot be is refused in words, without a password", async () => {
   const world = worldOf(1);

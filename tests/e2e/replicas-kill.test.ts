@@ -16,7 +16,7 @@ const stores = [
 ];
 
 for (const { name, start } of stores) {
-  const patience = { timeout: 60_000 + kills * 10_000 + restarts * 10_000 };
+  const patience = { tags: ["full"], timeout: 60_000 + kills * 10_000 + restarts * 10_000 };
   const what = `${kills} kill -9 of replicas and ${restarts} ends of the store`;
   test(`DURABLE, ONCE, SERIAL: ${what} cost no answer and apply nothing twice, on ${name}`, patience, async () => {
     const server = await start();

@@ -11,6 +11,7 @@ import { metricOf, report, startReplicas } from "./replicas-servers.ts";
 const stores = [
   {
     name: "Redis",
+    tags: [],
     async empty() {
       const redis = await shared("redis");
       const prefix = `replicas-${randomUUID()}`;
@@ -20,6 +21,7 @@ const stores = [
   },
   {
     name: "Postgres",
+    tags: ["full"],
     async empty() {
       const postgres = await shared("postgres");
       const schema = `replicas_${randomUUID()}`;
@@ -29,8 +31,8 @@ const stores = [
   },
 ];
 
-for (const { name, empty } of stores) {
-  describe(name, () => {
+for (const { name, tags, empty } of stores) {
+  describe(name, { tags }, () => {
     test("TOKEN: cookies of one replica are good at all, also when all started at once on an empty store", async () => {
       const replicas = await startReplicas(await empty());
       for (const first of replicas) {
@@ -50,7 +52,7 @@ for (const { name, empty } of stores) {
       const calls = runs(1500);
       const size = many === 1 ? 1 : Math.min(Math.ceil(calls / 10), 1000);
       const what = many === 1 ? "one session" : `${size} sessions`;
-      const patience = { timeout: 60_000 + calls * 40 };
+      const patience = { tags: many === 1 ? [] : ["full"], timeout: 60_000 + calls * 40 };
       test(
         `ONCE, SERIAL: 4 replicas and 64 clients count up ${what} ${calls} times, a tenth twice`,
         patience,

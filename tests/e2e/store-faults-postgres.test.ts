@@ -7,7 +7,7 @@ import { throughOutages } from "./replicas-outage.ts";
 import { expectRefused, expectResolved, expectWaiting } from "./replicas-refusals.ts";
 import { startReplicas, type Replica } from "./replicas-servers.ts";
 
-const patience = { timeout: 180_000 * runs(1) };
+const patience = { tags: ["full"], timeout: 180_000 * runs(1) };
 const cut = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'holdfast'";
 const few = { max_connections: 5, superuser_reserved_connections: 0 };
 

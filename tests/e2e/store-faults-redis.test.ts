@@ -7,7 +7,7 @@ import { throughOutages } from "./replicas-outage.ts";
 import { expectRefused, expectResolved, expectWaiting } from "./replicas-refusals.ts";
 import { startReplicas, type Replica } from "./replicas-servers.ts";
 
-const patience = { timeout: 180_000 * runs(1) };
+const patience = { tags: ["full"], timeout: 180_000 * runs(1) };
 
 async function redis(...args: string[]): Promise<RedisServer> {
   const server = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "always", ...args] });

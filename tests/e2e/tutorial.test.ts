@@ -66,7 +66,7 @@ function missing(expected: string, printed: string): string | undefined {
   return undefined;
 }
 
-test("every command of the tutorial does what it says", { timeout: 120_000 }, async () => {
+test("every command of the tutorial does what it says", { tags: ["full"], timeout: 120_000 }, async () => {
   const blocks = blocksOf(fileAt("docs/tutorial.md").text);
   const folder = await folderWithPackage("zod", "typescript", "@types/node", "better-sqlite3");
   const bin = await withoutInstalling(folder);

@@ -1,16 +1,13 @@
 // The recorded model: what is recorded, how it is replayed, and what several or killed processes do to the file.
-import { execFile } from "node:child_process";
 import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { digestOf } from "../../src/core/digest.ts";
 import { HoldfastError } from "../../src/core/errors.ts";
 import { answerText, type Item, type Model, type ModelRequest, type Piece } from "../../src/core/model.ts";
 import { recordedModel } from "../../src/models/recorded.ts";
 import { scriptedModel } from "../../src/models/scripted.ts";
-import { built } from "../built.ts";
 import { runModelCases } from "./cases.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
@@ -227,27 +224,5 @@ describe("the file", () => {
     for (const text of texts) await live.respond(asking(text));
     const replay = recordedModel({ file });
     for (const text of texts) expect((await textOf(replay, asking(text))) === text).toBe(true);
-  });
-
-  test("is shared by processes that record at once: no line is torn", async () => {
-    const file = newFile();
-    const script = `
-      const { recordedModel } = await import(${JSON.stringify(join(await built(), "models/recorded.js"))});
-      const respond = async ({ input }) => ({ status: "completed", output: [{ type: "message", role: "assistant", content: input[0].content + "x".repeat(50000) }] });
-      const model = recordedModel({ file: ${JSON.stringify(file)}, model: { name: "m", respond } });
-      await Promise.all(Array.from({ length: 40 }, (_, n) => model.respond({ input: [{ type: "message", role: "user", content: process.argv[1] + n }] })));
-    `;
-    const runner = ["--input-type=module", "-e", script];
-    await Promise.all(["a", "b", "c"].map((name) => promisify(execFile)(process.execPath, [...runner, name])));
-    const replay = recordedModel({ file });
-    for (const name of ["a", "b", "c"]) {
-      for (let n = 0; n < 40; n++) {
-        const text = await textOf(replay, { input: [user(`${name}${n}`)] });
-        expect(text.startsWith(`${name}${n}x`)).toBe(true);
-      }
-    }
-    // One that saw another in the middle of a write leaves a mark, on a line of its own.
-    const lines = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "" && line !== "\u0018");
-    expect(lines.map((line) => JSON.parse(line) as unknown)).toHaveLength(120);
   });
 });

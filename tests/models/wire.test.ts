@@ -1,11 +1,8 @@
 // What the models behind an API share: broken servers, retries, time-outs, cancelling, and letting go of connections.
-import { execFile } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { answerText, type Piece } from "../../src/core/model.ts";
-import { built } from "../built.ts";
 import { cut, json, nowhere, play, raw, silent, stream, stuck, type Reply } from "./server.ts";
 import { apis, hello, impatient } from "./wire-apis.ts";
 
@@ -297,24 +294,3 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(server.connections()).toBe(1);
   });
 });
-
-test("a process ends when its last request has", async () => {
-  const [played] = apis;
-  const server = await play(json(played?.whole), json({ error: "busy" }, 500), stream(played?.stream ?? ""));
-  const source = await built();
-  const script = `
-    const { openaiModel } = await import(${JSON.stringify(`${source}/models/openai.js`)});
-    const model = openaiModel({ model: "m", baseUrl: ${JSON.stringify(server.url)} });
-    const request = { input: [{ type: "message", role: "user", content: "Hello" }] };
-    await model.respond(request);
-    const { output } = await model.respond(request, { onPiece() {} });
-    await new Promise((resolve) => setImmediate(resolve));
-    // Those that keep the process: an idle connection is there, and does not.
-    const kept = process.getActiveResourcesInfo().filter((kind) => /TCP|Timeout/.test(kind));
-    console.log(JSON.stringify([output[0].content[0].text, kept]));
-  `;
-  const args = ["--input-type=module", "-e", script];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 30_000 });
-  expect(JSON.parse(stdout)).toEqual(["Hi", []]);
-  expect(server.asked).toHaveLength(3);
-}, 90_000);

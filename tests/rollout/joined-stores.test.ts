@@ -6,7 +6,9 @@ import { counter } from "../session/counter.ts";
 import { runStoreCases } from "../stores/run-cases.ts";
 
 describe("joined stores", () => {
-  runStoreCases("two in memory", () => ({ open: () => joinedStores([memoryStore(), memoryStore()]) }));
+  runStoreCases("two in memory", () => ({ open: () => joinedStores([memoryStore(), memoryStore()]) }), {
+    persistent: false,
+  });
 });
 
 async function sessionIn(store: Store, start: number): Promise<string> {

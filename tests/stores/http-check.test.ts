@@ -24,7 +24,7 @@ async function use(store: Store): Promise<void> {
 
 test(
   "a service that does what it should passes every case, beside what it holds, which stays",
-  { timeout: 180_000 },
+  { tags: ["full"], timeout: 180_000 },
   async () => {
     const { url, dispose } = await serveStore();
     onTestFinished(dispose);

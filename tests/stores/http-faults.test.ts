@@ -244,7 +244,7 @@ describe("what is asked again", () => {
   });
 });
 
-describe("a service that takes its time", () => {
+describe("a service that takes its time", { tags: ["full"] }, () => {
   test("lets every verb settle as store_busy, and closes the connections", async () => {
     const sockets = new Set<Socket>();
     const { url, asked } = await serviceOf(({ socket }) => void sockets.add(socket));
@@ -302,7 +302,7 @@ test("no more than 64 connections are made, whoever asks", async () => {
   expect(most).toBeLessThanOrEqual(64);
 });
 
-test("an answer that is too large, and one that is no UTF-8, are none", async () => {
+test("an answer that is too large, and one that is no UTF-8, are none", { tags: ["full"] }, async () => {
   const megabyte = Buffer.alloc(1024 * 1024, " ");
   const { url } = await serviceOf(({ url = "" }, response) => {
     if (url === "/find") {
@@ -349,17 +349,21 @@ describe("opening", () => {
     expect((await open(url)).persistent).toBe(false);
   });
 
-  test("where nobody listens, or the name is of nobody, is store_busy in time and without a stack of text", async () => {
-    const began = performance.now();
-    const refused = await httpStore({ url: "http://localhost:1" }).catch((thrown: unknown) => thrown);
-    expect(refused).toMatchObject({
-      code: "store_busy",
-      message: expect.stringMatching(
-        /^the HTTP store http:\/\/localhost:\d+ cannot be reached: .*ECONNREFUSED/,
-      ) as string,
-    });
-    expect(performance.now() - began).toBeLessThan(6000);
-  });
+  test(
+    "where nobody listens, or the name is of nobody, is store_busy in time and without a stack of text",
+    { tags: ["full"] },
+    async () => {
+      const began = performance.now();
+      const refused = await httpStore({ url: "http://localhost:1" }).catch((thrown: unknown) => thrown);
+      expect(refused).toMatchObject({
+        code: "store_busy",
+        message: expect.stringMatching(
+          /^the HTTP store http:\/\/localhost:\d+ cannot be reached: .*ECONNREFUSED/,
+        ) as string,
+      });
+      expect(performance.now() - began).toBeLessThan(6000);
+    },
+  );
 
   test.each([
     ["", "must be that of a service"],

@@ -34,27 +34,31 @@ function commitOf(session: string, version: number, key?: string): Commit {
   return { session, version, entries: [entry], ...heading };
 }
 
-describe("a server that is killed with -9 and started again each time that the storage is opened", () => {
-  const needing = storeCasesFor({ persistent: true }).filter(({ needs }) => needs === "persistent");
-  expect(needing.length).toBeGreaterThan(10);
-  test.each(needing)("$name", async ({ run }) => {
-    const running = await startStoreProcess();
-    let opened = 0;
-    try {
-      await run({
-        async open() {
-          if (opened++ > 0) {
-            await running.kill();
-            await running.start();
-          }
-          return httpStore({ url: running.url });
-        },
-      });
-    } finally {
-      await running.dispose();
-    }
-  });
-});
+describe(
+  "a server that is killed with -9 and started again each time that the storage is opened",
+  { tags: ["full"] },
+  () => {
+    const needing = storeCasesFor({ persistent: true }).filter(({ needs }) => needs === "persistent");
+    expect(needing.length).toBeGreaterThan(10);
+    test.each(needing)("$name", async ({ run }) => {
+      const running = await startStoreProcess();
+      let opened = 0;
+      try {
+        await run({
+          async open() {
+            if (opened++ > 0) {
+              await running.kill();
+              await running.start();
+            }
+            return httpStore({ url: running.url });
+          },
+        });
+      } finally {
+        await running.dispose();
+      }
+    });
+  },
+);
 
 test("DURABLE, ONCE: under kill -9 of the server what was answered is there, once, and the store recovers by itself", async () => {
   const running = await newProcess();
@@ -100,31 +104,35 @@ test("DURABLE, ONCE: under kill -9 of the server what was answered is there, onc
   }
 });
 
-test("a server that is stopped lets every verb settle in time as store_busy, and goes on where it was", async () => {
-  const running = await newProcess();
-  const store = await newStore(running.url);
-  expect(await store.append(commitOf("a", 0))).toBe("ok");
-  running.signal("SIGSTOP");
-  const began = performance.now();
-  const outcomes = await Promise.allSettled([
-    store.append(commitOf("b", 0)),
-    store.append(commitOf("c", 0), commitOf("a", 1)),
-    store.read("a", 0),
-    store.load("a"),
-    store.find("a", "k"),
-    store.count("shop"),
-    store.delete("none"),
-    store.list()[Symbol.asyncIterator]().next(),
-    httpStore({ url: running.url }),
-  ]);
-  expect(performance.now() - began).toBeLessThan(6000);
-  const busy = { status: "rejected", reason: expect.objectContaining({ code: "store_busy" }) as unknown };
-  expect(outcomes).toEqual(outcomes.map(() => busy));
-  running.signal("SIGCONT");
-  // It may still find the requests that nobody waits for.
-  expect(["ok", "conflict"]).toContain(await store.append(commitOf("a", 1)));
-  expect((await store.read("a", 0))?.length).toBe(2);
-});
+test(
+  "a server that is stopped lets every verb settle in time as store_busy, and goes on where it was",
+  { tags: ["full"] },
+  async () => {
+    const running = await newProcess();
+    const store = await newStore(running.url);
+    expect(await store.append(commitOf("a", 0))).toBe("ok");
+    running.signal("SIGSTOP");
+    const began = performance.now();
+    const outcomes = await Promise.allSettled([
+      store.append(commitOf("b", 0)),
+      store.append(commitOf("c", 0), commitOf("a", 1)),
+      store.read("a", 0),
+      store.load("a"),
+      store.find("a", "k"),
+      store.count("shop"),
+      store.delete("none"),
+      store.list()[Symbol.asyncIterator]().next(),
+      httpStore({ url: running.url }),
+    ]);
+    expect(performance.now() - began).toBeLessThan(6000);
+    const busy = { status: "rejected", reason: expect.objectContaining({ code: "store_busy" }) as unknown };
+    expect(outcomes).toEqual(outcomes.map(() => busy));
+    running.signal("SIGCONT");
+    // It may still find the requests that nobody waits for.
+    expect(["ok", "conflict"]).toContain(await store.append(commitOf("a", 1)));
+    expect((await store.read("a", 0))?.length).toBe(2);
+  },
+);
 
 test("a commit waits for a server that is not there yet, and is made once", async () => {
   const running = await newProcess();

@@ -2,4 +2,4 @@
 import { memoryStore } from "../../src/stores/memory.ts";
 import { runStoreCases } from "./run-cases.ts";
 
-runStoreCases("memory", () => ({ open: memoryStore }));
+runStoreCases("memory", () => ({ open: memoryStore }), { persistent: false });

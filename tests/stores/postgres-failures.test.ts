@@ -127,7 +127,7 @@ async function progress(answered: Map<string, Set<string>>): Promise<void> {
 }
 
 describe("a Postgres store whose server", () => {
-  test("is not there says so in time, and works once it is", async () => {
+  test("is not there says so in time, and works once it is", { tags: ["full"] }, async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     await server.kill();
@@ -139,7 +139,7 @@ describe("a Postgres store whose server", () => {
     await expectAllWell(store);
   });
 
-  test("is paused says so in time, holds nothing up, and works once it goes on", async () => {
+  test("is paused says so in time, holds nothing up, and works once it goes on", { tags: ["full"] }, async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     server.pause();
@@ -154,7 +154,7 @@ describe("a Postgres store whose server", () => {
     expect(await store.append(commitOf("a", 1)), "and a repeat is no second one").toBe("duplicate");
   });
 
-  test("is paused lets a store be closed", async () => {
+  test("is paused lets a store be closed", { tags: ["full"] }, async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     server.pause();
@@ -194,7 +194,7 @@ describe("a Postgres store whose server", () => {
     });
   }
 
-  test("is out of connections is waited for, and then it is store_busy", async () => {
+  test("is out of connections is waited for, and then it is store_busy", { tags: ["full"] }, async () => {
     // Those of the tests before may still be on their way out.
     const others = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
     await expect.poll(() => ask(server.url, others)).toEqual([]);
@@ -216,7 +216,7 @@ describe("a Postgres store whose server", () => {
     expect(await Promise.all(Array.from({ length: 20 }, () => store.count("shop"))), "with one for all").toContain(1);
   });
 
-  test("is out of connections, and then silent, is said to be out of them", async () => {
+  test("is out of connections, and then silent, is said to be out of them", { tags: ["full"] }, async () => {
     const refusal = Buffer.from("SFATAL\0C53300\0Msorry, too many clients already\0\0");
     const length = Buffer.alloc(4);
     length.writeInt32BE(refusal.length + 4);
@@ -284,28 +284,32 @@ describe("a Postgres store whose server", () => {
     expect(await store.append(commitOf("b", 0))).toBe("ok");
   });
 
-  test("holds a session for another is store_busy in time, and nobody waits there afterwards", async () => {
-    const url = newUrl("&connections=2");
-    const store = open(url);
-    await store.append(commitOf("a", 0));
-    await store.append(commitOf("b", 0));
-    const other = await connect();
-    await other.query(
-      `BEGIN; SELECT 1 FROM ${new URL(url).searchParams.get("schema")}.sessions WHERE id = 'a' FOR UPDATE`,
-    );
-    const start = performance.now();
-    const held = store.append(commitOf("a", 1));
-    const rejected = expect(held).rejects.toMatchObject({ code: "store_busy", message: /held up by others/ });
-    expect(await store.read("a", 0), "reading waits for nobody").toHaveLength(1);
-    await rejected;
-    expect(performance.now() - start).toBeLessThan(5000);
-    const waiting = await ask(server.url, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
-    expect(waiting).toEqual([]);
-    await other.query("ROLLBACK");
-    expect(await store.append(commitOf("a", 1))).toBe("ok");
-  });
+  test(
+    "holds a session for another is store_busy in time, and nobody waits there afterwards",
+    { tags: ["full"] },
+    async () => {
+      const url = newUrl("&connections=2");
+      const store = open(url);
+      await store.append(commitOf("a", 0));
+      await store.append(commitOf("b", 0));
+      const other = await connect();
+      await other.query(
+        `BEGIN; SELECT 1 FROM ${new URL(url).searchParams.get("schema")}.sessions WHERE id = 'a' FOR UPDATE`,
+      );
+      const start = performance.now();
+      const held = store.append(commitOf("a", 1));
+      const rejected = expect(held).rejects.toMatchObject({ code: "store_busy", message: /held up by others/ });
+      expect(await store.read("a", 0), "reading waits for nobody").toHaveLength(1);
+      await rejected;
+      expect(performance.now() - start).toBeLessThan(5000);
+      const waiting = await ask(server.url, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+      expect(waiting).toEqual([]);
+      await other.query("ROLLBACK");
+      expect(await store.append(commitOf("a", 1))).toBe("ok");
+    },
+  );
 
-  test("stops statements that take too long is store_busy", async () => {
+  test("stops statements that take too long is store_busy", { tags: ["full"] }, async () => {
     const url = newUrl();
     const store = open(`${url}&statement_timeout=300`);
     await store.append(commitOf("a", 0));
@@ -321,39 +325,43 @@ describe("a Postgres store whose server", () => {
     expect(await store.append(commitOf("a", 1))).toBe("ok");
   });
 
-  test("does not know the user, the password or the database says which, at once, and never the password", async () => {
-    const [{ hba_file: file } = { hba_file: "" }] = await ask<{ hba_file: string }>(server.url, "SHOW hba_file");
-    const before = readFileSync(file, "utf8");
-    await ask(server.url, "CREATE ROLE careful LOGIN PASSWORD 'right'");
-    writeFileSync(file, "host all careful 127.0.0.1/32 scram-sha-256\n");
-    appendFileSync(file, before);
-    await ask(server.url, "SELECT pg_reload_conf()");
-    const wrong = [
-      [newUrl("", server.url.replace("holdfast@", "careful:xyzzy@")), /user and the password/],
-      [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user and the password/],
-      [
-        newUrl("", server.url.replace("holdfast@", "holdfast:xyzzy@").replace(/holdfast$/, "nowhere")),
-        /no such database/,
-      ],
-    ] as const;
-    for (const [url, message] of wrong) {
-      const start = performance.now();
-      const error: unknown = await open(url)
-        .count("shop")
-        .catch((error: unknown) => error);
-      expect(error).toMatchObject({ code: "store_failed", message });
+  test(
+    "does not know the user, the password or the database says which, at once, and never the password",
+    { tags: ["full"] },
+    async () => {
+      const [{ hba_file: file } = { hba_file: "" }] = await ask<{ hba_file: string }>(server.url, "SHOW hba_file");
+      const before = readFileSync(file, "utf8");
+      await ask(server.url, "CREATE ROLE careful LOGIN PASSWORD 'right'");
+      writeFileSync(file, "host all careful 127.0.0.1/32 scram-sha-256\n");
+      appendFileSync(file, before);
+      await ask(server.url, "SELECT pg_reload_conf()");
+      const wrong = [
+        [newUrl("", server.url.replace("holdfast@", "careful:xyzzy@")), /user and the password/],
+        [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user and the password/],
+        [
+          newUrl("", server.url.replace("holdfast@", "holdfast:xyzzy@").replace(/holdfast$/, "nowhere")),
+          /no such database/,
+        ],
+      ] as const;
+      for (const [url, message] of wrong) {
+        const start = performance.now();
+        const error: unknown = await open(url)
+          .count("shop")
+          .catch((error: unknown) => error);
+        expect(error).toMatchObject({ code: "store_failed", message });
+        expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
+        expect(performance.now() - start).toBeLessThan(3000);
+      }
+      // Where no waiting helps there is none; where nobody listens there is, and the password stays hidden too.
+      const unreachable = open("postgres://holdfast:xyzzy@127.0.0.1:1/holdfast");
+      const error: unknown = await unreachable.count("shop").catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: "store_busy", message: /ECONNREFUSED/ });
       expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
-      expect(performance.now() - start).toBeLessThan(3000);
-    }
-    // Where no waiting helps there is none; where nobody listens there is, and the password stays hidden too.
-    const unreachable = open("postgres://holdfast:xyzzy@127.0.0.1:1/holdfast");
-    const error: unknown = await unreachable.count("shop").catch((error: unknown) => error);
-    expect(error).toMatchObject({ code: "store_busy", message: /ECONNREFUSED/ });
-    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
-  });
+    },
+  );
 });
 
-test("DURABLE: PgBouncer and the server behind it may be restarted under load", async () => {
+test("DURABLE: PgBouncer and the server behind it may be restarted under load", { tags: ["full"] }, async () => {
   const bouncer = await startPgBouncer(server.url, { settings: { server_login_retry: 1 } });
   closed.push(() => bouncer.stop());
   const url = newUrl("", bouncer.url);

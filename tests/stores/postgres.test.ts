@@ -8,15 +8,16 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { ask, dropSchema, startPgBouncer, startPostgres } from "../../tools/servers/postgres.mjs";
+import type { StoreHarness } from "../../src/testing/index.ts";
 import { built } from "../built.ts";
+import { startOnce } from "../shared.ts";
 import { runStoreCases } from "./run-cases.ts";
 
 const server = await startPostgres();
-const bouncer = await startPgBouncer(server.url);
+const bouncer = startOnce(() => startPgBouncer(server.url));
 const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-test-"));
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
-  await bouncer.stop();
   await server.stop();
 });
 
@@ -24,18 +25,17 @@ let made = 0;
 const newSchema = (): string => `schema ${made++} "of" o'test`;
 const urlOf = (schema: string, url = server.url): string => `${url}?schema=${encodeURIComponent(schema)}`;
 
-for (const [name, url] of [
-  ["directly", server.url],
-  ["through PgBouncer in transaction mode", bouncer.url],
-] as const) {
-  runStoreCases(`postgres, ${name}`, () => {
-    const schema = newSchema();
-    return {
-      open: () => postgresStore({ url: urlOf(schema, url) }),
-      dispose: () => dropSchema(server.url, schema),
-    };
-  });
+function harnessAt(url: string): StoreHarness {
+  const schema = newSchema();
+  return {
+    open: () => postgresStore({ url: urlOf(schema, url) }),
+    dispose: () => dropSchema(server.url, schema),
+  };
 }
+
+runStoreCases("postgres, directly", () => harnessAt(server.url));
+const throughBouncer = async (): Promise<StoreHarness> => harnessAt((await bouncer()).url);
+runStoreCases("postgres, through PgBouncer in transaction mode", throughBouncer, { tags: ["full"] });
 
 function commitOf(session: string, version: number, body = `"${version + 1}"`): Commit {
   const heading = version === 0 ? { heading: { environment: "shop", opened: 1 } } : {};

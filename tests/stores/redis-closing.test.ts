@@ -27,6 +27,7 @@ const codeOf = (verb: Promise<unknown>): Promise<unknown> =>
 
 test.each(["goes on", "stays paused"])(
   "CLEANUP: a listing under way when the store is closed ends: %s",
+  { tags: ["full"], timeout: 30_000 },
   async (how) => {
     const { redis, store } = await started();
     for (let index = 0; index < 40; index++) await store.append(commitOf(`s${index}`, 0));
@@ -45,10 +46,9 @@ test.each(["goes on", "stays paused"])(
     redis.resume();
     await expect.poll(() => redis.command("client", "list")).not.toContain("name=holdfast");
   },
-  30_000,
 );
 
-test("a clock that is set back makes no call wait longer", async () => {
+test("a clock that is set back makes no call wait longer", { tags: ["full"], timeout: 30_000 }, async () => {
   const { redis, store } = await started();
   await store.append(commitOf("a", 0));
   redis.pause();
@@ -59,9 +59,9 @@ test("a clock that is set back makes no call wait longer", async () => {
   onTestFinished(() => clock.mockRestore());
   expect(await Promise.all(verbs)).toEqual(["store_busy", "store_busy", "store_busy"]);
   expect(performance.now() - since).toBeLessThan(6000);
-}, 30_000);
+});
 
-test("ONCE: a commit is not sent again when only WAIT was refused", async () => {
+test("ONCE: a commit is not sent again when only WAIT was refused", { tags: ["full"], timeout: 30_000 }, async () => {
   const { redis, store } = await started();
   const sockets = new Set<Socket>();
   const proxy = createServer((near) => {
@@ -81,4 +81,4 @@ test("ONCE: a commit is not sent again when only WAIT was refused", async () => 
   const answer = careful.append(commitOf("a", 0));
   await expect(answer).rejects.toMatchObject({ code: "store_busy", message: expect.stringMatching(/stored, .*BUSY/) });
   expect(await store.read("a", 0)).toHaveLength(1);
-}, 30_000);
+});

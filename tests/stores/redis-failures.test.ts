@@ -95,30 +95,34 @@ async function proxyTo(port: number): Promise<{ url: string; swallow(): Promise<
 }
 
 describe("a Redis that cannot be reached", () => {
-  test("every verb is rejected with store_busy in time, and the store recovers by itself", async () => {
-    const redis = await server("--appendonly", "yes", "--appendfsync", "always");
-    const store = open({ url: redis.url.replace("//", "//:s3cret@") });
-    // A password that the server did not ask for is no failure.
-    expect(await store.append(commitOf("a", 0))).toBe("ok");
-    await redis.kill();
-    const verbs = [
-      store.append(commitOf("a", 1)),
-      store.append(commitOf("a", 1), commitOf("b", 0)),
-      store.read("a", 0),
-      store.load("a"),
-      store.find("a", "k"),
-      store.count("shop"),
-      store.delete("a"),
-      store.list()[Symbol.asyncIterator]().next(),
-    ];
-    for (const error of await Promise.all(verbs.map(refusal))) {
-      expect(error.code).toBe("store_busy");
-      expect(inspect(error, { depth: 9 })).not.toContain("s3cret");
-    }
-    await redis.restart();
-    expect(await bodies(store, "a")).toEqual(['"1"']);
-    expect(await store.append(commitOf("a", 1), commitOf("b", 0))).toBe("ok");
-  }, 30_000);
+  test(
+    "every verb is rejected with store_busy in time, and the store recovers by itself",
+    { tags: ["full"], timeout: 30_000 },
+    async () => {
+      const redis = await server("--appendonly", "yes", "--appendfsync", "always");
+      const store = open({ url: redis.url.replace("//", "//:s3cret@") });
+      // A password that the server did not ask for is no failure.
+      expect(await store.append(commitOf("a", 0))).toBe("ok");
+      await redis.kill();
+      const verbs = [
+        store.append(commitOf("a", 1)),
+        store.append(commitOf("a", 1), commitOf("b", 0)),
+        store.read("a", 0),
+        store.load("a"),
+        store.find("a", "k"),
+        store.count("shop"),
+        store.delete("a"),
+        store.list()[Symbol.asyncIterator]().next(),
+      ];
+      for (const error of await Promise.all(verbs.map(refusal))) {
+        expect(error.code).toBe("store_busy");
+        expect(inspect(error, { depth: 9 })).not.toContain("s3cret");
+      }
+      await redis.restart();
+      expect(await bodies(store, "a")).toEqual(['"1"']);
+      expect(await store.append(commitOf("a", 1), commitOf("b", 0))).toBe("ok");
+    },
+  );
 
   test("a call that is made while the server restarts waits for it", async () => {
     const redis = await server("--appendonly", "yes", "--appendfsync", "always");
@@ -130,34 +134,42 @@ describe("a Redis that cannot be reached", () => {
     expect(await answer).toBe("ok");
   }, 30_000);
 
-  test("DURABLE: a paused one is given up in time; when it goes on no commit is there twice", async () => {
-    const redis = await server();
-    const store = open({ url: redis.url });
-    await store.append(commitOf("a", 0));
-    redis.pause();
-    const errors = await Promise.all([refusal(store.append(commitOf("a", 1))), refusal(store.read("a", 0))]);
-    expect(errors.map(({ code }) => code)).toEqual(["store_busy", "store_busy"]);
-    const fresh = open({ url: redis.url });
-    expect((await refusal(fresh.count("shop"))).code).toBe("store_busy");
-    redis.resume();
-    const after = await eventually(() => bodies(store, "a"));
-    expect(after).toEqual(['"1"', '"2"'].slice(0, after!.length));
-    expect(await store.append(commitOf("a", after!.length))).toBe("ok");
-    expect(await eventually(() => fresh.count("shop"))).toBe(1);
-  }, 30_000);
+  test(
+    "DURABLE: a paused one is given up in time; when it goes on no commit is there twice",
+    { tags: ["full"], timeout: 30_000 },
+    async () => {
+      const redis = await server();
+      const store = open({ url: redis.url });
+      await store.append(commitOf("a", 0));
+      redis.pause();
+      const errors = await Promise.all([refusal(store.append(commitOf("a", 1))), refusal(store.read("a", 0))]);
+      expect(errors.map(({ code }) => code)).toEqual(["store_busy", "store_busy"]);
+      const fresh = open({ url: redis.url });
+      expect((await refusal(fresh.count("shop"))).code).toBe("store_busy");
+      redis.resume();
+      const after = await eventually(() => bodies(store, "a"));
+      expect(after).toEqual(['"1"', '"2"'].slice(0, after!.length));
+      expect(await store.append(commitOf("a", after!.length))).toBe("ok");
+      expect(await eventually(() => fresh.count("shop"))).toBe(1);
+    },
+  );
 
-  test("close waits for what is under way, and no longer than that may take", async () => {
-    const redis = await server();
-    const store = open({ url: redis.url });
-    await store.append(commitOf("a", 0));
-    redis.pause();
-    const lost = refusal(store.append(commitOf("a", 1)));
-    const began = Date.now();
-    await store.close();
-    expect(Date.now() - began).toBeLessThan(6000);
-    expect((await lost).code).toBe("store_busy");
-    expect((await refusal(store.read("a", 0))).code).toBe("store_closed");
-  }, 30_000);
+  test(
+    "close waits for what is under way, and no longer than that may take",
+    { tags: ["full"], timeout: 30_000 },
+    async () => {
+      const redis = await server();
+      const store = open({ url: redis.url });
+      await store.append(commitOf("a", 0));
+      redis.pause();
+      const lost = refusal(store.append(commitOf("a", 1)));
+      const began = Date.now();
+      await store.close();
+      expect(Date.now() - began).toBeLessThan(6000);
+      expect((await lost).code).toBe("store_busy");
+      expect((await refusal(store.read("a", 0))).code).toBe("store_closed");
+    },
+  );
 
   test("ONCE: a commit whose answer was lost is not sent again; a read is", async () => {
     const redis = await server();
@@ -306,46 +318,54 @@ describe("a Redis that answers otherwise", () => {
 });
 
 describe("Redis with several servers", () => {
-  test("after a failover the store finds the new master, and `wait` counts replicas", async () => {
-    const sentinel = ending(await startSentinel());
-    const store = open({ url: sentinel.url });
-    const careful = open({ url: `${sentinel.url}?wait=1` });
-    expect(await careful.append(commitOf("a", 0))).toBe("ok");
-    expect(await careful.append(commitOf("a", 0))).toBe("conflict");
-    const tooMany = await refusal(open({ url: `${sentinel.url}?wait=2` }).append(commitOf("b", 0)));
-    expect([tooMany.code, tooMany.message]).toEqual(["store_busy", expect.stringContaining("1 of 2 replicas")]);
-    expect(await store.append(commitOf("a", 1))).toBe("ok");
-    await sentinel.failover();
-    expect(await eventually(() => bodies(store, "a"))).toHaveLength(2);
-    await eventually(async () => expect(await store.append(commitOf(`x${randomUUID()}`, 0))).toBe("ok"));
-    // And once more, without being asked.
-    const port = await sentinel.masterPort();
-    await [sentinel.master, sentinel.replica].find((each) => each.port === port)!.kill();
-    await sentinel.moved(port);
-    await eventually(async () => expect(await store.append(commitOf(`x${randomUUID()}`, 0))).toBe("ok"));
-  }, 60_000);
+  test(
+    "after a failover the store finds the new master, and `wait` counts replicas",
+    { tags: ["full"], timeout: 60_000 },
+    async () => {
+      const sentinel = ending(await startSentinel());
+      const store = open({ url: sentinel.url });
+      const careful = open({ url: `${sentinel.url}?wait=1` });
+      expect(await careful.append(commitOf("a", 0))).toBe("ok");
+      expect(await careful.append(commitOf("a", 0))).toBe("conflict");
+      const tooMany = await refusal(open({ url: `${sentinel.url}?wait=2` }).append(commitOf("b", 0)));
+      expect([tooMany.code, tooMany.message]).toEqual(["store_busy", expect.stringContaining("1 of 2 replicas")]);
+      expect(await store.append(commitOf("a", 1))).toBe("ok");
+      await sentinel.failover();
+      expect(await eventually(() => bodies(store, "a"))).toHaveLength(2);
+      await eventually(async () => expect(await store.append(commitOf(`x${randomUUID()}`, 0))).toBe("ok"));
+      // And once more, without being asked.
+      const port = await sentinel.masterPort();
+      await [sentinel.master, sentinel.replica].find((each) => each.port === port)!.kill();
+      await sentinel.moved(port);
+      await eventually(async () => expect(await store.append(commitOf(`x${randomUUID()}`, 0))).toBe("ok"));
+    },
+  );
 
-  test("a node of a Cluster may be away for a while, and a Cluster is not taken for one server", async () => {
-    const cluster = ending(await startCluster(3, { args: ["--appendonly", "yes", "--appendfsync", "always"] }));
-    const store = open({ url: cluster.url });
-    const sessions = Array.from({ length: 30 }, (_, index) => `s${index}`);
-    for (const session of sessions) expect(await store.append(commitOf(session, 0))).toBe("ok");
-    const [, gone] = cluster.servers;
-    await gone!.kill();
-    const answers = await Promise.allSettled(sessions.map((session) => store.append(commitOf(session, 1))));
-    for (const answer of answers) {
-      if (answer.status === "rejected") expect(answer.reason).toMatchObject({ code: "store_busy" });
-    }
-    expect(new Set(answers.map(({ status }) => status)).size, "some are on the node that is away").toBe(2);
-    await gone!.restart();
-    for (const session of sessions) {
-      const { length } = (await eventually(() => bodies(store, session)))!;
-      expect(await eventually(() => store.append(commitOf(session, length)))).toBe("ok");
-    }
-    expect(await store.count("shop")).toBe(30);
-    const alone = await refusal(open({ url: gone!.url }).count("shop"));
-    expect([alone.code, alone.message]).toEqual(["store_failed", expect.stringContaining("redis+cluster://")]);
-  }, 60_000);
+  test(
+    "a node of a Cluster may be away for a while, and a Cluster is not taken for one server",
+    { tags: ["full"], timeout: 60_000 },
+    async () => {
+      const cluster = ending(await startCluster(3, { args: ["--appendonly", "yes", "--appendfsync", "always"] }));
+      const store = open({ url: cluster.url });
+      const sessions = Array.from({ length: 30 }, (_, index) => `s${index}`);
+      for (const session of sessions) expect(await store.append(commitOf(session, 0))).toBe("ok");
+      const [, gone] = cluster.servers;
+      await gone!.kill();
+      const answers = await Promise.allSettled(sessions.map((session) => store.append(commitOf(session, 1))));
+      for (const answer of answers) {
+        if (answer.status === "rejected") expect(answer.reason).toMatchObject({ code: "store_busy" });
+      }
+      expect(new Set(answers.map(({ status }) => status)).size, "some are on the node that is away").toBe(2);
+      await gone!.restart();
+      for (const session of sessions) {
+        const { length } = (await eventually(() => bodies(store, session)))!;
+        expect(await eventually(() => store.append(commitOf(session, length)))).toBe("ok");
+      }
+      expect(await store.count("shop")).toBe(30);
+      const alone = await refusal(open({ url: gone!.url }).count("shop"));
+      expect([alone.code, alone.message]).toEqual(["store_failed", expect.stringContaining("redis+cluster://")]);
+    },
+  );
 });
 
 describe("sessions that expire", () => {

@@ -61,41 +61,45 @@ describe("commits to several buckets", () => {
   });
 
   for (const start of [0, 1]) {
-    test(`ATOMIC: a writer that ${start === 0 ? "opens" : "extends"} three logs may be killed after any step`, async () => {
-      const outcomes = new Set<number>();
-      let steps: ScriptName[] = [];
-      for (let calls = 0; ; calls++) {
-        let done = false;
-        const one = async ([what, look]: [string, (store: Store) => Promise<unknown>]): Promise<void> => {
-          const prefix = `t${randomUUID()}`;
-          const store = redisStore({ url: cluster.url, prefix });
-          if (start === 1) for (const session of ["a", "b", "c"]) await store.append(commitOf(session, 0));
-          const { store: writer, made } = killedAfter(prefix, calls);
-          const commits = ["a", "b", "c"].map((session) => commitOf(session, start)) as [Commit, Commit, Commit];
-          const answer = await writer.append(...commits).catch((): Appended | undefined => undefined);
-          await look(store);
-          const versions = await Promise.all(["c", "a", "b"].map((session) => lengthOf(store, session)));
-          const where = `${what}, after ${made.join(", ")}`;
-          expect(new Set(versions).size, `${versions.join(", ")} seen after looking at ${where}`).toBe(1);
-          const version = versions[0]!;
-          if (answer === "ok") expect(version, where).toBe(start + 1);
-          expect(await listed(store), where).toEqual(version === 0 ? {} : { a: version, b: version, c: version });
-          expect(await store.count("shop"), where).toBe(version === 0 ? 0 : 3);
-          // Nobody stays locked out.
-          for (const session of ["b", "c"]) expect(await store.append(commitOf(session, version)), where).toBe("ok");
-          expect(await store.delete("a"), where).toBe(version > 0);
-          outcomes.add(version);
-          done = made.at(-1) === "done";
-          steps = made;
-          await store.close();
-          await writer.close();
-        };
-        await Promise.all(Object.entries(looks).map(one));
-        if (done) break;
-      }
-      expect([...outcomes].sort()).toEqual([start, start + 1]);
-      expect(new Set(steps)).toEqual(new Set(["judge", "intend", "prepare", "commit", "apply", "done"]));
-    }, 120_000);
+    test(
+      `ATOMIC: a writer that ${start === 0 ? "opens" : "extends"} three logs may be killed after any step`,
+      { tags: ["full"], timeout: 120_000 },
+      async () => {
+        const outcomes = new Set<number>();
+        let steps: ScriptName[] = [];
+        for (let calls = 0; ; calls++) {
+          let done = false;
+          const one = async ([what, look]: [string, (store: Store) => Promise<unknown>]): Promise<void> => {
+            const prefix = `t${randomUUID()}`;
+            const store = redisStore({ url: cluster.url, prefix });
+            if (start === 1) for (const session of ["a", "b", "c"]) await store.append(commitOf(session, 0));
+            const { store: writer, made } = killedAfter(prefix, calls);
+            const commits = ["a", "b", "c"].map((session) => commitOf(session, start)) as [Commit, Commit, Commit];
+            const answer = await writer.append(...commits).catch((): Appended | undefined => undefined);
+            await look(store);
+            const versions = await Promise.all(["c", "a", "b"].map((session) => lengthOf(store, session)));
+            const where = `${what}, after ${made.join(", ")}`;
+            expect(new Set(versions).size, `${versions.join(", ")} seen after looking at ${where}`).toBe(1);
+            const version = versions[0]!;
+            if (answer === "ok") expect(version, where).toBe(start + 1);
+            expect(await listed(store), where).toEqual(version === 0 ? {} : { a: version, b: version, c: version });
+            expect(await store.count("shop"), where).toBe(version === 0 ? 0 : 3);
+            // Nobody stays locked out.
+            for (const session of ["b", "c"]) expect(await store.append(commitOf(session, version)), where).toBe("ok");
+            expect(await store.delete("a"), where).toBe(version > 0);
+            outcomes.add(version);
+            done = made.at(-1) === "done";
+            steps = made;
+            await store.close();
+            await writer.close();
+          };
+          await Promise.all(Object.entries(looks).map(one));
+          if (done) break;
+        }
+        expect([...outcomes].sort()).toEqual([start, start + 1]);
+        expect(new Set(steps)).toEqual(new Set(["judge", "intend", "prepare", "commit", "apply", "done"]));
+      },
+    );
   }
 
   test("ATOMIC: nothing is left of intents, done or given up", async () => {

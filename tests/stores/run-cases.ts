@@ -1,10 +1,19 @@
 // Runs the published store cases in Vitest: one line in the test of each store.
-import { describe, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { StoreHarness } from "../../src/testing/index.ts";
 import { storeCasesFor } from "../../src/testing/index.ts";
 
-/** Runs every case that the store's flags ask for, each on a storage of its own. */
-export function runStoreCases(name: string, makeHarness: () => StoreHarness | Promise<StoreHarness>): void {
+interface Options {
+  persistent?: boolean;
+  tags?: "full"[];
+}
+
+/** Runs every case that holds for the store, each on a storage of its own. */
+export function runStoreCases(
+  name: string,
+  makeHarness: () => StoreHarness | Promise<StoreHarness>,
+  { persistent = true, tags = [] }: Options = {},
+): void {
   async function withHarness<T>(use: (harness: StoreHarness) => Promise<T>): Promise<T> {
     const harness = await makeHarness();
     try {
@@ -14,12 +23,14 @@ export function runStoreCases(name: string, makeHarness: () => StoreHarness | Pr
     }
   }
 
-  describe(name, async () => {
-    const flags = await withHarness(async (harness) => {
-      const store = await harness.open();
-      await store.close();
-      return { persistent: store.persistent };
-    });
-    for (const { name, run } of storeCasesFor(flags)) test(name, () => withHarness(run));
+  describe(name, { tags }, () => {
+    test(`is ${persistent ? "" : "not "}persistent`, () =>
+      withHarness(async (harness) => {
+        const store = await harness.open();
+        expect(store.persistent).toBe(persistent);
+        await store.close();
+      }));
+
+    for (const { name, run } of storeCasesFor({ persistent })) test(name, () => withHarness(run));
   });
 }

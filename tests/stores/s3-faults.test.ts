@@ -68,7 +68,7 @@ describe("one fault at each request", () => {
 });
 
 describe("a server that does not answer", () => {
-  test("rejects every verb with store_busy in time, and is found again", async () => {
+  test("rejects every verb with store_busy in time, and is found again", { tags: ["full"] }, async () => {
     const server = await serverFor();
     const store = open(server);
     await store.append(commitOf("a", 0));
@@ -96,7 +96,7 @@ describe("a server that does not answer", () => {
     await store.close();
   });
 
-  test("that is gone is store_busy, and closing takes no longer", async () => {
+  test("that is gone is store_busy, and closing takes no longer", { tags: ["full"] }, async () => {
     const server = await startS3();
     const store = open(server);
     await store.append(commitOf("a", 0), commitOf("b", 0));

@@ -4,7 +4,7 @@ import type { Commit, Store } from "../../src/core/store.ts";
 import { s3Store } from "../../src/stores/s3.ts";
 import { startS3 } from "../../tools/servers/s3.mjs";
 
-test("a commit to several is stored after its put was refused once", async () => {
+test("a commit to several is stored after its put was refused once", { tags: ["full"], timeout: 30_000 }, async () => {
   const server = await startS3();
   onTestFinished(() => server.stop());
   const credentials = { accessKeyId: "AKIDTEST", secretAccessKey: "secret" };
@@ -27,4 +27,4 @@ test("a commit to several is stored after its put was refused once", async () =>
   expect(await store.append(commitOf("a"), commitOf("b"))).toBe("ok");
   expect(refused.size).toBe(2);
   await Promise.all([first.close(), store.close()]);
-}, 30_000);
+});

@@ -274,7 +274,7 @@ describe("another process that holds the file", () => {
     await store.close();
   });
 
-  test("for too long is store_busy; reads go on, and so does the store afterwards", async () => {
+  test("for too long is store_busy; reads go on, and so does the store afterwards", { tags: ["full"] }, async () => {
     const file = newFile();
     const store = sqliteStore({ file });
     await store.append(commitOf("a", 0));

@@ -43,13 +43,17 @@ function restless(store: TieredStore): TieredStore {
   };
 }
 
-runStoreCases("tiered: memory over memory", () => ({
-  open: () => tieredStore({ hot: memoryStore(), cold: memoryStore(), idle: never }),
-}));
+runStoreCases(
+  "tiered: memory over memory",
+  () => ({ open: () => tieredStore({ hot: memoryStore(), cold: memoryStore(), idle: never }) }),
+  { persistent: false },
+);
 
-runStoreCases("tiered: memory over memory, everything moved all the time", () => ({
-  open: () => restless(tieredStore({ hot: memoryStore(), cold: memoryStore(), idle: 0 })),
-}));
+runStoreCases(
+  "tiered: memory over memory, everything moved all the time",
+  () => ({ open: () => restless(tieredStore({ hot: memoryStore(), cold: memoryStore(), idle: 0 })) }),
+  { persistent: false },
+);
 
 function onDisk(idle: number): () => TieredStore {
   const name = `${made++}`;
@@ -64,19 +68,23 @@ function onDisk(idle: number): () => TieredStore {
 runStoreCases("tiered: sqlite over s3", () => ({ open: onDisk(never) }));
 
 // Two stores on the same files, both of which move everything all the time: what other processes would do.
-runStoreCases("tiered: sqlite over sqlite, everything moved all the time", () => {
-  const name = `${made++}`;
-  return {
-    open: () =>
-      restless(
-        tieredStore({
-          hot: sqliteStore({ file: join(folder, `${name} hot.db`) }),
-          cold: sqliteStore({ file: join(folder, `${name} cold.db`) }),
-          idle: 0,
-        }),
-      ),
-  };
-});
+runStoreCases(
+  "tiered: sqlite over sqlite, everything moved all the time",
+  () => {
+    const name = `${made++}`;
+    return {
+      open: () =>
+        restless(
+          tieredStore({
+            hot: sqliteStore({ file: join(folder, `${name} hot.db`) }),
+            cold: sqliteStore({ file: join(folder, `${name} cold.db`) }),
+            idle: 0,
+          }),
+        ),
+    };
+  },
+  { tags: ["full"] },
+);
 
 function commitOf(session: string, version: number, key = `k${version}`): Commit {
   const heading = { environment: "shop", opened: 1 };

@@ -47,7 +47,9 @@ const task = { initial_count: 3, expected_count: 5 };
 
 describe("a store that is traced", () => {
   // It is a store like any other.
-  runStoreCases("memory, traced", () => ({ open: () => tracedStore(memoryStore(), "memory:", spans) }));
+  runStoreCases("memory, traced", () => ({ open: () => tracedStore(memoryStore(), "memory:", spans) }), {
+    persistent: false,
+  });
 
   test("says what was committed, and what became of it", async () => {
     const { sessions, store } = engine();

@@ -1,4 +1,5 @@
 // The viewer for everyone: no serious finding of axe, in light and dark, and no page that is wider than its window.
+// @module-tag full
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";

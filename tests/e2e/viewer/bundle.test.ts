@@ -1,4 +1,5 @@
 // The viewer as a folder of files, in a real browser: from disk and from any web server, all that needs no server of ours.
+// @module-tag full
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

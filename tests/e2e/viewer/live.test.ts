@@ -1,4 +1,5 @@
 // The viewer on a running server, in a real browser: an episode that goes on while it is watched, acts, the live page, chat.
+// @module-tag full
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // The viewer in a real browser, on collections made by the command: what a person does with it, from a run to a fork that wins.
+// @module-tag full
 import { beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { built } from "../../built.ts";

@@ -8,15 +8,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { memoryStore } from "holdfast";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import counter from "../examples/counter/environment.ts";
-import manifest from "../package.json" with { type: "json" };
-import { HoldfastError } from "../src/core/errors.ts";
-import { serve } from "../src/server/serve.ts";
-import { freePort } from "../tools/servers/ports.mjs";
-import { built } from "./built.ts";
-import { startServing } from "./e2e/serve-process.ts";
-import { fileAt, filesIn, root, tableIn } from "./files.ts";
-import { readYaml, type Yaml } from "./yaml.ts";
+import counter from "../../examples/counter/environment.ts";
+import manifest from "../../package.json" with { type: "json" };
+import { HoldfastError } from "../../src/core/errors.ts";
+import { serve } from "../../src/server/serve.ts";
+import { freePort } from "../../tools/servers/ports.mjs";
+import { built } from "../built.ts";
+import { startServing } from "./serve-process.ts";
+import { fileAt, filesIn, root, tableIn } from "../files.ts";
+import { readYaml, type Yaml } from "../yaml.ts";
 
 const run = promisify(execFile);
 
@@ -352,7 +352,7 @@ describe("what is looked at", () => {
   });
 
   test("what to do is said for every code of a store", async () => {
-    const { errorTable } = await import("../src/core/errors.ts");
+    const { errorTable } = await import("../../src/core/errors.ts");
     const codes = Object.keys(errorTable).filter((code) => code.startsWith("store_"));
     const rows = tableIn(fileAt("docs/operations.md").text, "code", "status");
     expect(rows.map(([code]) => code?.replaceAll("`", "")).toSorted()).toEqual(codes.toSorted());

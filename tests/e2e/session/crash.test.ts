@@ -9,8 +9,8 @@ import type * as Holdfast from "holdfast";
 import type { Answer, Sessions, Store } from "holdfast";
 import type * as Sqlite from "holdfast/stores/sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import { built } from "../built.ts";
-import { runs } from "../runs.ts";
+import { built } from "../../built.ts";
+import { runs } from "../../runs.ts";
 import { ledger } from "./crash-ledger.mjs";
 
 interface Call {
@@ -58,11 +58,12 @@ async function engineOn(store: Store, source: string, effect: (call: string) => 
   return createSessions({ environment: await ledger(source, effect), store });
 }
 
-for (const { durability, kills } of [
-  { durability: "process", kills: 50 },
-  { durability: "power", kills: 10 },
+for (const { durability, kills, tags } of [
+  { durability: "process", kills: 6, tags: [] },
+  { durability: "process", kills: 50, tags: ["full"] },
+  { durability: "power", kills: 10, tags: ["full"] },
 ]) {
-  const patience = { timeout: 300_000 * runs(1) };
+  const patience = { tags, timeout: 300_000 * runs(1) };
   test(
     `DURABLE, ONCE, SERIAL: what was answered before ${kills} kills is there once (${durability})`,
     patience,

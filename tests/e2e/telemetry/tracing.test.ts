@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { built } from "../built.ts";
-import { createClient } from "../e2e/serve-process.ts";
-import { root } from "../files.ts";
+import { built } from "../../built.ts";
+import { createClient } from "../serve-process.ts";
+import { root } from "../../files.ts";
 import { startCollector, type ReceivedSpan } from "./collector.ts";
 
 // Not on the time of the first test that needs it.
@@ -171,7 +171,7 @@ describe("with a collector", () => {
   });
 });
 
-describe("with a collector that is no help, serving goes on and stops in time", () => {
+describe("with a collector that is no help, serving goes on and stops in time", { tags: ["full"] }, () => {
   async function isServed(endpoint: string): Promise<{ code: number | null; stderr: string; ms: number }> {
     // Sent as soon as there is something: the first fails while it serves.
     const serving = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_BSP_SCHEDULE_DELAY: "1" });
