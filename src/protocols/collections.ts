@@ -2,32 +2,33 @@
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
-import type { About, RowSummary, Run, WholeRow } from "../rollout/collection-view.ts";
+import type { About, RowSummary, Collection, WholeRow } from "../rollout/collection-view.ts";
 
-export interface RunsOptions {
+export interface CollectionsProtocolOptions {
   about: Omit<About, "runs">;
-  runs: readonly Run[];
+  collections: readonly Collection[];
 }
 
 /**
  * Serves /v1/about, and collections row by row.
  *
  * @example
- * const runs = runsProtocol({ about, runs: [openRun(details)] });
- * await runs.handle({ method: "GET", path: "/v1/runs/0/rows", query, headers: {}, body: undefined, signal });
+ * const protocol = collectionsProtocol({ about, collections: [openCollection(details)] });
+ * await protocol.handle({ method: "GET", path: "/v1/runs/0/rows", query, headers: {}, body: undefined, signal });
  */
-export function runsProtocol({ about, runs }: RunsOptions): Protocol {
-  const named = new Map(runs.map((run) => [run.details.run, run]));
+export function collectionsProtocol({ about, collections }: CollectionsProtocolOptions): Protocol {
+  const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
   async function replyTo(path: string): Promise<Reply | undefined> {
-    if (path === "/v1/about") return ok({ ...about, runs: runs.map(aboutRun) } satisfies About);
+    if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
     const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(\/rows(?:\/([^/]+))?)?$/.exec(path) ?? [];
     if (name === undefined) return undefined;
-    const run = named.get(name);
-    if (!run) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
-    if (rest === undefined) return ok(run.details);
-    if (number === undefined) return { status: 200, headers: { "content-type": lines }, stream: toLines(run.rows()) };
-    const row = /^\d{1,15}$/.test(number) ? await run.row(Number(number)) : undefined;
+    const collection = named.get(name);
+    if (!collection) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
+    if (rest === undefined) return ok(collection.details);
+    if (number === undefined)
+      return { status: 200, headers: { "content-type": lines }, stream: toLines(collection.rows()) };
+    const row = /^\d{1,15}$/.test(number) ? await collection.row(Number(number)) : undefined;
     if (!row) throw missing(`the run ${name} has no row ${number.slice(0, 100)}`);
     return ok({ row } satisfies WholeRow);
   }
@@ -54,7 +55,7 @@ async function* toLines(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<st
   for await (const batch of batches) yield `${JSON.stringify(batch)}\n`;
 }
 
-const aboutRun = ({ details: { run, name, file, environment } }: Run): About["runs"][number] => ({
+const toAbout = ({ details: { run, name, file, environment } }: Collection): About["runs"][number] => ({
   run,
   name,
   file,

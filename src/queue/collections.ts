@@ -4,9 +4,9 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Play } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
 import type { Collection } from "./job.ts";
-import { differences } from "../rollout/run-record.ts";
+import { differences } from "../rollout/collection-record.ts";
 import type { PlaySettings } from "./collector.ts";
-import { filesOf } from "../rollout/record.ts";
+import { digestFiles } from "../rollout/build-record.ts";
 import { sourceOf, type Player } from "../rollout/source.ts";
 import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
@@ -150,7 +150,7 @@ export function createCollections(options: CollectionsOptions): Collections {
 }
 
 async function assertSameFiles({ target, files, agent, model }: PlaySettings): Promise<void> {
-  const own = await filesOf(target, { model, ...(agent !== undefined && { agent }) });
+  const own = await digestFiles(target, { model, ...(agent !== undefined && { agent }) });
   const changed = differences(files, own);
   if (changed.length === 0) return;
   // Only which: what is said goes back into the queue, and what a file of this machine is like is nobody's business there.

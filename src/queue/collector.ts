@@ -5,10 +5,10 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Collection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
-import type { RunRecord } from "../rollout/run-record.ts";
+import type { CollectionRecord } from "../rollout/collection-record.ts";
 import { queueAddress } from "./address.ts";
 import type { CollectionSettings, Target } from "../rollout/collection-settings.ts";
-import { filesOf } from "../rollout/record.ts";
+import { digestFiles } from "../rollout/build-record.ts";
 import type { Player, SourceSettings } from "../rollout/source.ts";
 
 /** What a worker makes its player of. */
@@ -36,7 +36,7 @@ export function assertQueue(flags: CollectionSettings): void {
 export async function queuePlayer(
   target: Target | undefined,
   flags: CollectionSettings,
-  record: RunRecord,
+  record: CollectionRecord,
   say: (text: string) => void,
 ): Promise<Player> {
   if ([target, flags.model, flags.agent].some((given) => typeof given === "object")) {
@@ -47,7 +47,7 @@ export async function queuePlayer(
   const settings: PlaySettings = {
     ...(dropUndefined({ target, agent, server, model, seed, maxSteps, timeout, temperature }) as PlaySettings),
     ...storeOf(flags),
-    files: await filesOf(target, flags),
+    files: await digestFiles(target, flags),
   };
   const title = `${String(record.settings["environment"])}, ${String(model)}: ${out}`;
   const collection: Collection = { run: record.run, title, settings: settings as unknown as Collection["settings"] };

@@ -1,12 +1,13 @@
-// writeBundle(): runs as a folder of files that a browser can open without a server, from a web server or from disk.
+// writeBundle(): writes collections as a folder of files that a browser opens without a server, from a web server or
+// disk.
 import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
-import type { BundleAbout, BundlePart, BundleRow, BundleRun, RunDetails } from "./collection-view.ts";
-import { numberedRollouts } from "./run-index.ts";
-import { summaryOf } from "./run-index/summary.ts";
+import type { BundleAbout, BundlePart, BundleRow, BundleCollection, CollectionDetails } from "./collection-view.ts";
+import { numberedRollouts } from "./collection-index.ts";
+import { summarizeRow } from "./collection-index/summary.ts";
 import type { BadRow } from "./tasks.ts";
 
 export interface BundleOptions {
@@ -15,49 +16,52 @@ export interface BundleOptions {
   /** The folder of the built page. */
   page: string;
   version: string;
-  runs: readonly RunDetails[];
-  /** The log of a session; undefined if there is none. */
+  collections: readonly CollectionDetails[];
+  /** Returns the log of a session, or undefined if it does not exist. */
   events(session: string): Promise<NumberedEvent[] | undefined>;
   onRow(): void;
   onBad(bad: BadRow, file: string): void;
-  /** The log of a session is larger than a page could show, and is left out. */
+  /** Called when a session's log is too large for the page and is left out. */
   onLongLog(session: string): void;
 }
 
 const rowsInChunk = 2_000;
-/** Characters of a part, about, and the most that a log may have. */
+/** Approximate characters per part, and the limit of one log. */
 const [partLength, longestLog] = [1_000_000, 64_000_000];
 
-/** Writes as it reads: of a run of any length only a part is held. The page finds nothing before all of it is there. */
-export async function writeBundle(options: BundleOptions): Promise<BundleRun[]> {
+/**
+ * Writes while it reads, so it holds only a part of a collection. `about` is written last: the page shows nothing
+ * before.
+ */
+export async function writeBundle(options: BundleOptions): Promise<BundleCollection[]> {
   const { out, page, version } = options;
-  const runs: BundleRun[] = [];
-  const index = await indexOf(page);
+  const collections: BundleCollection[] = [];
+  const index = await buildIndexPage(page);
   try {
     await makeRoom(out);
     await cp(page, out, { recursive: true });
     await writeFile(join(out, "index.html"), index);
-    for (const details of options.runs) runs.push(await writeRun(details, options));
-    const about: BundleAbout = { version, environments: [], agents: [], models: [], bundle: true, runs };
+    for (const details of options.collections) collections.push(await writeCollection(details, options));
+    const about: BundleAbout = { version, environments: [], agents: [], models: [], bundle: true, runs: collections };
     await writeData(out, "about", JSON.stringify(about));
   } catch (cause) {
     if (!(cause as NodeJS.ErrnoException | null)?.syscall) throw cause;
     throw new HoldfastError("cannot_load", `${out} cannot be written: ${messageOf(cause)}`, { cause });
   }
-  return runs;
+  return collections;
 }
 
 const mark = '<meta name="holdfast-data" content="data"';
 
-/** The page, told that its data lie beside it. */
-async function indexOf(page: string): Promise<string> {
+/** Returns the page, marked to load its data from the folder beside it. */
+async function buildIndexPage(page: string): Promise<string> {
   const text = await readFile(join(page, "index.html"), "utf8").catch(() => "");
   const marked = text.replace('<meta name="holdfast-data" content=""', mark);
   if (marked !== text) return marked;
   throw new HoldfastError("cannot_load", "the viewer was not built; npm run build does");
 }
 
-/** A folder of our own, new or with an older bundle, which is removed. */
+/** Prepares the folder: creates it, or removes an older bundle from it. */
 async function makeRoom(out: string): Promise<void> {
   if (!existsSync(out)) {
     await mkdir(out, { recursive: true });
@@ -74,7 +78,7 @@ async function makeRoom(out: string): Promise<void> {
 const taken = (out: string, why: string): HoldfastError =>
   new HoldfastError("invalid_option", `${out} ${why}, and no older bundle: choose another folder for --bundle`);
 
-async function writeRun(details: RunDetails, options: BundleOptions): Promise<BundleRun> {
+async function writeCollection(details: CollectionDetails, options: BundleOptions): Promise<BundleCollection> {
   const { out, onBad, onRow } = options;
   const name = (what: string): string => `runs/${details.run}/${what}`;
   const counts = { rows: 0, chunks: 0, parts: 0 };
@@ -95,7 +99,7 @@ async function writeRun(details: RunDetails, options: BundleOptions): Promise<Bu
 
   for await (const finished of numberedRollouts(details.file, onBad)) {
     const { number, row } = finished;
-    const summary = summaryOf(finished, number);
+    const summary = summarizeRow(finished, number);
     const log = details.sessions && summary.session !== null ? await logText(summary.session, options) : "null";
     const text = `{"row":${number},"content":${JSON.stringify(row)},"events":${log}}` satisfies PartText;
     if (length + text.length > partLength) await endPart();
@@ -111,7 +115,7 @@ async function writeRun(details: RunDetails, options: BundleOptions): Promise<Bu
   return { ...details, ...counts };
 }
 
-/** A BundlePart, written from texts that are there already. */
+/** A BundlePart, assembled from serialized JSON. */
 type PartText = `{"row":${BundlePart["row"]},"content":${string},"events":${string}}`;
 
 async function logText(session: string, { events, onLongLog }: BundleOptions): Promise<string> {
@@ -129,7 +133,7 @@ async function logText(session: string, { events, onLongLog }: BundleOptions): P
   return texts.length === 0 ? "null" : `[${texts.join(",")}]`;
 }
 
-/** Data as a script: a page that was opened from disk may load scripts from there, and nothing else. */
+/** Writes data as a script: a page opened from disk may load scripts, and nothing else. */
 async function writeData(out: string, name: string, json: string): Promise<void> {
   const file = join(out, "data", `${name}.js`);
   await mkdir(join(file, ".."), { recursive: true });

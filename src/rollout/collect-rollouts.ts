@@ -13,8 +13,8 @@ import { locate } from "./load.ts";
 import type { RunMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
 import { pathsOf } from "./output.ts";
-import { recordOf } from "./record.ts";
-import { writeRecord, type RunRecord } from "./run-record.ts";
+import { buildRecord } from "./build-record.ts";
+import { writeRecord, type CollectionRecord } from "./collection-record.ts";
 import { sourceOf, type Player, type Source } from "./source.ts";
 import { countLines, readRows } from "./tasks.ts";
 import { treeOf } from "./tree.ts";
@@ -25,7 +25,7 @@ export type CollectionHooks = Pick<CollectOptions, "signal" | "onStart" | "onRow
   /** Called once with the number of rollouts in all, before the first is played. */
   onPlan?: ((total: number) => void) | undefined;
   /** Plays the rollouts elsewhere, as a queue does. By default they are played in this process. */
-  playerFor?: ((record: RunRecord) => Promise<Player>) | undefined;
+  playerFor?: ((record: CollectionRecord) => Promise<Player>) | undefined;
 };
 
 export interface CollectionResult extends Collected {
@@ -79,7 +79,7 @@ interface Collection {
 async function collectLocked({ target, source, tasks, settings, hooks }: Collection): Promise<CollectionResult> {
   const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
   const { onPlan, playerFor, ...observers } = hooks;
-  const record = await recordOf(target, source.environment, tasks, settings);
+  const record = await buildRecord(target, source.environment, tasks, settings);
   onPlan?.((await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0));
   const store: Store = await openStore(
     settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileOf(out)}`,

@@ -1,4 +1,4 @@
-// What the viewer is told of a server and of its runs: the same from a server and from a bundle of files.
+// Types of the data that the viewer reads, the same from a server and from a bundle of files.
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -8,17 +8,17 @@ export interface About {
   version: string;
   environments: EnvironmentAbout[];
   agents: AgentAbout[];
-  /** Who can go on with a session: the names that /play takes. */
+  /** Models that can continue a session: the names that /play accepts. */
   models: string[];
-  runs: RunAbout[];
+  runs: CollectionAbout[];
 }
 
 export interface EnvironmentAbout {
   name: string;
   description: string;
-  /** The prefix that its /v1 is under: "/counter". */
+  /** The prefix of its /v1, for example "/counter". */
   at: string;
-  /** Only its name is known: its logs can be read, forked and closed, and nothing can be called or verified. */
+  /** True if only its name is known: its logs can be read, forked and closed, but tools and verify are unavailable. */
   bare: boolean;
 }
 
@@ -28,84 +28,84 @@ export interface AgentAbout {
   at: string;
 }
 
-export interface RunAbout {
-  /** Names it here: "0" is the first file that was given. */
+export interface CollectionAbout {
+  /** Its id here: "0" is the first given file. */
   run: string;
-  /** For people: the name of its file, without the ending. */
+  /** Display name: the file name without its extension. */
   name: string;
   file: string;
   environment: string | null;
 }
 
-/** The reply of GET /v1/runs/{run}. */
-export interface RunDetails extends RunAbout {
-  /** What it was collected with, by name; {} where no record lies beside the file. */
+/** The reply of GET /v1/runs/{run}. The path and the field names keep the older word "run". */
+export interface CollectionDetails extends CollectionAbout {
+  /** The settings it was collected with, by name; {} without a record beside the file. */
   settings: { [name: string]: Json };
-  /** Whether the sessions of its rows can be read here. */
+  /** True if the sessions of its rows can be read here. */
   sessions: boolean;
 }
 
-/** A row of a file of rollouts, as far as a table shows it. A list of them is one line of GET /v1/runs/{run}/rows. */
+/** A row of a collection, reduced to the columns of a table. One line of GET /v1/runs/{run}/rows is a list of these. */
 export interface RowSummary {
-  /** Its place in the run, from 0. */
+  /** Its index in the collection, from 0. */
   row: number;
   task: number | null;
   repeat: number | null;
-  /** The way to it where episodes were forked: "0.2". */
+  /** Its path in the tree of forks, for example "0.2". */
   branch: string | null;
   attempt: number | null;
-  /** null where it failed or is masked. */
+  /** null if it failed or is masked. */
   reward: number | null;
   outcome: "scored" | "failed";
-  /** Of a failure. */
+  /** Kind of the failure. */
   kind: string | null;
   /** The limit that ended it. */
   stopped: string | null;
-  /** How often the model answered. */
+  /** Number of model answers. */
   steps: number;
   calls: number;
   tokens: number | null;
   seconds: number | null;
-  /** The names of what was called, each once. */
+  /** Distinct names of the called tools. */
   tools: string[];
-  /** The beginning of what the user asked, else of the last answer. */
+  /** The start of the user's request, or else of the last answer. */
   text: string;
   session: string | null;
-  /** The session that it was forked from. */
+  /** The session it was forked from. */
   parent: string | null;
 }
 
-/** The reply of GET /v1/runs/{run}/rows/{row}: the row as it is in the file. */
+/** The reply of GET /v1/runs/{run}/rows/{row}: the row as stored in the file. */
 export interface WholeRow {
   row: TaskRow;
 }
 
 /** A run that can be looked at. */
-export interface Run {
-  readonly details: RunDetails;
-  /** In the order of the run, some at a time. Each time from the beginning. */
+export interface Collection {
+  readonly details: CollectionDetails;
+  /** Yields row summaries in file order, in batches. Every call starts from the beginning. */
   rows(): AsyncIterable<RowSummary[]>;
-  /** A row whole; undefined if there is none of that number. */
+  /** Returns the complete row, or undefined if the index does not exist. */
   row(row: number): Promise<TaskRow | undefined>;
 }
 
-/** The data `about` of a bundle: files in the place of a server. It has no environments, agents or models. */
+/** The data `about` of a bundle, which replaces a server by files. It has no environments, agents or models. */
 export interface BundleAbout extends About {
   bundle: true;
-  runs: BundleRun[];
+  runs: BundleCollection[];
 }
 
-export interface BundleRun extends RunDetails {
+export interface BundleCollection extends CollectionDetails {
   /** How many rows it has. */
   rows: number;
-  /** How many data `runs/{run}/rows-N` it has, each an array of BundleRow, from N = 0. */
+  /** Number of data files `runs/{run}/rows-N`, each an array of BundleRow, from N = 0. */
   chunks: number;
-  /** How many data `runs/{run}/part-N` it has, each an array of BundlePart, from N = 0. */
+  /** Number of data files `runs/{run}/part-N`, each an array of BundlePart, from N = 0. */
   parts: number;
 }
 
 export interface BundleRow extends RowSummary {
-  /** The N of the `part-N` that has it whole. */
+  /** The N of the `part-N` that contains the complete row. */
   part: number;
 }
 
@@ -113,6 +113,6 @@ export interface BundlePart {
   /** The row's place in the run. */
   row: number;
   content: TaskRow;
-  /** The log of its session, whole; null where the store does not have it. */
+  /** The complete log of its session; null if the store does not have it. */
   events: NumberedEvent[] | null;
 }

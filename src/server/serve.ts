@@ -10,14 +10,14 @@ import { isReservedPath } from "../core/reserved-names.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Rollout, TaskRow } from "../core/rollout.ts";
-import type { Run } from "../rollout/collection-view.ts";
+import type { Collection } from "../rollout/collection-view.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 import { agentProtocol } from "../protocols/agents.ts";
 import { gymProtocol } from "../protocols/gym.ts";
 import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
-import { runsProtocol } from "../protocols/collections.ts";
+import { collectionsProtocol } from "../protocols/collections.ts";
 import type { OfferedModels } from "../rollout/offered-models.ts";
 import { aggregate } from "../rollout/metrics.ts";
 import { createApp, type Mount } from "./app.ts";
@@ -72,7 +72,7 @@ export interface ServeOptions {
   /** For a process that shares its port: collects the metrics of the other processes, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
   /** Collections to show in the viewer. With at least one, an environment is optional. */
-  runs?: readonly Run[] | undefined;
+  collections?: readonly Collection[] | undefined;
   /** Environments known only by name: their sessions can be read but not called. */
   bare?: ReadonlySet<string> | undefined;
   /** Traces requests, calls and rollouts. The caller starts and stops it, and makes it trace the store. */
@@ -102,10 +102,10 @@ const rolloutsApp = "rollouts";
 
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
-  const { runs = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;
+  const { collections = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;
   const served = [...environments, ...agents];
   const root = options.root ?? served[0]?.name;
-  if (root === undefined && runs.length === 0) {
+  if (root === undefined && collections.length === 0) {
     throw new HoldfastError("invalid_option", "there is no environment to serve, and no agent");
   }
   // Cookie names treat "-" and "_" as equal.
@@ -198,7 +198,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     agents: agents.map(({ name, description }) => ({ name, description, at: `/${name}` })),
     models: [...models.keys()],
   };
-  const own = [runsProtocol({ about, runs }), viewerFiles(viewerFolder)];
+  const own = [collectionsProtocol({ about, collections }), viewerFiles(viewerFolder)];
   mounts.push({
     prefix: "",
     protocols: [...own, ...(mounts.find(({ prefix }) => prefix === `/${root}`)?.protocols ?? [])],

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { About, RowSummary, RunDetails } from "../../src/rollout/collection-view.ts";
+import type { About, RowSummary, CollectionDetails } from "../../src/rollout/collection-view.ts";
 import { keysFromStore } from "../../src/server/tokens.ts";
 import { createAgentSessions } from "../../src/session/agent-sessions.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
@@ -59,7 +59,7 @@ describe("files", () => {
       models: ["scripted", "random"],
       runs: [{ run: "0", name: "scripted", file, environment: "counter" }],
     });
-    const details = await viewing.get<RunDetails>("/v1/runs/0");
+    const details = await viewing.get<CollectionDetails>("/v1/runs/0");
     expect(details).toMatchObject({ sessions: true, settings: { model: "scripted", repeats: 2 } });
     const rows = await rowsOf(viewing);
     expect(rows).toHaveLength(10);
@@ -204,7 +204,7 @@ test("a row that names what is no episode brings nothing of the store into a bun
   expect([key as string, "of Ann"].filter((secret) => text.includes(secret))).toEqual([]);
   // Nor is a conversation taken for the environment of the run.
   const viewing = await view([file]);
-  expect(await viewing.get<RunDetails>("/v1/runs/0")).toMatchObject({ environment: "counter", sessions: true });
+  expect(await viewing.get<CollectionDetails>("/v1/runs/0")).toMatchObject({ environment: "counter", sessions: true });
   await viewing.end();
 });
 

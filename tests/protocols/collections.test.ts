@@ -2,8 +2,8 @@
 import { isHoldfastError } from "holdfast";
 import { expect, test } from "vitest";
 import type { Reply } from "../../src/core/protocol.ts";
-import type { RowSummary, Run } from "../../src/rollout/collection-view.ts";
-import { runsProtocol } from "../../src/protocols/collections.ts";
+import type { RowSummary, Collection } from "../../src/rollout/collection-view.ts";
+import { collectionsProtocol } from "../../src/protocols/collections.ts";
 import { requestOf } from "./rest-client.ts";
 
 const details = {
@@ -16,7 +16,7 @@ const details = {
 };
 const summaries = (...rows: number[]): RowSummary[] => rows.map((row) => ({ row }) as RowSummary);
 
-const run: Run = {
+const collection: Collection = {
   details,
   async *rows() {
     yield summaries(0, 1);
@@ -26,7 +26,7 @@ const run: Run = {
 };
 
 const about = { version: "1.2.3", environments: [], agents: [], models: ["random"] };
-const protocol = runsProtocol({ about, runs: [run] });
+const protocol = collectionsProtocol({ about, collections: [collection] });
 
 async function ask(path: string, method = "GET"): Promise<Reply | undefined> {
   try {

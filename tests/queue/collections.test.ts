@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { Json } from "../../src/core/json.ts";
 import type { Rollout } from "../../src/core/rollout.ts";
-import { filesOf } from "../../src/rollout/record.ts";
+import { digestFiles } from "../../src/rollout/build-record.ts";
 import { createCollections, type Collections } from "../../src/queue/collections.ts";
 import { assertStore } from "../../src/queue/allowed.ts";
 import type { Collection } from "../../src/queue/job.ts";
@@ -40,7 +40,7 @@ async function collectionOf(
   more: { [name: string]: Json } = {},
   model = "scripted",
 ): Promise<Collection> {
-  const files = await filesOf(target, { model });
+  const files = await digestFiles(target, { model });
   return { run: "r", title: "t", settings: { target, model, seed: 0, files, ...more } };
 }
 

@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
-import type { BundleAbout, BundlePart, BundleRow, RunDetails } from "../../src/rollout/collection-view.ts";
+import type { BundleAbout, BundlePart, BundleRow, CollectionDetails } from "../../src/rollout/collection-view.ts";
 import { writeBundle, type BundleOptions } from "../../src/rollout/bundle.ts";
 import { newFolder } from "./folder.ts";
 
@@ -17,7 +17,7 @@ function world(...files: TaskRow[][]) {
   mkdirSync(page);
   writeFileSync(join(page, "index.html"), index);
   writeFileSync(join(page, "app.js"), "run()");
-  const runs = files.map((rows, at): RunDetails => {
+  const runs = files.map((rows, at): CollectionDetails => {
     const file = join(folder, `${at}.jsonl`);
     writeFileSync(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
     return { run: String(at), name: String(at), file, environment: "counter", settings: {}, sessions: true };
@@ -28,7 +28,7 @@ function world(...files: TaskRow[][]) {
     out,
     page,
     version: "1.2.3",
-    runs,
+    collections: runs,
     events: async () => undefined,
     onRow: () => undefined,
     onBad: () => undefined,
@@ -110,7 +110,7 @@ describe("the folder of a bundle", () => {
   test("may have an older bundle, of which nothing is left", async () => {
     const { options, out, data } = world([rollout(0)], [rollout(1)]);
     await writeBundle(options);
-    await writeBundle({ ...options, runs: options.runs.slice(0, 1) });
+    await writeBundle({ ...options, collections: options.collections.slice(0, 1) });
     expect(data<BundleAbout>("about").runs).toHaveLength(1);
     expect(readdirSync(join(out, "data/runs"))).toEqual(["0"]);
   });

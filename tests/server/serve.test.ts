@@ -3,7 +3,7 @@
 import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Agent, type Model } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
-import type { Run } from "../../src/rollout/collection-view.ts";
+import type { Collection } from "../../src/rollout/collection-view.ts";
 import { serve, type ServeOptions } from "../../src/server/serve.ts";
 import { gate } from "../agent/engine.ts";
 
@@ -211,8 +211,8 @@ describe("what the viewer asks", () => {
 
   test("needs no environment where there are runs", async () => {
     const details = { run: "0", name: "a", file: "a.jsonl", environment: null, settings: {}, sessions: false };
-    const run: Run = { details, rows: async function* () {}, row: async () => undefined };
-    const url = await served([], { runs: [run] });
+    const run: Collection = { details, rows: async function* () {}, row: async () => undefined };
+    const url = await served([], { collections: [run] });
     expect(await (await fetch(`${url}/v1/runs/0`)).json()).toEqual(details);
     expect((await fetch(`${url}/v1/sessions`)).status).toBe(404);
   });

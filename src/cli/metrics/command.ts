@@ -6,7 +6,7 @@ import { finishedRollouts } from "../../rollout/finished.ts";
 import { createMetrics, type RunMetrics } from "../../rollout/metrics.ts";
 import { createNodes, createTaskNodes } from "../../rollout/metrics/nodes.ts";
 import { pathsOf } from "../../rollout/output.ts";
-import { readRecord } from "../../rollout/run-record.ts";
+import { readRecord } from "../../rollout/collection-record.ts";
 import { createComplaints, note } from "../rollout-source.ts";
 import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines, taskNodeLines } from "./figures.ts";
 import { figure, tableLines } from "./table.ts";

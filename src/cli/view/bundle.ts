@@ -6,10 +6,10 @@ import { packageVersion } from "../../server/version.ts";
 import { viewerFolder } from "../../server/viewer.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import { openRuns } from "./runs.ts";
+import { openCollections } from "./collections.ts";
 
 export async function runBundle(files: string[], out: string, storeUrl?: string): Promise<void> {
-  const { runs, store } = await openRuns(files, storeUrl);
+  const { collections, store } = await openCollections(files, storeUrl);
   const counting = createCounterLine("rows written");
   let long = 0;
   try {
@@ -17,7 +17,7 @@ export async function runBundle(files: string[], out: string, storeUrl?: string)
       out,
       page: viewerFolder,
       version: packageVersion(),
-      runs: runs.map(({ details }) => details),
+      collections: collections.map(({ details }) => details),
       events: async (session) => store && logOf(store, session),
       onRow: counting.add,
       onBad: createComplaints(),

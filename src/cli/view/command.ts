@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { relative } from "node:path";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
-import { openRun } from "../../rollout/run-index.ts";
+import { openCollection } from "../../rollout/collection-index.ts";
 import { serve } from "../../server/serve.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import { closeOnSignals, tokenFor } from "../listening.ts";
@@ -11,7 +11,7 @@ import { offeredModels } from "../../rollout/offered-models.ts";
 import { runBundle } from "./bundle.ts";
 import { viewedEnvironments, type Viewed } from "./environments.ts";
 import { openBrowser } from "./open-browser.ts";
-import { openRuns, type ViewedRun } from "./runs.ts";
+import { openCollections, type ViewedCollection } from "./collections.ts";
 
 export interface ViewFlags {
   store?: string;
@@ -33,18 +33,18 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
   if (files.length === 0 && flags.store === undefined) {
     throw refusal("name what to look at: files of rollouts, or a store with --store");
   }
-  const { runs, store = memoryStore() } = await openRuns(files, flags.store);
+  const { collections, store = memoryStore() } = await openCollections(files, flags.store);
   try {
-    await serveViewer(runs, store, flags);
+    await serveViewer(collections, store, flags);
   } catch (thrown) {
     await store.close();
     throw thrown;
   }
 }
 
-async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): Promise<void> {
-  const viewed = await viewedEnvironments(flags.environment ?? [], runs, store);
-  if (runs.length === 0 && viewed.length === 0) {
+async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
+  const viewed = await viewedEnvironments(flags.environment ?? [], collections, store);
+  if (collections.length === 0 && viewed.length === 0) {
     throw refusal("the store has no sessions; name the code of an environment with --environment to begin some");
   }
   const solutions = viewed.flatMap(({ environment: { name }, solution }) =>
@@ -61,7 +61,7 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
     environments: viewed.map(({ environment }) => environment),
     bare: new Set(viewed.flatMap(({ environment, target }) => (target === undefined ? environment.name : []))),
     ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),
-    runs: runs.map(({ details }) => openRun(details)),
+    collections: collections.map(({ details }) => openCollection(details)),
     // No key is kept in a store that is only looked at.
     secret: randomBytes(32).toString("base64url"),
   });
@@ -72,8 +72,8 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
       await store.close();
     },
   });
-  const url = `${serving.url}/view/${runs.length === 1 ? "#at=runs/0" : ""}`;
-  const lines = [...linesOf(runs, viewed), `viewer at ${url}`];
+  const url = `${serving.url}/view/${collections.length === 1 ? "#at=runs/0" : ""}`;
+  const lines = [...linesOf(collections, viewed), `viewer at ${url}`];
   if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
   // At once: a program that waits for the address finds the token too.
   process.stdout.write(`${lines.join("\n")}\n`);
@@ -81,8 +81,8 @@ async function serveViewer(runs: ViewedRun[], store: Store, flags: ViewFlags): P
 }
 
 /** What can be done with each. */
-function linesOf(runs: ViewedRun[], viewed: Viewed[]): string[] {
-  const lines = runs.map(({ details: { file, sessions } }) =>
+function linesOf(collections: ViewedCollection[], viewed: Viewed[]): string[] {
+  const lines = collections.map(({ details: { file, sessions } }) =>
     sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,
   );
   for (const { environment, target } of viewed) {

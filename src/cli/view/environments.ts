@@ -9,7 +9,7 @@ import { isOfEnvironment } from "../../rollout/episode-log.ts";
 import type { Solution } from "../../testing/environments.ts";
 import { loadEnvironment, loadSolution, locate } from "../../rollout/load.ts";
 import { note } from "../rollout-source.ts";
-import type { ViewedRun } from "./runs.ts";
+import type { ViewedCollection } from "./collections.ts";
 
 export interface Viewed {
   environment: AnyEnvironment;
@@ -19,23 +19,25 @@ export interface Viewed {
   solution?: Solution | undefined;
 }
 
-/** Those that were given, and those that the runs have sessions of; without runs, those that the store has. */
+/** Returns the given environments and those of the collections; without collections, those of the store. */
 export async function viewedEnvironments(
   targets: string[],
-  runs: ViewedRun[],
+  collections: ViewedCollection[],
   store: Store | undefined,
 ): Promise<Viewed[]> {
   const found: Viewed[] = [];
   for (const target of targets) found.push(await loaded(target));
   const has = (name: string): boolean => found.some(({ environment }) => environment.name === name);
-  for (const run of runs) {
-    const { environment: name, sessions } = run.details;
+  for (const collection of collections) {
+    const { environment: name, sessions } = collection.details;
     if (name === null || !sessions || has(name)) continue;
-    const recorded = await recordedEnvironment(run, name);
+    const recorded = await recordedEnvironment(collection, name);
     if (recorded) found.push(recorded);
   }
-  const named = runs.flatMap(({ details: { environment, sessions } }) => (sessions && environment ? environment : []));
-  for (const name of runs.length > 0 || !store ? named : await namesIn(store)) {
+  const named = collections.flatMap(({ details: { environment, sessions } }) =>
+    sessions && environment ? environment : [],
+  );
+  for (const name of collections.length > 0 || !store ? named : await namesIn(store)) {
     if (!has(name)) found.push({ environment: defineEnvironment({ name, tools: {} }) });
   }
   return found;
@@ -49,7 +51,7 @@ async function loaded(target: string): Promise<Viewed> {
  * What a run was collected with. Files of rollouts may come from others, and the records beside them: code is loaded only
  * from the folder that the command was started in, and from packages that are installed there.
  */
-async function recordedEnvironment({ details, record }: ViewedRun, name: string): Promise<Viewed | undefined> {
+async function recordedEnvironment({ details, record }: ViewedCollection, name: string): Promise<Viewed | undefined> {
   const { target: recorded } = record ?? {};
   if (recorded === undefined) return undefined;
   const target = isPackage(recorded) ? recorded : resolve(dirname(details.file), recorded);

@@ -1,7 +1,7 @@
 // The episode of a row of a run.
 import type { Json } from "../../../../src/core/json.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
-import type { BundleRun } from "../../../../src/rollout/collection-view.ts";
+import type { BundleCollection } from "../../../../src/rollout/collection-view.ts";
 import { fieldsOf } from "../../../../src/rollout/conversation.ts";
 import { linkTo } from "../../address.ts";
 import { usePageContext } from "../../page-context.ts";
@@ -44,7 +44,7 @@ function Loaded({ run, row, parameters, content }: RowEpisodeProps & { content: 
   const live = source.isLive && environment && session !== null ? { at: environment.at, session } : undefined;
   const log = useLog(() => source.eventsOf(run, { row, session }), live, [source, run, row, session]);
   const seen = keptRows(source, run);
-  const rows = (listed as BundleRun | undefined)?.rows ?? seen?.count;
+  const rows = (listed as BundleCollection | undefined)?.rows ?? seen?.count;
   // Links back to the list with its filters.
   const list = linkTo(["runs", run], Object.fromEntries(new URLSearchParams(seen?.place.parameters)));
   return (

@@ -1,6 +1,6 @@
 // The home page: runs, environments with their sessions, and agents.
 import { useState } from "preact/hooks";
-import type { AgentAbout, EnvironmentAbout, RunAbout } from "../../../../src/rollout/collection-view.ts";
+import type { AgentAbout, EnvironmentAbout, CollectionAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import { usePageContext } from "../../page-context.ts";
 import { count } from "../../parts/format.ts";
@@ -60,7 +60,7 @@ function Entry({ known, to, open }: EntryProps) {
   );
 }
 
-function Runs({ runs }: { runs: RunAbout[] }) {
+function Runs({ runs }: { runs: CollectionAbout[] }) {
   const [picked, setPicked] = useState<string[]>([]);
   const [first, second] = picked;
   const pick = (run: string, isPicked: boolean): void => {

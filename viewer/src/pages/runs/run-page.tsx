@@ -1,6 +1,6 @@
 // The page of a run: metrics, charts and rows.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { RunAbout } from "../../../../src/rollout/collection-view.ts";
+import type { CollectionAbout } from "../../../../src/rollout/collection-view.ts";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { linkTo } from "../../address.ts";
 import { usePageContext } from "../../page-context.ts";
@@ -21,7 +21,7 @@ export function RunPage({ run, parameters }: { run: string; parameters: URLSearc
   return <KnownRun about={found} parameters={parameters} />;
 }
 
-function KnownRun({ about: { run, name, file }, parameters }: { about: RunAbout; parameters: URLSearchParams }) {
+function KnownRun({ about: { run, name, file }, parameters }: { about: CollectionAbout; parameters: URLSearchParams }) {
   const known = useRows(run);
   return (
     <div class="run-page">

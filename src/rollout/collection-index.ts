@@ -1,17 +1,17 @@
-// openRun(): a file of rollouts to be looked at: what a table shows of its rows, and each of them whole by its number.
+// openCollection(): reads a collection for the viewer: summaries of its rows for a table, and complete rows by index.
 import { statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import type { RowSummary, Run, RunDetails } from "./collection-view.ts";
+import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
 import { numberList } from "./metrics/number-list.ts";
 import { pathsOf } from "./output.ts";
-import { summaryOf } from "./run-index/summary.ts";
+import { summarizeRow } from "./collection-index/summary.ts";
 import { readLine, type BadRow } from "./tasks.ts";
 
-/** As many summaries are handed over together, or as many as so many bytes of the file have: the first come soon. */
+/** A batch ends at this many summaries, or after this many bytes of the file, so the first batch arrives soon. */
 const [mostRows, mostBytes] = [500, 4 * 1024 * 1024];
 
 export interface NumberedRollout extends Finished {
@@ -19,7 +19,7 @@ export interface NumberedRollout extends Finished {
   number: number;
 }
 
-/** The rows of a run with their numbers: those of the file first, and then the failures that lie beside it. */
+/** Numbers the rows of a collection: first the rows of the file, then the failures beside it. */
 export async function* numberedRollouts(
   file: string,
   onBad: (bad: BadRow, file: string) => void = () => undefined,
@@ -29,19 +29,19 @@ export async function* numberedRollouts(
 }
 
 /**
- * The file is read whole each time that its rows are asked for, as a collection may be writing to it. Of what was read only
- * the places of the rows are kept.
+ * Opens a collection. Every `rows()` reads the whole file, because `collect` may still be writing it. Only the
+ * positions of the rows stay in memory.
  */
-export function openRun(details: RunDetails): Run {
+export function openCollection(details: CollectionDetails): Collection {
   const { file } = details;
-  let places: Places | undefined;
+  let places: RowIndex | undefined;
 
   async function* summaries(): AsyncGenerator<RowSummary[], void, undefined> {
-    const found = await placesIn(file);
+    const found = await indexRows(file);
     let [batch, bytes]: [RowSummary[], number] = [[], 0];
     for await (const finished of numberedRollouts(file)) {
       found.add(finished);
-      batch.push(summaryOf(finished, finished.number));
+      batch.push(summarizeRow(finished, finished.number));
       bytes += finished.place.bytes;
       if (batch.length < mostRows && bytes < mostBytes) continue;
       yield batch;
@@ -54,31 +54,31 @@ export function openRun(details: RunDetails): Run {
   return {
     details,
     rows() {
-      // At once: a reader who has begun could not be told any more.
+      // Checked before the first batch: an error after that could no longer be reported.
       assertFile(file);
       return summaries();
     },
     async row(number) {
       const known = await places?.read(number);
       if (known) return known;
-      // Nobody has read so far yet, or the file is another one by now.
+      // The position is unknown because the row was not read yet, or the file was replaced.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
     },
   };
 }
 
-interface Places {
+interface RowIndex {
   add(finished: Finished): void;
-  /** The row of that number, if it is still where it was. */
+  /** Reads a row by index, if it is still at its position. */
   read(number: number): Promise<TaskRow | undefined>;
 }
 
-/** Where the rows of a run are. Those from a number on are in the file of failures. */
-async function placesIn(file: string): Promise<Places> {
+/** Indexes the positions of rows. Rows after the scored ones are in the file of failures. */
+async function indexRows(file: string): Promise<RowIndex> {
   const { failures } = pathsOf(file);
   const [starts, lengths] = [numberList(Float64Array), numberList(Uint32Array)];
-  const before = await inodeOf(file);
+  const before = await readInode(file);
   let scored = 0;
   return {
     add({ place }) {
@@ -87,13 +87,13 @@ async function placesIn(file: string): Promise<Places> {
       if (place.file === file) scored++;
     },
     async read(number) {
-      if (number >= starts.length() || (await inodeOf(file)) !== before) return undefined;
-      return rowAt(number < scored ? file : failures, starts.at(number), lengths.at(number));
+      if (number >= starts.length() || (await readInode(file)) !== before) return undefined;
+      return readRowAt(number < scored ? file : failures, starts.at(number), lengths.at(number));
     },
   };
 }
 
-async function rowAt(file: string, at: number, bytes: number): Promise<TaskRow | undefined> {
+async function readRowAt(file: string, at: number, bytes: number): Promise<TaskRow | undefined> {
   const handle = await open(file).catch(() => undefined);
   try {
     const { buffer, bytesRead } = (await handle?.read(Buffer.alloc(bytes), 0, bytes, at)) ?? { bytesRead: 0 };
@@ -105,20 +105,20 @@ async function rowAt(file: string, at: number, bytes: number): Promise<TaskRow |
   }
 }
 
-/** A file that was written anew is another one, under the same name. */
-async function inodeOf(file: string): Promise<number | undefined> {
+/** A rewritten file keeps its name but gets another inode. */
+async function readInode(file: string): Promise<number | undefined> {
   return stat(file).then(
     ({ ino }) => ino,
     () => undefined,
   );
 }
 
-/** The name of a run, for people. */
-export function runName(file: string): string {
+/** Returns the display name of a collection. */
+export function collectionName(file: string): string {
   return basename(file, extname(file));
 }
 
-/** Refuses a file that is none of rollouts. One without any rows yet is: they may be on their way. */
+/** Refuses a file without rollouts. An empty file is accepted: its rows may still be written. */
 export async function assertRollouts(file: string): Promise<void> {
   assertFile(file);
   if (!statSync(file).isFile()) {

@@ -1,39 +1,39 @@
-// The runs that a command was given as files, and the stores that have their sessions.
+// openCollections(): opens the collections given to a command as files, and the stores with their sessions.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../core/errors.ts";
 import type { Event } from "../../core/event.ts";
-import type { RunDetails } from "../../rollout/collection-view.ts";
+import type { CollectionDetails } from "../../rollout/collection-view.ts";
 import { decode } from "../../core/session.ts";
 import type { Store } from "../../core/store.ts";
 import { joinedStores } from "../../rollout/joined-stores.ts";
 import { isOfEnvironment } from "../../rollout/episode-log.ts";
 import { pathsOf } from "../../rollout/output.ts";
-import { assertRollouts, numberedRollouts, runName } from "../../rollout/run-index.ts";
-import { readRecord, type RunRecord } from "../../rollout/run-record.ts";
+import { assertRollouts, numberedRollouts, collectionName } from "../../rollout/collection-index.ts";
+import { readRecord, type CollectionRecord } from "../../rollout/collection-record.ts";
 import { note } from "../rollout-source.ts";
 import { storeFileOf } from "../../rollout/output.ts";
 import { openStore } from "../../stores/open.ts";
 
-export interface ViewedRun {
-  details: RunDetails;
-  record: RunRecord | undefined;
+export interface ViewedCollection {
+  details: CollectionDetails;
+  record: CollectionRecord | undefined;
 }
 
-export interface ViewedRuns {
-  runs: ViewedRun[];
+export interface ViewedCollections {
+  collections: ViewedCollection[];
   /** Undefined if there is none. Who opened this closes it. */
   store: Store | undefined;
 }
 
-export async function openRuns(given: string[], url: string | undefined): Promise<ViewedRuns> {
+export async function openCollections(given: string[], url: string | undefined): Promise<ViewedCollections> {
   const files = withoutParts(given);
   for (const file of files) await assertRollouts(file);
-  const store = await storeOf(files, url);
+  const store = await openStores(files, url);
   try {
-    const runs: ViewedRun[] = [];
-    for (const [at, file] of files.entries()) runs.push(await viewedRun(file, String(at), store));
-    return { runs, store };
+    const collections: ViewedCollection[] = [];
+    for (const [at, file] of files.entries()) collections.push(await viewCollection(file, String(at), store));
+    return { collections, store };
   } catch (thrown) {
     await store?.close();
     throw thrown;
@@ -46,7 +46,7 @@ function withoutParts(files: string[]): string[] {
   return files.filter((file) => !parts.has(resolve(file)));
 }
 
-async function storeOf(files: string[], url: string | undefined): Promise<Store | undefined> {
+async function openStores(files: string[], url: string | undefined): Promise<Store | undefined> {
   if (url !== undefined) return openStore(url, { isThere: true });
   const beside = [...new Set(files.map((file) => resolve(storeFileOf(file))))].filter((file) => existsSync(file));
   const opened: Store[] = [];
@@ -60,15 +60,18 @@ async function storeOf(files: string[], url: string | undefined): Promise<Store 
   return first && joinedStores([first, ...rest]);
 }
 
-async function viewedRun(file: string, run: string, store: Store | undefined): Promise<ViewedRun> {
-  const record = recordOf(file);
+async function viewCollection(file: string, run: string, store: Store | undefined): Promise<ViewedCollection> {
+  const record = findRecord(file);
   const settings = record?.settings ?? {};
   const recorded = nameIn(settings["environment"]);
-  const { environment = recorded, sessions } = await sessionsOf(file, store, recorded);
-  return { details: { run, name: runName(file), file, environment: environment ?? null, settings, sessions }, record };
+  const { environment = recorded, sessions } = await findSessions(file, store, recorded);
+  return {
+    details: { run, name: collectionName(file), file, environment: environment ?? null, settings, sessions },
+    record,
+  };
 }
 
-function recordOf(file: string): RunRecord | undefined {
+function findRecord(file: string): CollectionRecord | undefined {
   try {
     return readRecord(pathsOf(file).run);
   } catch (thrown) {
@@ -84,7 +87,7 @@ const nameIn = (value: unknown): string | undefined =>
 /** So many rows are asked for a session that the store has. */
 const rowsAsked = 20;
 
-async function sessionsOf(
+async function findSessions(
   file: string,
   store: Store | undefined,
   recorded: string | undefined,

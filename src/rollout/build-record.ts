@@ -1,30 +1,30 @@
-// What a collection is made of, and whether it may go on with what is in its files.
+// buildRecord(): describes a collection's settings and decides whether its existing files may be resumed.
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { changedTask } from "./changed-task.ts";
 import { pathsOf } from "./output.ts";
-import { differences, readRecord, type RunRecord } from "./run-record.ts";
+import { differences, readRecord, type CollectionRecord } from "./collection-record.ts";
 import { readRows } from "./tasks.ts";
 import type { Branching } from "./tree.ts";
 import { locate } from "./load.ts";
 import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
 
-type Settings = RunRecord["settings"];
+type Settings = CollectionRecord["settings"];
 
-/** The record of this collection. Refuses to go on with another one. */
-export async function recordOf(
+/** Builds the record of this collection. Refuses to resume a different one. */
+export async function buildRecord(
   target: Target | undefined,
   name: string,
   tasks: string,
   flags: CollectionSettings,
-): Promise<RunRecord> {
+): Promise<CollectionRecord> {
   const { rows, inputs, failures, run } = pathsOf(flags.out);
-  const settings = await settingsOf(target, name, tasks, flags);
-  // Before anybody is told of --force, which does not help against it.
+  const settings = await buildSettings(target, name, tasks, flags);
+  // Checked before an error suggests --force, which does not help against changed tasks.
   const assertTasks = (): Promise<void> => assertSameTasks(inputs, tasks, flags);
-  const before = await recordIn(run, flags, assertTasks);
+  const before = await readEarlierRecord(run, flags, assertTasks);
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume) throw refusal(`${there ?? run} is there already; go on with --resume, or choose another --out`);
@@ -38,12 +38,12 @@ export async function recordOf(
   );
 }
 
-/** What was collected before. One that cannot be read says nothing, to who wants to go on in any case. */
-async function recordIn(
+/** Reads the record of the existing files. With --resume --force, an unreadable record is ignored. */
+async function readEarlierRecord(
   file: string,
   { resume, force }: CollectionSettings,
   assertTasks: () => Promise<void>,
-): Promise<RunRecord | undefined> {
+): Promise<CollectionRecord | undefined> {
   try {
     return readRecord(file);
   } catch (thrown) {
@@ -54,7 +54,10 @@ async function recordIn(
   }
 }
 
-/** Whatever else has changed: rows of one number would be of two tasks, and episodes would go on with another one. */
+/**
+ * Refuses changed tasks, even with --force: one task number would mean two tasks, and an episode would continue with
+ * another task.
+ */
 async function assertSameTasks(inputs: string, tasks: string, { out, limit }: CollectionSettings): Promise<void> {
   if (!existsSync(inputs)) return;
   const changed = await changedTask(readRows(inputs), readRows(tasks), limit);
@@ -63,8 +66,11 @@ async function assertSameTasks(inputs: string, tasks: string, { out, limit }: Co
   throw refusal(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
 }
 
-/** What outcomes depend on, the time that they may take too. How many at once, how often and where may be others later. */
-async function settingsOf(
+/**
+ * Returns the settings that outcomes depend on, including the time limit. Concurrency, attempts and location may change
+ * later.
+ */
+async function buildSettings(
   target: Target | undefined,
   environment: string,
   tasks: string,
@@ -72,11 +78,11 @@ async function settingsOf(
 ): Promise<Settings> {
   const { repeats, branch, model, seed, maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
   return {
-    tasks: await digestOf(tasks),
+    tasks: await digestFile(tasks),
     environment,
-    ...(await filesOf(target, flags)),
-    ...(branch && { branches: textOf(branch) }),
-    model: nameOf(model),
+    ...(await digestFiles(target, flags)),
+    ...(branch && { branches: formatBranches(branch) }),
+    model: toModelName(model),
     repeats,
     limit,
     seed,
@@ -86,39 +92,39 @@ async function settingsOf(
   };
 }
 
-/** The files that episodes are played with, by their digests: on every machine that plays them they have to be the same. */
-export async function filesOf(target: Target | undefined, flags: FileFlags): Promise<Settings> {
+/** Returns the digests of the files used to play episodes. They must be equal on every machine that plays. */
+export async function digestFiles(target: Target | undefined, flags: FileFlags): Promise<Settings> {
   return {
-    // Of what its file imports nothing is known.
-    "environment's file": typeof target === "string" ? await digestOf(await locate(target, "environment")) : null,
-    agent: await agentIn(flags),
-    ...(await playedFrom(target, flags)),
+    // Modules imported by the environment's file are not covered.
+    "environment's file": typeof target === "string" ? await digestFile(await locate(target, "environment")) : null,
+    agent: await describeAgent(flags),
+    ...(await findSource(target, flags)),
   };
 }
 
-/** An agent's address, the digest of its file, or the name of one that was given as an object. */
-async function agentIn({ agent }: FileFlags): Promise<string | null> {
+/** Returns the agent's URL, the digest of its file, or the name of an agent object. */
+async function describeAgent({ agent }: FileFlags): Promise<string | null> {
   if (typeof agent !== "string") return agent?.name ?? null;
-  return isUrl(agent) ? agent : digestOf(await locate(agent, "agent"));
+  return isUrl(agent) ? agent : digestFile(await locate(agent, "agent"));
 }
 
-/** What records and titles call a model. */
-const nameOf = (model: CollectionSettings["model"]): string => (typeof model === "string" ? model : model.name);
+/** Returns the name of a model, as records and titles show it. */
+const toModelName = (model: CollectionSettings["model"]): string => (typeof model === "string" ? model : model.name);
 
 type FileFlags = Pick<CollectionSettings, "model" | "agent">;
 
-/** What the model's answers come from, where that is a file or a server of one's own. */
-async function playedFrom(target: Target | undefined, { model, agent }: FileFlags): Promise<Settings> {
+/** Describes where the model's answers come from, if that is a local file or a custom server. */
+async function findSource(target: Target | undefined, { model, agent }: FileFlags): Promise<Settings> {
   if (typeof model !== "string") return {};
   const [, recording] = /^recorded:(.+)$/.exec(model) ?? [];
-  if (recording !== undefined && existsSync(recording)) return { recording: await digestOf(recording) };
+  if (recording !== undefined && existsSync(recording)) return { recording: await digestFile(recording) };
   if (model === "scripted" && agent === undefined && typeof target === "string" && !isUrl(target)) {
     const file = solutionBeside(await locate(target, "environment"));
-    return file === undefined ? {} : { solution: await digestOf(file) };
+    return file === undefined ? {} : { solution: await digestFile(file) };
   }
   const variable = model.startsWith("anthropic:") ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
   const url = /^(openai|chat|anthropic):/.test(model) ? process.env[variable] : undefined;
-  // Without a password that may be in it.
+  // Only the host: the URL may contain a password.
   return url !== undefined && URL.canParse(url) ? { server: new URL(url).host } : {};
 }
 
@@ -127,13 +133,13 @@ function solutionBeside(file: string): string | undefined {
   return endings.map((ending) => join(dirname(file), `solution${ending}`)).find((path) => existsSync(path));
 }
 
-/** In whatever order they were given. */
-function textOf(branches: Branching[]): string {
+/** Formats the branches in one order, however they were given. */
+function formatBranches(branches: Branching[]): string {
   const sorted = [...branches].sort((a, b) => a.step - b.step);
   return sorted.map(({ ways, step }) => `${ways}@${step}`).join(" ");
 }
 
-async function digestOf(file: string): Promise<string> {
+async function digestFile(file: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
   return `sha256:${hash.digest("hex").slice(0, 16)}`;

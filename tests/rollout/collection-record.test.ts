@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { differences, readRecord, writeRecord } from "../../src/rollout/run-record.ts";
+import { differences, readRecord, writeRecord } from "../../src/rollout/collection-record.ts";
 import { newFolder } from "./folder.ts";
 
 test("a record is read as it was written; without one there is none", async () => {

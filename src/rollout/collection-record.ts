@@ -1,24 +1,25 @@
-// What a collection was made of, kept beside it: going on with other settings would mix two collections in one file.
+// The record of a collection's settings, stored beside it. Resuming with other settings would mix two collections in
+// one file.
 import { readFileSync } from "node:fs";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
 
-export interface RunRecord {
-  /** Names the collection: its sessions are known by it. */
+export interface CollectionRecord {
+  /** Id of the collection; the ids of its sessions derive from it. */
   run: string;
-  /** By name: the tasks, the environment, the model, each setting. */
+  /** By name: tasks, environment, model, and every setting. */
   settings: { [name: string]: Json };
-  /** Where the code of the environment was: a package, or a path from the record's folder. It may be elsewhere later. */
+  /** Location of the environment's code: a package, or a path relative to the record. It may have moved since. */
   target?: string;
 }
 
-export async function writeRecord(file: string, record: RunRecord): Promise<void> {
+export async function writeRecord(file: string, record: CollectionRecord): Promise<void> {
   await writeWhole(file, `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** The record of an earlier run; undefined if there was none. */
-export function readRecord(file: string): RunRecord | undefined {
+/** Reads the record of an earlier run of `collect`; undefined if it does not exist. */
+export function readRecord(file: string): CollectionRecord | undefined {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -27,7 +28,7 @@ export function readRecord(file: string): RunRecord | undefined {
     throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
   try {
-    const { run, settings, target } = Object(JSON.parse(text)) as Partial<RunRecord>;
+    const { run, settings, target } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
     if (typeof run === "string" && typeof settings === "object" && settings !== null) {
       return { run, settings, ...(typeof target === "string" && { target }) };
     }
@@ -37,8 +38,8 @@ export function readRecord(file: string): RunRecord | undefined {
   throw new HoldfastError("cannot_load", `${file} does not say what was collected`);
 }
 
-/** What differs, in words. */
-export function differences(before: RunRecord["settings"], now: RunRecord["settings"]): string[] {
+/** Lists the differing settings as text. */
+export function differences(before: CollectionRecord["settings"], now: CollectionRecord["settings"]): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].flatMap((name) => {
     const [was, is] = [before[name] ?? null, now[name] ?? null];

@@ -1,4 +1,5 @@
-// What a table shows of a row. The file may come from anywhere: whatever is not as it should be is passed over.
+// summarizeRow(): reduces a row to the columns of a table. The file may come from anywhere, so invalid fields are
+// ignored.
 import { assistantTurns } from "../../core/model.ts";
 import type { Json } from "../../core/json.ts";
 import { answerText, isFunctionCall, isMessage, textOf, type Item } from "../../core/model.ts";
@@ -8,10 +9,10 @@ import { indexOf, type Finished } from "../finished.ts";
 import { conversationOf, fieldsOf } from "../conversation.ts";
 import { branchOf } from "../tree.ts";
 
-/** How much of a text, how many tools and how much of their names: a model may have made them up. */
+/** Limits for the text, the number of tools and the length of their names: a model may invent names. */
 const [longestText, mostTools, longestName] = [120, 100, 100];
 
-export function summaryOf({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
+export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
   const { task = null, repeat = null } = indexOf(content);
   const { input, output } = conversationOf(content);
   const calls = output.filter(isFunctionCall);
@@ -33,12 +34,12 @@ export function summaryOf({ row: content, failed }: Pick<Finished, "row" | "fail
     tools: [...new Set(calls.map(({ name }) => beginning(name, longestName)))].slice(0, mostTools),
     text: beginning(askedIn(input) ?? answerText(lastAnswer(output)), longestText),
     session: textIn(session),
-    // A task may have a field of that name.
+    // In a row that was not forked, `parent` is a field of the task.
     parent: branchOf(content) === "" ? null : textIn(parent),
   };
 }
 
-/** The last thing that the user said to begin with: what comes before may be examples, the same in all tasks. */
+/** Returns the last user message of the input. Earlier ones may be examples, equal in all tasks. */
 function askedIn(input: Item[]): string | undefined {
   const asked = input.filter(isMessage).findLast(({ role }) => role === "user");
   return asked && safeText(asked.content);
@@ -49,7 +50,7 @@ function lastAnswer(output: Item[]): Item[] {
   return last ? [{ ...last, content: safeText(last.content) }] : [];
 }
 
-/** Parts of a content that are no objects are passed over. */
+/** Ignores parts of the content that are not objects. */
 function safeText(content: Parameters<typeof textOf>[0]): string {
   return textOf(typeof content === "string" ? content : content.map((part) => Object(part) as typeof part));
 }
@@ -60,7 +61,7 @@ function tokensIn(row: TaskRow): number | null {
   return total ?? (input === null && output === null ? null : (input ?? 0) + (output ?? 0));
 }
 
-/** Without half a character at its end. */
+/** Cuts a text without splitting a surrogate pair. */
 function beginning(text: string, length: number): string {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
 }

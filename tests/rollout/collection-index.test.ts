@@ -4,9 +4,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
-import type { RowSummary, Run } from "../../src/rollout/collection-view.ts";
-import { assertRollouts, openRun } from "../../src/rollout/run-index.ts";
-import { summaryOf } from "../../src/rollout/run-index/summary.ts";
+import type { RowSummary, Collection } from "../../src/rollout/collection-view.ts";
+import { assertRollouts, openCollection } from "../../src/rollout/collection-index.ts";
+import { summarizeRow } from "../../src/rollout/collection-index/summary.ts";
 import { newFolder } from "./folder.ts";
 
 const lines = (...rows: unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
@@ -28,16 +28,16 @@ function fileOf(text: string, failures?: string): string {
   return file;
 }
 
-const runOf = (file: string): Run =>
-  openRun({ run: "0", name: "a", file, environment: null, settings: {}, sessions: false });
+const runOf = (file: string): Collection =>
+  openCollection({ run: "0", name: "a", file, environment: null, settings: {}, sessions: false });
 
-async function batchesOf(run: Run): Promise<RowSummary[][]> {
+async function batchesOf(run: Collection): Promise<RowSummary[][]> {
   const batches: RowSummary[][] = [];
   for await (const batch of run.rows()) batches.push(batch);
   return batches;
 }
 
-const summariesOf = async (run: Run): Promise<RowSummary[]> => (await batchesOf(run)).flat();
+const summariesOf = async (run: Collection): Promise<RowSummary[]> => (await batchesOf(run)).flat();
 
 describe("a summary", () => {
   const said = (text: string) => ({ type: "message", role: "assistant", content: [{ type: "output_text", text }] });
@@ -87,7 +87,7 @@ describe("a summary", () => {
   };
 
   test("has what a table shows", () => {
-    expect(summaryOf({ row, failed: false }, 7)).toEqual(whole);
+    expect(summarizeRow({ row, failed: false }, 7)).toEqual(whole);
   });
 
   test.each<[string, TaskRow, boolean, Partial<RowSummary>]>([
@@ -119,13 +119,13 @@ describe("a summary", () => {
       { text: "" },
     ],
   ])("%s", (_, row, failed, wanted) => {
-    expect(summaryOf({ row, failed }, 0)).toMatchObject(wanted);
+    expect(summarizeRow({ row, failed }, 0)).toMatchObject(wanted);
   });
 
   test("long texts and many tools are cut, not within a character", () => {
     const output = Array.from({ length: 300 }, (_, at) => call(String(at), `${at}${"x".repeat(1000)}`));
     const long: TaskRow = { responses_create_params: { input: `${"x".repeat(119)}😀` }, response: { output } };
-    const { text, tools, calls } = summaryOf({ row: long, failed: false }, 0);
+    const { text, tools, calls } = summarizeRow({ row: long, failed: false }, 0);
     expect([text, tools.length, calls]).toEqual(["x".repeat(119), 100, 300]);
     expect(Math.max(...tools.map(({ length }) => length))).toBe(100);
   });
@@ -149,7 +149,7 @@ describe("a summary", () => {
     });
     fc.assert(
       fc.property(odd, output, fc.boolean(), (row, response, failed) => {
-        const summary = summaryOf({ row: { ...row, response } as TaskRow, failed }, 0);
+        const summary = summarizeRow({ row: { ...row, response } as TaskRow, failed }, 0);
         expect(Object.keys(summary).sort()).toEqual(Object.keys(whole).sort());
       }),
     );
