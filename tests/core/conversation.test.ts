@@ -1,4 +1,4 @@
-// The fold of a conversation: who speaks, which turn is open, and who owns it.
+// The fold of a conversation: the speaker, the open turn, and its owner.
 import { expect, test } from "vitest";
 import { eventKey, type Event } from "../../src/core/event.ts";
 import { fold, type Session } from "../../src/core/session.ts";
@@ -24,7 +24,7 @@ test("a turn is open from its message to its last event", () => {
   expect(folded(began, { type: "session.closed", at: 3, reason: "idle" }).conversation).toEqual({ version: 3 });
 });
 
-test("a turn that is taken over has another owner, and one that is released has none", () => {
+test("a turn that was taken over has a new owner, and a released turn has none", () => {
   const other = { owner: "b", lapsesAfter: 500 };
   const renewed: Event = { type: "turn.renewed", at: 2, invocation: "i", owner: "a" };
   const taken: Event = { type: "turn.taken", at: 3, invocation: "i", lease: other, from: "a" };
@@ -34,7 +34,7 @@ test("a turn that is taken over has another owner, and one that is released has 
   expect(turn).toEqual({ invocation: "i", agent: "host", began: 2, call: "m1" });
 });
 
-test("only a transfer at the top of a turn changes the speaker", () => {
+test("only a transfer at the top level of a turn changes the speaker", () => {
   const transfer = (to: string, path: string): Event => ({
     type: "tools.answered",
     ...about,
@@ -47,7 +47,7 @@ test("only a transfer at the top of a turn changes the speaker", () => {
   expect(folded(began, transfer("billing", "flow/host")).conversation?.speaker).toBeUndefined();
 });
 
-test("a rewind takes up the speaker and the turn that it returns to", () => {
+test("a rewind restores the speaker and the turn of its target version", () => {
   const back = { at: 5, to: 2, episode: 0, task: null, randomness: { seed: 1, turn: 0 } };
   const turn = { invocation: "i", agent: "host", began: 2 };
   const rewound: Event = { type: "session.rewound", ...back, conversation: { speaker: "billing", turn } };
@@ -60,6 +60,6 @@ test("turns and updates with an id have a key, so that the log has each once", (
   expect(eventKey({ type: "session.updated", at: 1 })).toBeUndefined();
 });
 
-test("an episode has none of it", () => {
+test("an episode has no speaker and no turn", () => {
   expect(fold(undefined, { ...opened, environment: "counter" }).conversation).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-// The digest of a JSON value: equal for equal values, and another for any other.
+// The digest of a JSON value: equal for equal values, different for all others.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { digestOf } from "../../src/core/digest.ts";
@@ -11,7 +11,7 @@ test("is SHA-256 of the JSON text with sorted keys and no white space", async ()
   expect(await digestOf(value)).toBe("9b52e134758b52eaa6ad35859186effcf2768deda446edfc8febabfeefe81e73");
 });
 
-test("is the same exactly for values that are equal", async () => {
+test("is the same exactly for equal values", async () => {
   const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
   const reversed = (value: Json): Json => {
     if (typeof value !== "object" || value === null) return value;

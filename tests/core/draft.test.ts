@@ -1,4 +1,5 @@
-// Drafts against plain JavaScript: the same code on a draft and on a copy must give the same, and its delta must lead there.
+// Drafts against plain JavaScript: the same code on a draft and on a copy gives the same result, and the delta
+// reproduces it.
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -9,7 +10,8 @@ import { runs } from "../runs.ts";
 
 type Any = any; // eslint-disable-line typescript/no-explicit-any -- random programs have no types
 
-// A draft keeps the place of a key that is deleted and set again, a plain object moves it to the end: order is not compared.
+// A draft keeps the position of a deleted and re-added key; a plain object moves it to the end. Key order is not
+// compared.
 const keysOf = (value: object): string[] => Object.keys(value).sort();
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) =>
@@ -37,7 +39,7 @@ const { json } = fc.letrec<{ json: Json }>((tie) => ({
 }));
 const object = fc.array(fc.tuple(key, json), { maxLength: 5 }).map((pairs) => Object.fromEntries(pairs) as Json);
 
-/** One statement: follow the numbers down to some object or array, then do one thing to it. */
+/** One statement: follow the numbers down to an object or array, then change it once. */
 const statement = fc.record({
   path: fc.array(fc.nat(6), { maxLength: 4 }),
   action: fc.nat(15),
@@ -78,7 +80,7 @@ function execute(root: Any, { path, action, key, value, number, from }: Any): un
     if (action < 8) return define(existing, clone(value));
     if (action < 11) return delete at[existing];
     if (action < 13) {
-      // The object itself, which then stands in two places; not one that contains this one, for that is no JSON.
+      // The object itself, which is then in two places. Not an ancestor of this one: a cycle is not JSON.
       const other = follow(root, from);
       return holds(other, at) ? undefined : define(key, other);
     }
@@ -135,7 +137,7 @@ function execute(root: Any, { path, action, key, value, number, from }: Any): un
   }
 }
 
-test("any program on a draft reads and leaves what it would on a plain object, and its delta leads there", () => {
+test("any program reads and leaves the same on a draft as on a plain object, and its delta reproduces it", () => {
   fc.assert(
     fc.property(object, fc.array(statement, { maxLength: 15 }), (start, program) => {
       const state = clone(start);
@@ -150,7 +152,7 @@ test("any program on a draft reads and leaves what it would on a plain object, a
       expect(state).toEqual(clone(start));
       const delta = clone(draft.delta());
       expect(applyDelta(clone(start), clone(delta))).toEqual(clone(model));
-      // The same with somebody else holding the state: the holder's stays as it was.
+      // Another holder of the state keeps its own copy unchanged.
       const held = clone(start);
       expect(applyDelta(held, delta, new WeakSet())).toEqual(clone(model));
       expect(held).toEqual(clone(start));
@@ -159,7 +161,7 @@ test("any program on a draft reads and leaves what it would on a plain object, a
   );
 });
 
-test("a draft never writes to the state, and its delta says what was assigned", () => {
+test("a draft never writes to the state, and its delta contains the assigned values", () => {
   const state: Json = { count: 1, items: [{ n: 1 }, { n: 2 }], gone: true };
   const draft = createDraft<Any>(state);
   draft.state.count += 2;
@@ -178,7 +180,7 @@ test("a draft never writes to the state, and its delta says what was assigned", 
   ]);
 });
 
-test("objects that code put into a draft stay its own until the delta is taken, and never after", () => {
+test("an object put into a draft stays its own until the delta is taken, and never after", () => {
   const draft = createDraft<Any>({ list: [] });
   const item = { n: 1 };
   draft.state.list.push(item);
@@ -188,7 +190,7 @@ test("objects that code put into a draft stay its own until the delta is taken, 
   expect(delta).toEqual([{ op: "add", path: "/list/0", value: { n: 2 } }]);
 });
 
-test("an object that was moved keeps what is done to it afterwards", () => {
+test("a moved object keeps later changes to it", () => {
   const draft = createDraft<Any>({ a: { n: 1 }, list: [{ n: 1 }, { n: 2 }] });
   const moved = draft.state.a;
   draft.state.b = moved;
@@ -204,7 +206,7 @@ test("an object that was moved keeps what is done to it afterwards", () => {
   });
 });
 
-test("what is not JSON is refused with its path", () => {
+test("a value that is not JSON is refused with its path", () => {
   const cyclic: Any = {};
   cyclic.self = cyclic;
   const wrong: [unknown, string][] = [
@@ -234,7 +236,7 @@ test("what is not JSON is refused with its path", () => {
   expect(() => self.delta()).toThrow("contains itself");
 });
 
-test("keys of Object.prototype are data or nothing, and pollute nothing", () => {
+test("keys of Object.prototype are data or missing, and pollute nothing", () => {
   const draft = createDraft<Any>({ table: {} });
   expect(draft.state.__proto__).toBeUndefined();
   expect(draft.state.constructor).toBeUndefined();
@@ -257,7 +259,7 @@ test("keys of Object.prototype are data or nothing, and pollute nothing", () => 
   expect(({} as Any).x).toBeUndefined();
 });
 
-test("a read-only state refuses every way of writing", () => {
+test("a read-only state refuses every write", () => {
   const base: Json = { n: 1, list: [{ n: 1 }, 2], deep: { a: {} } };
   const state = readOnly<Any>(base);
   const writes = [
@@ -278,7 +280,7 @@ test("a read-only state refuses every way of writing", () => {
   expect(base).toEqual({ n: 1, list: [{ n: 1 }, 2], deep: { a: {} } });
 });
 
-test("a draft prints as what it holds", () => {
+test("a draft prints its content", () => {
   const draft = createDraft<Any>({ n: 1, list: [{ a: 1 }] });
   draft.state.list.push(2);
   expect(inspect(draft.state)).toBe("{ n: 1, list: [ { a: 1 }, 2 ] }");
@@ -298,7 +300,7 @@ test("emptying a long array is one operation", () => {
   expect(shifted.delta()).toEqual([{ op: "remove", path: "/list/0" }]);
 });
 
-test("an object that is put back where it was is there as it is, not as something else was there meanwhile", () => {
+test("an object put back in its place is unchanged, whatever was there in between", () => {
   const base: Json = { a: { v: 1 }, list: [{ v: 1 }] };
   const saved = readOnly<Any>(base).a;
   const draft = createDraft<Any>(base);
@@ -317,7 +319,7 @@ test("an index far beyond the end of an array is refused at once", () => {
   expect(() => fresh.delta()).toThrow("state/a/0 is undefined");
 });
 
-test("a state does not grow deeper than what can be read, step by step either", () => {
+test("a state cannot grow deeper than the readable depth, not even step by step", () => {
   let state: Json = { next: {} };
   const deepen = (): void => {
     const draft = createDraft<Any>(state);
@@ -333,7 +335,7 @@ test("a state does not grow deeper than what can be read, step by step either", 
   expect(copyJson(state, "state")).toEqual(state);
 });
 
-test("an array's length is a length", () => {
+test("an array length must be valid", () => {
   const draft = createDraft<Any>({ a: [1, 2] });
   for (const length of [-1, 1.5, Number.NaN, 2 ** 32]) {
     expect(() => (draft.state.a.length = length)).toThrow(RangeError);
@@ -341,7 +343,7 @@ test("an array's length is a length", () => {
   expect(draft.delta()).toEqual([]);
 });
 
-test("taking off the last element touches no other", () => {
+test("removing the last element touches no other", () => {
   const long = { list: Array.from({ length: 1000 }, (_, n) => ({ n })) };
   const touched = new Set<unknown>();
   const watched = new Proxy(long.list, {

@@ -1,4 +1,4 @@
-// sample(): values that fit, for every kind of schema, and an end for schemas that nothing fits.
+// sample(): valid values for every kind of schema, and termination for schemas that no value matches.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -21,7 +21,7 @@ describe("a sample", () => {
     ["texts", strings],
     ["numbers", numbers],
     ["anything", schema],
-  ])("fits schemas of %s", (_, arbitrary) => {
+  ])("matches schemas of %s", (_, arbitrary) => {
     fc.assert(fc.property(arbitrary, fc.nat(), accepts), { numRuns: runs(300) });
   });
 
@@ -68,7 +68,7 @@ describe("a sample", () => {
     ["a tuple with a rest", z.tuple([z.string(), z.int()], z.boolean())],
     ["a default", z.object({ a: z.string().min(2).default("xx"), b: z.int().nullable().default(null) })],
   ];
-  test.each(many)("fits %s", (_, schema) => {
+  test.each(many)("matches %s", (_, schema) => {
     for (let seed = 0; seed < runs(60); seed++) accepts(schema, seed);
     expect(schema.safeParse(sample(z.toJSONSchema(schema, { io: "input" }) as JsonSchema)).success).toBe(true);
   });
@@ -91,7 +91,7 @@ describe("a sample", () => {
     ["alternatives in common", { anyOf: [{ minimum: 5 }, { minimum: 8 }], type: "integer", allOf: [{ maximum: 9 }] }],
     ["whole numbers by halves", { type: "integer", multipleOf: 1.5, minimum: 1, maximum: 7 }],
     ["true and {}", { type: "object", properties: { a: true, b: {} } as JsonSchema, required: ["a", "b"] }],
-  ])("fits a schema with %s", (_, schema) => {
+  ])("matches a schema with %s", (_, schema) => {
     for (let seed = 0; seed < runs(60); seed++) {
       const value = sample(schema, randomStream(seed, 0));
       expect(z.fromJSONSchema(schema).safeParse(value).success, JSON.stringify(value)).toBe(true);
@@ -121,7 +121,7 @@ describe("a sample", () => {
         ["$defs", Object.fromEntries(range(60).map((n) => [`d${n}`, { allOf: [next(n), next(n)] }]))],
       ]) as JsonSchema,
     ],
-  ])("ends for a schema that %s", (_, schema) => {
+  ])("terminates for a schema that %s", (_, schema) => {
     expect(sample(schema, randomStream(1, 0))).toBeDefined();
     expect(sample(schema)).toBeDefined();
   });

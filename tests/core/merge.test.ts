@@ -1,4 +1,4 @@
-// Merging against a model: two writers change one value, and no element of an array changes that nobody meant.
+// Merging against a model: two writers change one value, and no array element changes that neither writer changed.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { changed, type Delta } from "../../src/core/delta.ts";
@@ -24,8 +24,8 @@ function both(base: Json, first: (state: Any) => unknown, second: (state: Any) =
 
 const nothing = { overwrote: [], refused: [] };
 
-describe("a change that was made to an older state", () => {
-  test("stays as it is where nobody else changed the state", () => {
+describe("a change made to an older state", () => {
+  test("stays unchanged if the state did not change", () => {
     const base = { list: [1, 2] };
     const delta = deltaOf(base, (state) => state.list.shift());
     expect(merge(delta, base, base)).toEqual({ delta, ...nothing });
@@ -43,7 +43,7 @@ describe("a change that was made to an older state", () => {
     expect(merged).toEqual({ state, ...nothing });
   });
 
-  test("replaces a value that it assigned or removed, and says which", () => {
+  test("replaces a value that it assigned or removed, and reports it", () => {
     const count = (state: Any) => (state.n = (state.n ?? 0) + 1);
     expect(both({}, count, count)).toEqual({ state: { n: 1 }, overwrote: ["/n"], refused: [] });
     const base = { "a/b": { list: [1] }, gone: 1 };
@@ -55,7 +55,7 @@ describe("a change that was made to an older state", () => {
     expect(merged).toEqual({ state: { "a/b": { list: [] } }, overwrote: ["/gone", "/a~1b/list"], refused: [] });
   });
 
-  test("sets what it assigned also where it is gone, and removes nothing twice", () => {
+  test("sets an assigned value even if it was removed, and removes nothing twice", () => {
     const remove = (state: Any) => delete state.a;
     expect(both({ a: 1 }, remove, remove)).toEqual({ state: {}, ...nothing });
     expect(both({ a: 1 }, remove, (state) => (state.a = 2))).toEqual({
@@ -65,7 +65,7 @@ describe("a change that was made to an older state", () => {
     });
   });
 
-  test("adds to the end of an array whatever others did to the array", () => {
+  test("appends to an array after any other change of it", () => {
     const add = (state: Any) => state.list.push("c", "d");
     const base = { list: ["a", "b"] };
     expect(both(base, (state) => state.list.push("x"), add).state).toEqual({ list: ["a", "b", "x", "c", "d"] });
@@ -73,7 +73,7 @@ describe("a change that was made to an older state", () => {
     expect(both(base, (state) => (state.list.length = 0), add)).toEqual({ state: { list: ["c", "d"] }, ...nothing });
   });
 
-  test("is left out where what it changes a part of is gone, or something else", () => {
+  test("is dropped if the container it changes is gone or replaced", () => {
     const write = (state: Any) => (state.a.b.c = 1);
     const base = { a: { b: {} } };
     expect(both(base, (state) => delete state.a, write)).toEqual({ state: {}, overwrote: [], refused: ["/a"] });
@@ -91,14 +91,14 @@ describe("a change that was made to an older state", () => {
     ).toEqual(["/list"]);
   });
 
-  test("of a whole state replaces the state", () => {
+  test("of the whole state replaces the state", () => {
     const delta: Delta = [{ op: "replace", path: "", value: { b: 1 } }];
     const merged = merge(delta, { a: 1 }, { a: 2 });
     expect(merged).toEqual({ delta, overwrote: [""], refused: [] });
   });
 });
 
-describe("an element of an array is never found by its index in another array", () => {
+describe("an array element is never found by its index in another array", () => {
   const [x, y, z] = [{ id: "x" }, { id: "y" }, { id: "z" }];
   const accounts = [{ money: 100 }, { money: 100 }, { money: 500 }];
   const cases: [string, Json, (list: Any) => unknown, (list: Any) => unknown][] = [
@@ -147,7 +147,7 @@ const state = fc.array(fc.tuple(key, value), { minLength: 1, maxLength: 5 }).map
 const edit = fc.record({ path: fc.array(fc.nat(5), { maxLength: 3 }), action: fc.nat(11), key, value, at: fc.nat(4) });
 type Edit = typeof edit extends fc.Arbitrary<infer T> ? T : never;
 
-/** Does one thing to some object or array. Gives the pointers that it assigned or removed whole. */
+/** Changes one object or array. Returns the pointers that it assigned or removed as a whole. */
 function apply(root: Any, { path, action, key: name, value: given, at }: Edit): string | undefined {
   let [target, pointer, isInArray] = [root, "", false];
   for (const step of path) {
@@ -187,7 +187,7 @@ interface Seen {
   result: Json | undefined;
 }
 
-/** What may come of two writers at one place, by the values alone. */
+/** Checks the result of two writers at one place, by the values alone. */
 function judge(pointer: string, told: { overwrote: string[]; refused: string[] }, seen: Seen): void {
   const { base, first, second, result } = seen;
   const is = (wanted: Json | undefined): boolean => equalJson(result, wanted);
@@ -206,7 +206,7 @@ function judge(pointer: string, told: { overwrote: string[]; refused: string[] }
     return;
   }
   if (equalJson(base, second)) return expect(is(first), where).toBe(true);
-  // Both removed it, or the second only added to the end.
+  // Both removed it, or the second only appended.
   if (second === undefined) return expect(result, where).toBe(undefined);
   expect([base, first, second].every(Array.isArray), where).toBe(true);
   const [old, now, added] = [base, first, second] as [Json[], Json[], Json[]];
@@ -214,7 +214,7 @@ function judge(pointer: string, told: { overwrote: string[]; refused: string[] }
   expect(is([...now, ...added.slice(old.length)]), where).toBe(true);
 }
 
-test("SERIAL: of random changes by two writers each place has what one of them meant, or both", () => {
+test("SERIAL: after random changes by two writers each place has the value of one of them, or of both", () => {
   const counts = { merged: 0, overwrote: 0, refused: 0 };
   fc.assert(
     fc.property(
@@ -233,7 +233,7 @@ test("SERIAL: of random changes by two writers each place has what one of them m
         const { delta: placed, ...told } = merge(delta, base, first);
         const result = changed(first, placed);
         expect([base, first, delta]).toEqual(before);
-        // Only what was assigned replaces anything: to change elements of an array is not to assign it.
+        // Only an assignment replaces a value; changing elements of an array does not assign the array.
         for (const pointer of told.overwrote) expect(assigned).toContain(pointer);
         judge("", told, { base, first, second, result });
         counts.merged += told.overwrote.length + told.refused.length === 0 ? 1 : 0;

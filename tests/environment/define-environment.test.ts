@@ -1,4 +1,4 @@
-// Definitions: what is refused, and that the types flow from the schemas.
+// Definitions: invalid ones are refused, and types follow from the schemas.
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
@@ -26,7 +26,7 @@ test("RESERVED: every root path of the server is a reserved name", () => {
   expect([...names]).toEqual(expect.arrayContaining(["v1", "docs", "view", "run", "verify", "metrics", "ng-rollout"]));
 });
 
-test("RESERVED: a call by the name of a life-cycle verb reaches nothing but a refusal", async () => {
+test("RESERVED: a call by the name of a lifecycle verb is refused", async () => {
   const environment = defineEnvironment({
     name: "e",
     state: z.object({ n: z.number().default(1) }),
@@ -42,7 +42,7 @@ test("RESERVED: a call by the name of a life-cycle verb reaches nothing but a re
   expect(await sessions.info(session)).toMatchObject({ episode: 1 });
 });
 
-test("a wrong definition is refused with what is wrong", () => {
+test("an invalid definition is refused with the reason", () => {
   const wrong =
     (definition: object): (() => unknown) =>
     () =>
@@ -56,7 +56,7 @@ test("a wrong definition is refused with what is wrong", () => {
   expect(() => tool({ description: "", timeout: 0, run: () => 1 })).toThrow("above 0");
 });
 
-test("state, task, arguments and outputs are typed by the schemas, with no annotation", () => {
+test("state, task, arguments and outputs are typed by the schemas, without annotations", () => {
   const environment = defineEnvironment({
     name: "typed",
     state: z.object({ count: z.number().default(0), tags: z.array(z.string()).default([]) }),
@@ -83,7 +83,7 @@ test("state, task, arguments and outputs are typed by the schemas, with no annot
         description: "Changes later.",
         concurrent: true,
         run: ({ state, update }) => {
-          // @ts-expect-error -- not to be written here
+          // @ts-expect-error -- read-only here
           state.count = 1;
           update((draft) => {
             draft.count = 1;
@@ -119,8 +119,8 @@ test("state, task, arguments and outputs are typed by the schemas, with no annot
   expectTypeOf(use).returns.resolves.toEqualTypeOf<void>();
 });
 
-test("any library that speaks Standard Schema will do", async () => {
-  // A schema by hand, and one that answers later.
+test("any Standard Schema library works", async () => {
+  // One schema written by hand, and one that validates asynchronously.
   const even = {
     "~standard": {
       version: 1,

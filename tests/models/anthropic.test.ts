@@ -1,4 +1,4 @@
-// anthropicModel against a server that answers as Anthropic's Messages API does.
+// anthropicModel against a server that answers like Anthropic's Messages API.
 import type { Message, MessageCreateParams, RawMessageStreamEvent } from "@anthropic-ai/sdk/resources/messages";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -69,12 +69,12 @@ async function answerTo(body: unknown): Promise<ModelResponse> {
   return modelAt(server.url).respond(hello);
 }
 
-test("what is sent is what the official types say", () => {
+test("requests match the official types", () => {
   expectTypeOf<AnthropicBody & { model: string }>().toExtend<MessageCreateParams>();
 });
 
 describe("a request", () => {
-  test("goes to /v1/messages with key and version, whether or not the base URL has the version", async () => {
+  test("goes to /v1/messages with key and version, with or without the version in the base URL", async () => {
     const server = await play(json(message));
     await modelAt(server.url).respond(hello);
     await modelAt(`${server.url}/v1/`).respond(hello);
@@ -132,7 +132,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("shows images, by URL or as data, and passes on blocks of the API's own", () => {
+  test("sends images by URL or as data, and passes on the API's own blocks", () => {
     const document = { type: "document", source: { type: "url", url: "https://x.test/a.pdf" } };
     const content = [
       { type: "input_image", image_url: "data:image/png;base64,AA==" },
@@ -146,7 +146,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("carries tools, settings, and whatever else the server may know", async () => {
+  test("carries tools, settings, and unknown fields for the server", async () => {
     const server = await play(json(message));
     const settings = { temperature: 0, top_k: 5, thinking: { type: "enabled", budget_tokens: 1024 } };
     await modelAt(server.url).respond({
@@ -179,11 +179,11 @@ describe("a request", () => {
     expect(anthropicBody({ ...hello, ...(tool_choice ? { tool_choice } : {}) }).tool_choice).toBeUndefined();
   });
 
-  test("has a limit of 4,096 tokens if it says none", () => expect(anthropicBody(hello).max_tokens).toBe(4_096));
+  test("limits the output to 4,096 tokens by default", () => expect(anthropicBody(hello).max_tokens).toBe(4_096));
 });
 
 describe("an answer", () => {
-  test("is items in the order of its blocks, and what else there is stays on the response", async () => {
+  test("becomes items in the order of its blocks, and other fields stay on the response", async () => {
     const response = await answerTo({ ...message, context_management: { applied_edits: [] } });
     expect(response).toMatchObject({
       id: "msg_1",
@@ -196,7 +196,7 @@ describe("an answer", () => {
     expect(response.output).toEqual(items);
   });
 
-  test("goes back as it came", async () => {
+  test("can be sent back unchanged", async () => {
     const { output } = await answerTo(message);
     const [, back] = anthropicBody({ input: [user("Hello"), ...output] }).messages;
     expect(back?.content).toEqual([
@@ -240,7 +240,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("of nothing is a message of no text", async () => {
+  test("without content is a message with empty text", async () => {
     const { output } = await answerTo({ ...message, content: [], stop_reason: "end_turn" });
     expect(output).toEqual([{ type: "message", role: "assistant", content: [{ type: "output_text", text: "" }] }]);
   });
@@ -327,7 +327,7 @@ async function streamed(...parts: (string | Uint8Array)[]): Promise<{ response: 
 }
 
 describe("a stream", () => {
-  test("gives pieces, and then the whole answer", async () => {
+  test("emits pieces, then the whole answer", async () => {
     const text = eventText([events[0], { type: "ping" }, ...events.slice(1)]);
     const { response, pieces } = await streamed(text);
     expect(response).toMatchObject(streamedAnswer);
@@ -341,7 +341,7 @@ describe("a stream", () => {
     ]);
   });
 
-  test("cut into any chunks gives the same answer", async () => {
+  test("gives the same answer for every split into chunks", async () => {
     const bytes = Buffer.from(eventText(events));
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(fc.nat(bytes.length), { maxLength: 12 }), async (places) => {
@@ -353,7 +353,7 @@ describe("a stream", () => {
     );
   });
 
-  test("keeps the arguments of a call that was cut off, and parts of kinds that are not known", async () => {
+  test("keeps the arguments of a truncated call, and parts of unknown kinds", async () => {
     const cutOff = [
       ...events.slice(0, 1),
       { type: "content_block_start", index: 0, content_block: { type: "compaction", content: "" } },

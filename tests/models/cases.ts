@@ -1,4 +1,4 @@
-// The cases that every model passes: what core/model.ts says of one, sentence by sentence.
+// The cases that every model passes: one per statement of core/model.ts.
 import assert from "node:assert/strict";
 import { describe, test } from "vitest";
 import { isHoldfastError } from "../../src/core/errors.ts";
@@ -16,7 +16,7 @@ import {
 export interface ModelCase {
   /** A sentence about behaviour. */
   name: string;
-  /** Tried only where the model says that it has this. */
+  /** Runs only for models that declare this. */
   needs?: "keepsToTools";
   run(model: () => Model | Promise<Model>): Promise<void>;
 }
@@ -34,7 +34,7 @@ const tools: ModelRequest["tools"] = [
 const said = (text: string): Item => ({ type: "message", role: "user", content: text });
 const asking = (text: string): ModelRequest => ({ instructions: "Be brief.", input: [said(text)], tools });
 
-/** An answer and everything that came before it in pieces. */
+/** Returns an answer and all the pieces that came before it. */
 async function streamed(model: Model, request: ModelRequest): Promise<{ response: ModelResponse; pieces: Piece[] }> {
   const pieces: Piece[] = [];
   const response = await model.respond(request, { onPiece: (piece) => pieces.push(piece) });
@@ -52,11 +52,11 @@ function checkPieces({ response, pieces }: { response: ModelResponse; pieces: Pi
   }
 }
 
-/** What an answer says, less the ids that a server makes up. */
+/** The content of an answer without the ids that a server generates. */
 const contentOf = ({ output }: ModelResponse): unknown =>
   output.map((item) => (isFunctionCall(item) ? [item.name, item.arguments] : [item.type, answerText([item])]));
 
-/** Settles as the promise does, or fails once it took too long. */
+/** Settles like the promise, or fails on a timeout. */
 async function inTime<T>(promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -85,7 +85,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "an answer is JSON: items that have a type, and a status",
+    name: "an answer is JSON: items with a type, and a status",
     async run(open) {
       const response = await (await open()).respond(asking("hello"));
       assert.deepEqual(copyJson(response, "the answer"), response as unknown as Json);
@@ -95,7 +95,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "usage is counted in whole numbers that are not negative, where it is there",
+    name: "usage, if present, is counted in non-negative whole numbers",
     async run(open) {
       const { usage } = await (await open()).respond(asking("hello"));
       if (!usage) return;
@@ -106,7 +106,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "a request is left as it was",
+    name: "a request is not modified",
     async run(open) {
       const request = asking("hello");
       const before = structuredClone(request);
@@ -115,14 +115,14 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "pieces, put together, are the answer",
+    name: "the pieces join to the answer",
     async run(open) {
       const model = await open();
       for (const text of ["hello", "add 2", "how are you?"]) checkPieces(await streamed(model, asking(text)));
     },
   },
   {
-    name: "an answer is the same in pieces and whole",
+    name: "an answer is the same streamed and whole",
     async run(open) {
       const whole = await (await open()).respond(asking("hello"));
       const { response } = await streamed(await open(), asking("hello"));
@@ -143,7 +143,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "only tools that are offered are called",
+    name: "only offered tools are called",
     needs: "keepsToTools",
     async run(open) {
       const model = await open();
@@ -156,7 +156,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "a request that is cancelled before it is made rejects with model_cancelled",
+    name: "a request that is cancelled before it is sent rejects with model_cancelled",
     async run(open) {
       const model = await open();
       const signal = AbortSignal.abort();
@@ -166,7 +166,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "a request that is cancelled while it is made settles: with model_cancelled, or with the answer",
+    name: "a request that is cancelled while it runs settles with model_cancelled or with the answer",
     async run(open) {
       const model = await open();
       const controller = new AbortController();
@@ -176,7 +176,7 @@ const modelCases: readonly ModelCase[] = [
     },
   },
   {
-    name: "20 requests at once get the answers that they get one by one",
+    name: "20 concurrent requests get the same answers as one by one",
     async run(open) {
       const model = await open();
       const requests = Array.from({ length: 20 }, (_, n) => asking(`say ${n}`));
@@ -192,8 +192,9 @@ const modelCases: readonly ModelCase[] = [
 ];
 
 /**
- * Runs the cases on a model. `open` gives one whose answers depend on the request and on nothing else: it answers what
- * the cases ask, at least two turns of it. `keepsToTools: false` leaves out that it calls only what is offered.
+ * Runs the cases on a model. `open` returns a model whose answers depend on the request only.
+ * It answers every case, for at least two turns. `keepsToTools: false` skips the case that only offered tools are
+ * called.
  */
 export function runModelCases(
   name: string,

@@ -1,4 +1,4 @@
-// chatModel against a server that answers as Chat Completions servers do: OpenAI, vLLM, and those that differ.
+// chatModel against a server that answers like Chat Completions servers: OpenAI, vLLM, and variants.
 import fc from "fast-check";
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionCreateParams } from "openai/resources/chat";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -42,7 +42,7 @@ async function answerTo(body: unknown, request = hello): Promise<ModelResponse> 
   return modelAt(server.url).respond(request);
 }
 
-test("what is sent is what the official types say", () => {
+test("requests match the official types", () => {
   expectTypeOf<ChatBody & { model: string }>().toExtend<ChatCompletionCreateParams>();
 });
 
@@ -51,7 +51,7 @@ describe("a request", () => {
     { type: "function", name: "weather", description: "The weather.", parameters: { type: "object" }, strict: true },
   ];
 
-  test("becomes messages: what the assistant does at once is one message, what tools say is one each", () => {
+  test("becomes messages: one for everything the assistant does at once, and one per tool output", () => {
     const { messages } = chatBody(
       {
         instructions: "Be brief.",
@@ -88,7 +88,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("keeps calls next to their outputs if something is said in between", () => {
+  test("keeps calls next to their outputs even with messages in between", () => {
     const input: Item[] = [
       { type: "function_call", call_id: "a", name: "f", arguments: "{}" },
       { type: "message", role: "assistant", content: "One moment." },
@@ -100,7 +100,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("shows images and files, and passes on kinds of content that it does not know", () => {
+  test("sends images and files, and passes on unknown kinds of content", () => {
     const content = [
       { type: "input_text", text: "Look:" },
       { type: "input_image", image_url: "data:image/png;base64,AA==", detail: "low" },
@@ -115,7 +115,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("carries tools, settings, and whatever else the server may know", async () => {
+  test("carries tools, settings, and unknown fields for the server", async () => {
     const server = await play(json(completion));
     const choice = { type: "function", name: "weather" } as const;
     const settings = { temperature: 0, top_p: 0.9, top_k: 5, logprobs: true, chat_template_kwargs: { think: false } };
@@ -145,12 +145,12 @@ describe("a request", () => {
     });
   });
 
-  test("says nothing of tools if there are none", () => {
+  test("omits the tool fields if there are no tools", () => {
     const request: ModelRequest = { ...hello, tools: [], tool_choice: "auto", parallel_tool_calls: true };
     expect(Object.keys(chatBody(request, false))).toEqual(["messages"]);
   });
 
-  test("uses the newer words with OpenAI itself", () => {
+  test("uses OpenAI's newer field names with OpenAI itself", () => {
     const input: Item[] = [{ type: "message", role: "developer", content: "No jokes." }];
     expect(chatBody({ input, max_output_tokens: 9 }, true)).toEqual({
       messages: [{ role: "developer", content: "No jokes." }],
@@ -160,7 +160,7 @@ describe("a request", () => {
 });
 
 describe("an answer", () => {
-  test("of text is a message, and what the server added to the completion stays on the response", async () => {
+  test("of text is a message, and extra fields of the completion stay on the response", async () => {
     const prompt = { prompt_token_ids: [1, 2], prompt_logprobs: null };
     expect(await answerTo({ ...completion, ...prompt })).toEqual({
       id: "chatcmpl-1",
@@ -181,7 +181,7 @@ describe("an answer", () => {
     });
   });
 
-  test("of all kinds is items in order, and what the server added rides on the message", async () => {
+  test("of all kinds becomes items in order, and extra fields of the message stay on it", async () => {
     const logprobs = { content: [{ token: "Rain", bytes: null, logprob: -0.1, top_logprobs: [] }], refusal: null };
     const given = {
       reasoning_content: "Look.",
@@ -207,7 +207,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("that says nothing carries what was added on its first call", async () => {
+  test("without text carries extra fields on its first call", async () => {
     const calls = [{ ...call("a", "f", "{}"), extra_content: { signed: "x" } }, call("b", "f", "{}")];
     const given = { content: null, tool_calls: calls, name: "bot" };
     const { output } = await answerTo(answering(given, { token_ids: [5], finish_reason: "tool_calls" }));
@@ -225,14 +225,14 @@ describe("an answer", () => {
     ]);
   });
 
-  test("of nothing at all is a message of no text", async () => {
+  test("without content is a message with empty text", async () => {
     const { output } = await answerTo(answering({ content: "" }, { token_ids: [2] }));
     expect(output).toEqual([
       { type: "message", role: "assistant", content: [{ type: "output_text", text: "" }], token_ids: [2] },
     ]);
   });
 
-  test("that is refused has a refusal for content; content may be a list", async () => {
+  test("that is refused has a refusal as content; content may be a list", async () => {
     const refused = await answerTo(answering({ content: null, refusal: "I cannot." }));
     expect(refused.output[0]?.["content"]).toEqual([{ type: "refusal", refusal: "I cannot." }]);
     const listed = await answerTo(answering({ content: [{ type: "text", text: "Rain." }] }));
@@ -247,7 +247,7 @@ describe("an answer", () => {
     expect(response).toMatchObject({ status: "incomplete", incomplete_details: { reason } });
   });
 
-  test("gets call ids that are new, where a server sends none, or the same again", async () => {
+  test("gets new call ids if a server sends none or repeats one", async () => {
     const nameless = { type: "function", function: { name: "f", arguments: "{}" } };
     const calls = [call("old", "f", "{}"), call("a", "f", "{}"), call("a", "f", "{}"), nameless, call("", "f", "{}")];
     const input: Item[] = [
@@ -354,7 +354,7 @@ async function streamed(...parts: (string | Uint8Array)[]): Promise<{ response: 
 }
 
 describe("a stream", () => {
-  test("gives pieces, and then an answer in which nothing is missing", async () => {
+  test("emits pieces, then the complete answer", async () => {
     const { response, pieces } = await streamed(eventText(chunks) + done);
     expect(response).toMatchObject(streamedAnswer);
     const texts = (type: string): string =>
@@ -367,13 +367,13 @@ describe("a stream", () => {
     ]);
   });
 
-  test("asks for the usage too", async () => {
+  test("requests the usage too", async () => {
     const server = await play(stream(eventText(chunks) + done));
     await modelAt(server.url).respond(hello, { onPiece: () => undefined });
     expect(server.asked[0]?.body).toMatchObject({ stream: true, stream_options: { include_usage: true } });
   });
 
-  test("cut into any chunks gives the same answer", async () => {
+  test("gives the same answer for every split into chunks", async () => {
     const bytes = Buffer.from(eventText(chunks) + done);
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(fc.nat(bytes.length), { maxLength: 12 }), async (places) => {
@@ -385,13 +385,13 @@ describe("a stream", () => {
     );
   });
 
-  test("needs no [DONE] if it says why it stopped, and is not whole without either", async () => {
+  test("needs no [DONE] after a finish reason, and is incomplete without either", async () => {
     expect((await streamed(eventText(chunks))).response.status).toBe("completed");
     await expect(streamed(eventText(chunks.slice(0, -2)))).rejects.toMatchObject({ code: "model_failed" });
     await expect(streamed(done)).rejects.toMatchObject({ code: "model_failed" });
   });
 
-  test("tells calls apart that have the same index, or none", async () => {
+  test("separates calls with the same index or without one", async () => {
     const end = chunk({}, { finish_reason: "tool_calls" });
     const same = await streamed(
       eventText([chunk(part(0, '{"n":1}', "a", "f")), chunk(part(0, '{"n":2}', "b", "f")), end]),
@@ -440,7 +440,7 @@ describe("a conversation", () => {
     }),
   });
 
-  test("sent as messages and read again keeps its texts, calls and outputs", () => {
+  test("keeps its texts, calls and outputs when sent as messages and read back", () => {
     fc.assert(
       fc.property(fc.array(turn, { maxLength: 4 }), (turns) => {
         const input = turns.flatMap(({ ask, say, think, calls }, at): Item[] => [

@@ -1,4 +1,4 @@
-// openaiModel against a server that answers as OpenAI's Responses API does.
+// openaiModel against a server that answers like OpenAI's Responses API.
 import fc from "fast-check";
 import type { Response, ResponseCreateParams, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { runs } from "../runs.ts";
 import { runModelCases } from "./cases.ts";
 import { cut, echo, eventText, json, play, stream, stuck } from "./server.ts";
 
-// What the tests send and receive is what the official types say, checked by the compiler.
+// The compiler checks that requests and responses match the official types.
 const request = {
   instructions: "Be brief.",
   input: [
@@ -101,7 +101,7 @@ const modelAt = (url: string, apiKey = "sk-secret-123456"): ReturnType<typeof op
 const hello: ModelRequest = { input: [{ type: "message", role: "user", content: "Hello" }] };
 
 describe("a request", () => {
-  test("is sent as it is, stores nothing, and comes with the key", async () => {
+  test("is sent unchanged with the key, and is not stored", async () => {
     const server = await play(json(answer));
     await modelAt(server.url).respond(request);
     const [asked] = server.asked;
@@ -110,14 +110,14 @@ describe("a request", () => {
     expect(asked?.body).toEqual({ model: "gpt-5.1", store: false, ...request });
   });
 
-  test("keeps items of unknown kinds and unknown settings, and may ask to be stored", async () => {
+  test("keeps items of unknown kinds and unknown settings, and can request storage", async () => {
     const server = await play(json(answer));
     const input = [...hello.input, { type: "mcp_call", id: "mcp_1", server_label: "x", arguments: "{}" }];
     await modelAt(server.url).respond({ input, store: true, top_logprobs: 2 });
     expect(server.asked[0]?.body).toEqual({ model: "gpt-5.1", store: true, top_logprobs: 2, input });
   });
 
-  test("has the model's settings under its own", async () => {
+  test("overrides the model's settings with its own", async () => {
     const server = await play(json(answer));
     const settings = { temperature: 0, top_p: 0.5, reasoning: { effort: "low" } };
     const model = openaiModel({ model: "m", baseUrl: server.url, apiKey: "key", request: settings });
@@ -127,12 +127,12 @@ describe("a request", () => {
 });
 
 describe("an answer", () => {
-  test("is given as it is", async () => {
+  test("is returned unchanged", async () => {
     const server = await play(json({ ...answer, added: { by: "the server" } }));
     expect(await modelAt(server.url).respond(hello)).toEqual({ ...answer, added: { by: "the server" } });
   });
 
-  test("keeps what a server adds to an item", async () => {
+  test("keeps extra fields of an item", async () => {
     const output = [
       { ...answer.output[1], prompt_token_ids: [1, 2], generation_token_ids: [3] },
       { type: "x.y", z: 1 },
@@ -141,7 +141,7 @@ describe("an answer", () => {
     expect((await modelAt(server.url).respond(hello)).output).toEqual(output);
   });
 
-  test("that was cut off is incomplete, and says why", async () => {
+  test("that was truncated is incomplete, with the reason", async () => {
     const incomplete = { ...answer, status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
     const server = await play(json(incomplete));
     expect(await modelAt(server.url).respond(hello)).toEqual(incomplete);
@@ -181,7 +181,7 @@ describe("an answer", () => {
     });
   });
 
-  test("that failed for the moment is asked for again, and one that was refused is not", async () => {
+  test("is requested again after a temporary failure, but not after a refusal", async () => {
     const error = (code: string): object => ({ ...answer, status: "failed", error: { code, message: "no" } });
     const passing = await play(json(error("server_error")), json(answer));
     const model = openaiModel({ model: "m", baseUrl: passing.url, apiKey: "k", attempts: 2 });
@@ -203,7 +203,7 @@ describe("a stream", () => {
     { type: "arguments", call_id: "call_2", name: "weather", text: '{"city":"Rom"}' },
   ];
 
-  test("gives pieces, and then the whole answer", async () => {
+  test("emits pieces, then the whole answer", async () => {
     const server = await play(stream(eventText(events)));
     const seen: Piece[] = [];
     expect(await modelAt(server.url).respond(hello, { onPiece: (piece) => seen.push(piece) })).toEqual(answer);
@@ -211,7 +211,7 @@ describe("a stream", () => {
     expect(server.asked[0]?.body).toMatchObject({ stream: true });
   });
 
-  test("cut into any chunks gives the same answer", async () => {
+  test("gives the same answer for every split into chunks", async () => {
     const output = [{ ...answer.output[1], content: [{ type: "output_text", text: "Régen. 🌧" }] }];
     const whole = { ...answer, output };
     const bytes = Buffer.from(eventText([...events.slice(0, -1), { type: "response.completed", response: whole }]));
@@ -227,7 +227,7 @@ describe("a stream", () => {
     );
   });
 
-  test("takes the items that came on the way if the last event has none", async () => {
+  test("uses the streamed items if the last event has none", async () => {
     const items = answer.output.map((item, output_index) => ({
       type: "response.output_item.done",
       item,
@@ -255,7 +255,7 @@ describe("a stream", () => {
     });
   });
 
-  test("that breaks is tried again only if nothing of it was handed on", async () => {
+  test("is retried after a break only if no piece was passed on", async () => {
     const whole = stream(eventText(events));
     const early = await play(cut(eventText(events.slice(0, 1)), "text/event-stream"), whole);
     const options = { model: "m", apiKey: "k", attempts: 2 };

@@ -25,7 +25,7 @@ const tools = [tool("add", add), tool("read", z.strictObject({}))];
 const user = (content: string): Item => ({ type: "message", role: "user", content });
 const calls = (output: Item[]): FunctionCall[] => output.filter(isFunctionCall);
 
-/** Talks to the model until it says something without calling. */
+/** Continues the conversation until the model answers without a call. */
 async function conversation(model: ReturnType<typeof randomModel>, text: string): Promise<Item[][]> {
   const request: ModelRequest = { input: [user(text)], tools };
   const answers: Item[][] = [];
@@ -39,7 +39,7 @@ async function conversation(model: ReturnType<typeof randomModel>, text: string)
 }
 
 describe("an answer", () => {
-  test("is the same for the same seed and request, whatever was asked before", async () => {
+  test("is the same for the same seed and request, independent of earlier requests", async () => {
     const request: ModelRequest = { input: [user("a")], tools };
     const first = await randomModel({ seed: 5 }).respond(request);
     const used = randomModel({ seed: 5 });
@@ -47,7 +47,7 @@ describe("an answer", () => {
     expect(await used.respond({ tools, input: [{ content: "a", role: "user", type: "message" }] })).toEqual(first);
   });
 
-  test("is another for another seed, input or field", async () => {
+  test("differs for another seed, input or field", async () => {
     const texts = await Promise.all(
       Array.from({ length: 10 }, async (_, n) => [
         JSON.stringify(await randomModel({ seed: n }).respond({ input: [user("a")], tools })),
@@ -59,7 +59,7 @@ describe("an answer", () => {
     expect(new Set(texts.flat()).size).toBe(30);
   });
 
-  test("has arguments that fit, ids of their own, and ends in a text", async () => {
+  test("has valid arguments and unique ids, and ends in a text", async () => {
     for (let seed = 0; seed < 30; seed++) {
       const answers = await conversation(randomModel({ seed, steps: 4 }), "go");
       expect(answers.length).toBeLessThanOrEqual(4);
@@ -70,7 +70,7 @@ describe("an answer", () => {
     }
   });
 
-  test("takes its steps anew after what the user says", async () => {
+  test("restarts its steps after a user message", async () => {
     const told: Item[] = [user("a"), { type: "message", role: "assistant", content: "x" }];
     const counts = await Promise.all(
       Array.from({ length: 20 }, async (_, seed) => {
@@ -81,7 +81,7 @@ describe("an answer", () => {
     expect(Math.max(...counts)).toBeGreaterThan(0);
   });
 
-  test("keeps to tool_choice and parallel_tool_calls", async () => {
+  test("respects tool_choice and parallel_tool_calls", async () => {
     const choosing = async (fields: Partial<ModelRequest>): Promise<FunctionCall[][]> =>
       Promise.all(
         Array.from({ length: 30 }, async (_, seed) =>
@@ -98,7 +98,7 @@ describe("an answer", () => {
 });
 
 describe("chaos", () => {
-  test("does everything that a model should not, and ends all the same", async () => {
+  test("does everything a model should not do, and still ends", async () => {
     const outputs: Item[][] = [];
     for (let seed = 0; seed < 300; seed++) {
       const answers = await conversation(randomModel({ seed, chaos: 0.8 }), "go");
@@ -126,7 +126,7 @@ describe("chaos", () => {
       expect(args.some((text) => text.includes(part))).toBe(true);
   });
 
-  test("can be had again", async () => {
+  test("is repeatable", async () => {
     const model = (): ReturnType<typeof randomModel> => randomModel({ seed: 3, chaos: 1 });
     expect(await conversation(model(), "go")).toEqual(await conversation(model(), "go"));
   });

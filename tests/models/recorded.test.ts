@@ -1,4 +1,4 @@
-// The recorded model: what is recorded, how it is replayed, and what several or killed processes do to the file.
+// The recorded model: recording, replaying, and a file shared by concurrent or killed processes.
 import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,11 +31,11 @@ const echo = scriptedModel(({ input }) =>
 );
 const shared = newFile();
 runModelCases("while it records", () => recordedModel({ file: shared, model: echo }));
-// By now the file has what the cases ask: they run in order.
+// The cases run in order, so the file has their answers by now.
 runModelCases("once it was recorded", () => recordedModel({ file: shared }));
 
 describe("recording", () => {
-  test("asks the model once for each request, and replays without it", async () => {
+  test("asks the model once per request, and replays without it", async () => {
     const file = newFile();
     const model = countingModel();
     const live = recordedModel({ file, model });
@@ -51,7 +51,7 @@ describe("recording", () => {
     );
   });
 
-  test("writes a line of JSON for each answer: digest, model, request and response", async () => {
+  test("writes a line of JSON per answer: digest, model, request and response", async () => {
     const file = newFile();
     const response = await recordedModel({ file, model: countingModel() }).respond(asking("a"));
     const text = await readFile(file, "utf8");
@@ -60,7 +60,7 @@ describe("recording", () => {
     expect(JSON.parse(text)).toEqual({ digest, model: "counting", request: asking("a"), response });
   });
 
-  test("keeps every answer to a request that is repeated, and replays them in their order", async () => {
+  test("keeps every answer to a repeated request, and replays them in order", async () => {
     const file = newFile();
     const live = recordedModel({ file, model: countingModel() });
     for (let n = 0; n < 3; n++) await live.respond(asking("a"));
@@ -71,14 +71,14 @@ describe("recording", () => {
       code: "model_exhausted",
       message: expect.stringContaining("has 3 of them, and all were given"),
     });
-    // With a model the fourth is asked and recorded.
+    // With a model, the fourth request is sent and recorded.
     const further = recordedModel({ file, model: countingModel() });
     for (let n = 0; n < 3; n++) expect(await textOf(further, asking("a"))).toBe(`answer ${n}`);
     expect(await textOf(further, asking("a"))).toBe("answer 0");
     expect((await readFile(file, "utf8")).split("\n")).toHaveLength(5);
   });
 
-  test("keeps the answers of models of other names apart", async () => {
+  test("keeps the answers of models with different names apart", async () => {
     const file = newFile();
     await recordedModel({ file, model: countingModel("one") }).respond(asking("a"));
     const other = countingModel("other");
@@ -109,7 +109,7 @@ describe("recording", () => {
     await expect(error).rejects.toMatchObject({ code: "model_refused" });
   });
 
-  test("says that it cannot write before it asks the model", async () => {
+  test("reports an unwritable file before it asks the model", async () => {
     const model = countingModel();
     const live = recordedModel({ file: join(folder, "none", "x.jsonl"), model });
     await expect(live.respond(asking("a"))).rejects.toMatchObject({ code: "invalid_option" });
@@ -118,7 +118,7 @@ describe("recording", () => {
 });
 
 describe("replaying", () => {
-  test("does not mind the order of keys or properties that are undefined", async () => {
+  test("ignores the order of keys and undefined properties", async () => {
     const file = newFile();
     await recordedModel({ file, model: echo }).respond({ input: [user("a")], temperature: 1, top_p: 0.5 });
     const same = {
@@ -130,7 +130,7 @@ describe("replaying", () => {
     await recordedModel({ file }).respond(same as unknown as ModelRequest);
   });
 
-  test("gives one piece for each text", async () => {
+  test("emits one piece per text", async () => {
     const file = newFile();
     const model = scriptedModel([{ text: "some words", calls: [{ name: "add", arguments: { by: 1 } }] }]);
     await recordedModel({ file, model }).respond(asking("a"));
@@ -142,7 +142,7 @@ describe("replaying", () => {
     ]);
   });
 
-  test("of what was not recorded names the digest and where the nearest request differs first", async () => {
+  test("of an unrecorded request names the digest and the first difference from the nearest request", async () => {
     const file = newFile();
     const live = recordedModel({ file, model: echo });
     const turns = [user("a"), { type: "function_call", call_id: "1", name: "add", arguments: "{}" }];
@@ -163,7 +163,7 @@ describe("replaying", () => {
     await expect(shorter).rejects.toThrow('differs first at /input/0: recorded {"type":"message"');
   });
 
-  test("of an empty recording says so, and of none that there is none, until there is one", async () => {
+  test("reports an empty recording, and a missing one until it exists", async () => {
     const file = newFile();
     const replay = recordedModel({ file });
     await expect(replay.respond(asking("a"))).rejects.toMatchObject({
@@ -178,7 +178,7 @@ describe("replaying", () => {
 });
 
 describe("the file", () => {
-  test("may end in a line that a killed process did not finish: it is passed over, also after more was written", async () => {
+  test("may end in a line that a killed process did not finish: it is skipped, even after more lines follow", async () => {
     const file = newFile();
     await recordedModel({ file, model: echo }).respond(asking("a"));
     const whole = await readFile(file, "utf8");
@@ -192,7 +192,7 @@ describe("the file", () => {
     await expect(replay.respond(asking("a"))).rejects.toMatchObject({ code: "model_exhausted" });
   });
 
-  test("keeps a whole last line without its end, as editors leave it", async () => {
+  test("keeps a complete last line without a line break, as editors leave it", async () => {
     const file = newFile();
     await recordedModel({ file, model: echo }).respond(asking("a"));
     await writeFile(file, (await readFile(file, "utf8")).trimEnd());
@@ -214,7 +214,7 @@ describe("the file", () => {
     },
   );
 
-  test("takes texts of any characters and of any size", async () => {
+  test("accepts text of any characters and size", async () => {
     const file = newFile();
     const texts = ["\u2028\u2029\r\n\u0018", "\ud800", "x".repeat(3_000_000), "日本".repeat(500_000)];
     const live = recordedModel({

@@ -1,4 +1,4 @@
-// The scripted model: which answer is next, what shapes an answer may have, and how a script ends or fails.
+// The scripted model: how it picks the next answer, the shapes of an answer, and how a script ends or fails.
 import { describe, expect, test } from "vitest";
 import { HoldfastError } from "../../src/core/errors.ts";
 import { answerText, isFunctionCall, type Item, type Model, type Piece } from "../../src/core/model.ts";
@@ -25,13 +25,13 @@ runModelCases("a function", () => scriptedModel(({ input }) => `I was told: ${JS
 describe("the next answer of a list", () => {
   const model = scriptedModel(["first", "second", "third"]);
 
-  test("is found by the turns that the assistant has had", async () => {
+  test("is chosen by the number of assistant turns", async () => {
     expect(await textAfter(model, user("a"))).toBe("first");
     expect(await textAfter(model, user("a"), assistant("first"), user("b"))).toBe("second");
     expect(await textAfter(model, user("a"), call("1"), output("1"), assistant("x"), user("c"))).toBe("third");
   });
 
-  test("does not depend on what others ask meanwhile, or asked before", async () => {
+  test("does not depend on other requests, concurrent or earlier", async () => {
     const both = [user("a"), assistant("first"), user("b")];
     const texts = await Promise.all([
       textAfter(model, user("a")),
@@ -41,7 +41,7 @@ describe("the next answer of a list", () => {
     expect(texts).toEqual(["first", "second", "first"]);
   });
 
-  test("counts everything that the assistant says at once as one turn", async () => {
+  test("counts everything the assistant says at once as one turn", async () => {
     const turn = [reasoning, assistant("I will add."), call("1"), call("2")];
     expect(await textAfter(model, user("a"), ...turn, output("1"), output("2"))).toBe("second");
     expect(await textAfter(model, user("a"), ...turn, output("1"), output("2"), user("and"), user("so"))).toBe(
@@ -49,17 +49,17 @@ describe("the next answer of a list", () => {
     );
   });
 
-  test("counts kinds of items that are not known as the assistant's, unless they are outputs", async () => {
+  test("counts unknown kinds of items as the assistant's, unless they are outputs", async () => {
     const search: Item = { type: "web_search_call" };
     expect(await textAfter(model, user("a"), search, assistant("x"), user("b"))).toBe("second");
     expect(await textAfter(model, user("a"), search, { type: "computer_call_output" }, assistant("x"))).toBe("third");
   });
 
-  test("does not count what the system says", async () => {
+  test("does not count system messages", async () => {
     expect(await textAfter(model, { type: "message", role: "system", content: "x" }, user("a"))).toBe("first");
   });
 
-  test("is model_exhausted where there is none, with the number of answers", async () => {
+  test("is model_exhausted if there is none, with the number of answers", async () => {
     const short = scriptedModel(["only"]);
     await expect(textAfter(short, user("a"), assistant("only"), user("b"))).rejects.toMatchObject({
       code: "model_exhausted",
@@ -70,7 +70,7 @@ describe("the next answer of a list", () => {
 });
 
 describe("an answer", () => {
-  test("may be calls side by side, with ids of their own that are the same each time", async () => {
+  test("may be parallel calls with unique, repeatable ids", async () => {
     const model = scriptedModel(["x", { calls: [{ name: "add", arguments: { by: 2 } }, { name: "read" }] }]);
     const request = { input: [user("a"), assistant("x"), user("b")] };
     const calls = (await model.respond(request)).output.filter(isFunctionCall);
@@ -81,7 +81,7 @@ describe("an answer", () => {
     expect((await model.respond(request)).output).toEqual(calls);
   });
 
-  test("may say something before its calls", async () => {
+  test("may contain text before its calls", async () => {
     const { output } = await scriptedModel([{ text: "Look:", calls: [{ name: "read" }] }]).respond({ input: [] });
     expect(output.map(({ type }) => type)).toEqual(["message", "function_call"]);
     expect(new Set(output.map(({ id }) => id)).size).toBe(2);
@@ -92,7 +92,7 @@ describe("an answer", () => {
     expect(output).toMatchObject([{ arguments: "{by:" }]);
   });
 
-  test("may be what a server would give, and is a copy of it", async () => {
+  test("may be a response object, and is a copy of it", async () => {
     const usage = { input_tokens: 1, output_tokens: 2, total_tokens: 3 };
     const answer = { output: [reasoning, assistant("x")], usage, status: "incomplete" as const, id: "resp_1" };
     const model = scriptedModel([answer]);
@@ -102,7 +102,7 @@ describe("an answer", () => {
     expect((await model.respond({ input: [] })).output).toHaveLength(2);
   });
 
-  test("is refused if it is not JSON, or of another shape", async () => {
+  test("is refused if it is not JSON or has an invalid shape", async () => {
     const bad = { output: [{ type: "message", at: new Date() }] };
     await expect(scriptedModel([bad]).respond({ input: [] })).rejects.toMatchObject({ code: "not_json" });
     await expect(scriptedModel([3 as unknown as string]).respond({ input: [] })).rejects.toMatchObject({
@@ -111,12 +111,12 @@ describe("an answer", () => {
     });
   });
 
-  test("has a usage of a token for every four characters", async () => {
+  test("has a usage of one token per four characters", async () => {
     const { usage } = await scriptedModel(["12345"]).respond({ instructions: "1234", input: [user("1234")] });
     expect(usage).toEqual({ input_tokens: 2, output_tokens: 2, total_tokens: 4 });
   });
 
-  test("comes word by word", async () => {
+  test("is streamed word by word", async () => {
     const pieces: Piece[] = [];
     await scriptedModel(["Two  words\n"]).respond({ input: [] }, { onPiece: (piece) => pieces.push(piece) });
     expect(pieces.map(({ text }) => text)).toEqual(["Two  ", "words\n"]);
@@ -124,12 +124,12 @@ describe("an answer", () => {
 });
 
 describe("a function", () => {
-  test("is given the request and the number of turns", async () => {
+  test("receives the request and the number of turns", async () => {
     const model = scriptedModel(async (request, turn) => `${turn} of ${request.input.length}`);
     expect(await textAfter(model, user("a"), assistant("x"), user("b"))).toBe("1 of 3");
   });
 
-  test("that gives nothing has no answer", async () => {
+  test("that returns nothing has no answer", async () => {
     const answers = ["a"];
     const model = scriptedModel((_, turn) => answers[turn]);
     await expect(textAfter(model, user("a"), assistant("a"), user("b"))).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe("a function", () => {
     });
   });
 
-  test("that throws is model_failed, unless it says another code", async () => {
+  test("that throws is model_failed, unless it sets another code", async () => {
     const failing = (error: Error): Model =>
       scriptedModel(async () => {
         throw error;

@@ -1,4 +1,4 @@
-// A real HTTP server on a free port that plays a model's API: it gives the answers that a test lays out, in order.
+// A real HTTP server on a free port that plays a model's API: it gives a test's prepared answers in order.
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { text } from "node:stream/consumers";
@@ -14,21 +14,21 @@ export interface Asked {
 export type Reply = (response: ServerResponse, asked: Asked) => void;
 
 export interface Played {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string;
-  /** What was asked so far. */
+  /** The requests so far. */
   asked: Asked[];
-  /** How many connections were made so far. */
+  /** The number of connections so far. */
   connections(): number;
-  /** Resolves when a request is there. */
+  /** Resolves when a request arrives. */
   next(): Promise<void>;
-  /** Closes all connections, in the middle of whatever they are at. */
+  /** Closes all connections immediately. */
   drop(): void;
   /** Resolves when no connection is open. */
   left(): Promise<void>;
 }
 
-/** Starts a server for one test. It gives these replies in order, and the last one again and again. */
+/** Starts a server for one test. It gives these replies in order and repeats the last one. */
 export async function play(...replies: Reply[]): Promise<Played> {
   const asked: Asked[] = [];
   let connections = 0;
@@ -69,22 +69,22 @@ export async function play(...replies: Reply[]): Promise<Played> {
   };
 }
 
-/** Where no server is. */
+/** An address without a server. */
 export const nowhere = "http://127.0.0.1:1";
 
-/** JSON with a status. */
+/** Replies with JSON and a status. */
 export const json =
   (body: unknown, status = 200, headers: Record<string, string> = {}): Reply =>
   (response) =>
     response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 
-/** Any body. */
+/** Replies with any body. */
 export const raw =
   (body: string, headers: Record<string, string>, status = 200): Reply =>
   (response) =>
     response.writeHead(status, headers).end(body);
 
-/** The text of a stream of events, in the way of each API: Anthropic and Responses name them, Chat does not. */
+/** The text of a stream of events in each API's style: Anthropic and Responses name the events, Chat does not. */
 export function eventText(events: readonly unknown[]): string {
   return events.map((event) => `${nameLine(event)}data: ${JSON.stringify(event)}\n\n`).join("");
 }
@@ -96,20 +96,20 @@ function nameLine(event: unknown): string {
 
 export const done = "data: [DONE]\n\n";
 
-/** A stream, in the chunks in which it is to be sent. */
+/** Replies with a stream in the given chunks. */
 export const stream =
   (...chunks: (string | Uint8Array)[]): Reply =>
   async (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     for (const chunk of chunks) {
       response.write(chunk);
-      // A turn of the loop each: written together, they would arrive together.
+      // One turn of the event loop per chunk: chunks written together would arrive together.
       if (chunks.length > 1) await new Promise((resolve) => setImmediate(resolve));
     }
     response.end();
   };
 
-/** Sends this much of an answer, of which there should be `length` bytes, then closes the connection. */
+/** Sends part of an answer with a content-length of `length`, then closes the connection. */
 export const cut =
   (body: string, type: string, length?: number): Reply =>
   (response) => {
@@ -117,10 +117,10 @@ export const cut =
     response.write(body, () => setImmediate(() => response.socket?.destroy()));
   };
 
-/** Never says a word. */
+/** Never replies. */
 export const silent: Reply = () => undefined;
 
-/** Sends this much of a stream, and then nothing more. */
+/** Sends part of a stream, and then nothing more. */
 export const stuck =
   (body: string): Reply =>
   (response) => {
@@ -128,7 +128,7 @@ export const stuck =
     response.write(body);
   };
 
-/** Answers as a model that calls `add` when it is told to add, and else repeats what it was told. */
+/** Answers like a model that calls `add` when told to add, and otherwise repeats the message. */
 export const echo =
   (answers: { said(text: string): Shapes; called(name: string, args: string): Shapes }): Reply =>
   (response, asked) => {

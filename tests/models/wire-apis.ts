@@ -1,4 +1,4 @@
-// The three APIs, each with the least that it answers: what they share is tested on all of them.
+// The three APIs, each with a minimal answer, for the tests of their shared behaviour.
 import type { Model, ModelRequest } from "../../src/core/model.ts";
 import { messagesApi } from "../../src/models/anthropic.ts";
 import { chatApi } from "../../src/models/chat.ts";
@@ -51,7 +51,7 @@ export const apis: Played[] = [
 export const hello: ModelRequest = { input: [{ type: "message", role: "user", content: "Hello" }] };
 export const key = "sk-secret/+key 123456";
 
-/** A model that does not wait between attempts, and notes how long it would have. */
+/** Makes a model that does not wait between attempts, and records how long it would have waited. */
 export function impatient(
   api: Api,
   baseUrl: string,

@@ -1,4 +1,4 @@
-// Where requests go, and that no key is ever seen: not in errors, not in the model, not if the server repeats it.
+// Where requests go, and that a key never leaks: not in errors, not in the model, not if the server repeats it.
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { anthropicModel } from "../../src/models/anthropic.ts";
@@ -48,7 +48,7 @@ describe("a key", () => {
     [openaiModel, "OPENAI_API_KEY"],
     [chatModel, "OPENAI_API_KEY"],
     [anthropicModel, "ANTHROPIC_API_KEY"],
-  ])("%o without one for the public API says which variable to set", (make, variable) => {
+  ])("%o without one for the public API names the variable to set", (make, variable) => {
     expect(() => make({ model: "m" })).toThrow(
       expect.objectContaining({ code: "invalid_option", message: expect.stringContaining(`set ${variable}`) }),
     );
@@ -57,7 +57,7 @@ describe("a key", () => {
   });
 
   test.each(apis.map(({ api, whole }) => ({ name: api.name, api, whole })))(
-    "of $name comes from the environment, without its line end, and is not needed elsewhere",
+    "of $name comes from the environment, without its line end, and is optional elsewhere",
     async ({ api, whole }) => {
       const server = await play(json(whole));
       await impatient(api, server.url, { apiKey: undefined as never }).model.respond(hello);
@@ -76,7 +76,7 @@ describe("a key", () => {
   });
 });
 
-test("headers are sent, and come before ours", async () => {
+test("headers are sent, and override ours", async () => {
   const server = await play(json(apis[2]?.whole));
   const headers = { "X-Team": "blue", "Anthropic-Version": "2099-01-01" };
   await anthropicModel({ model: "m", baseUrl: server.url, headers }).respond(hello);
@@ -92,7 +92,7 @@ describe.each(apis.map(({ api }) => ({ name: api.name, api })))("$name never sho
       JSON.stringify(value),
       String((value as Error).stack),
     ];
-    // Nor the start of one, where a long text was cut.
+    // Nor the start of a key where a long text was cut.
     return spelled.filter((secret) => texts.some((text) => text.includes(secret.slice(0, 6))));
   };
 

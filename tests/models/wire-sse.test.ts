@@ -1,4 +1,4 @@
-// Reading server-sent events, and how long to wait before trying again.
+// Parsing server-sent events, and the delay before a retry.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { pause, retryAfter } from "../../src/models/wire/retry.ts";
@@ -33,7 +33,7 @@ describe("a stream of events", () => {
     expect(await read(...Array.from(Buffer.from(text), (byte) => Uint8Array.of(byte)))).toEqual(data);
   });
 
-  test("says the same however it is cut, in the middle of a character too", async () => {
+  test("gives the same events for every split, even inside a character", async () => {
     const line = fc.string({ unit: "grapheme" }).map((text) => text.replaceAll(/[\r\n]/g, " "));
     const ends = fc.constantFrom("\n", "\r\n", "\r");
     await fc.assert(
@@ -57,13 +57,13 @@ describe("a stream of events", () => {
     );
   });
 
-  test("takes a long line in many chunks in the time of one", async () => {
+  test("reads a long line in many chunks in linear time", async () => {
     const chunks = Array.from({ length: 50_000 }, () => "x".repeat(100));
     expect((await read("data: ", ...chunks, "\n\n"))[0]).toHaveLength(5_000_000);
   });
 });
 
-describe("the pause before another attempt", () => {
+describe("the delay before a retry", () => {
   const now = Date.parse("2026-01-01T00:00:00Z");
 
   test.each([
@@ -78,13 +78,13 @@ describe("the pause before another attempt", () => {
     [{}, undefined],
   ])("%j asks for %s ms", (headers, ms) => expect(retryAfter(headers, now)).toBe(ms));
 
-  test("is what was asked for or a little more, and never more than it should be", () => {
+  test("is the requested one or a little more, and never above its limit", () => {
     expect(pause(1, 2_000, () => 0)).toBe(2_000);
     expect(pause(1, 2_000, () => 1)).toBe(2_500);
     expect(pause(1, 3_600_000, () => 0)).toBe(60_000);
   });
 
-  test("doubles each time, with some chance in it", () => {
+  test("doubles each time, with random jitter", () => {
     expect([1, 2, 3, 4].map((made) => pause(made, undefined, () => 1))).toEqual([500, 1_000, 2_000, 4_000]);
     expect([1, 2, 3, 4].map((made) => pause(made, undefined, () => 0))).toEqual([250, 500, 1_000, 2_000]);
     expect(pause(20, undefined, () => 1)).toBe(60_000);

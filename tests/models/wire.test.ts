@@ -1,4 +1,5 @@
-// What the models behind an API share: broken servers, retries, time-outs, cancelling, and letting go of connections.
+// Behaviour shared by the models with an API: broken servers, retries, timeouts, cancellation, and releasing
+// connections.
 import { getEventListeners } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -30,7 +31,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     ["is status 429", json({ object: "error", message: "slow down", code: 429 }, 429), /slow down/],
   ];
 
-  test.each(broken)("an answer that %s is asked for again, and model_failed in the end", async (_, reply, message) => {
+  test.each(broken)("an answer that %s is requested again, and finally model_failed", async (_, reply, message) => {
     const recovering = await play(reply, json(whole));
     const { model, waits } = impatient(api, recovering.url);
     expect(answerText((await model.respond(hello)).output)).toBe("Hi");
@@ -45,10 +46,10 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(lost.asked).toHaveLength(4);
   });
 
-  test("an answer that is longer than it says spoils nothing that comes after it", async () => {
+  test("an answer longer than its content-length does not affect later answers", async () => {
     const long = raw(`${text}${text}`, { ...type, "content-length": String(text.length) });
     const writing: Reply = (response, asked) => {
-      // Node refuses to write more than was said.
+      // Node refuses to write more than the content-length.
       if (response.socket)
         response.socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}${text}`);
       else long(response, asked);
@@ -59,7 +60,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(answerText((await model.respond(hello)).output)).toBe("Hi");
   });
 
-  test("a server that is not there is model_failed, and says so", async () => {
+  test("an unreachable server is model_failed, with the reason", async () => {
     const { model } = impatient(api, nowhere, { attempts: 2 });
     await expect(model.respond(hello)).rejects.toMatchObject({
       code: "model_failed",
@@ -74,14 +75,14 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(server.asked).toHaveLength(2);
   });
 
-  test("the connection of a request that took too long is closed", async () => {
+  test("the connection of a timed-out request is closed", async () => {
     const server = await play(silent);
     const { model } = impatient(api, server.url, { timeout: 50, attempts: 1 });
     await expect(model.respond(hello)).rejects.toMatchObject({ code: "model_timeout" });
     await server.left();
   });
 
-  test("the time-out is for the whole answer", async () => {
+  test("the timeout covers the whole answer", async () => {
     const dripping: Reply = (response) => {
       response.writeHead(200, type);
       const timer = setInterval(() => response.write(" "), 5);
@@ -93,7 +94,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     await server.left();
   });
 
-  test("a stream that falls silent is model_timeout, and not begun again", async () => {
+  test("a stream that falls silent is model_timeout, and is not retried", async () => {
     const server = await play(stuck(begun));
     const pieces: Piece[] = [];
     const { model } = impatient(api, server.url, {}, { idle: 50 });
@@ -106,14 +107,14 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     await server.left();
   });
 
-  test("a stream is whole at its last event, also if the server does not end it", async () => {
+  test("a stream is complete at its last event, even if the server keeps it open", async () => {
     const server = await play(stuck(played.stream));
     const { output } = await impatient(api, server.url).model.respond(hello, { onPiece: () => undefined });
     expect(answerText(output)).toBe("Hi");
     await server.left();
   });
 
-  test("a whole answer where a stream was asked for is taken, and so is the reverse", async () => {
+  test("a whole answer to a streaming request is accepted, and the reverse", async () => {
     const pieces: Piece[] = [];
     const server = await play(json(whole), stream(played.stream), raw(played.stream, { "content-type": "text/plain" }));
     const { model } = impatient(api, server.url);
@@ -127,7 +128,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     ]);
   });
 
-  test("an answer without end is given up, once", async () => {
+  test("an endless answer is aborted, once", async () => {
     const chunk = Buffer.alloc(1024 * 1024, 32);
     const endless: Reply = (response) => {
       response.writeHead(200, type);
@@ -205,7 +206,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
   });
 
   describe("a request that is cancelled", () => {
-    test("before it is made is not made", async () => {
+    test("before it is sent is never sent", async () => {
       const server = await play(json(whole));
       const reason = new Error("enough");
       const { model } = impatient(api, server.url);
@@ -216,7 +217,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
       expect(server.asked).toHaveLength(0);
     });
 
-    test("while nothing has come closes its connection at once", async () => {
+    test("before any reply closes its connection at once", async () => {
       const server = await play(silent);
       const controller = new AbortController();
       const answer = impatient(api, server.url).model.respond(hello, { signal: controller.signal });
@@ -237,10 +238,10 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
       await server.left();
     });
 
-    test("between two attempts waits no longer", async () => {
+    test("between two attempts stops waiting", async () => {
       const server = await play(json({ error: "busy" }, 503, { "retry-after": "3600" }));
       const controller = new AbortController();
-      // With the real clock: the test would take a minute.
+      // The real clock: waiting would take a minute.
       const { model } = impatient(api, server.url, {}, { wait: undefined as never });
       const answer = model.respond(hello, { signal: controller.signal });
       await server.next();
@@ -250,7 +251,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     });
   });
 
-  test("a signal may be shared by many requests, and nothing is left on it", async () => {
+  test("a signal may be shared by many requests, and no listener stays on it", async () => {
     const server = await play(json({ error: "busy" }, 500), json(whole));
     const { signal } = new AbortController();
     const { model } = impatient(api, server.url);
@@ -264,7 +265,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
-  test("what onPiece throws is thrown, and the connection is closed", async () => {
+  test("an error thrown by onPiece is rethrown, and the connection is closed", async () => {
     const server = await play(stuck(begun));
     const error = new Error("a bug of the caller's");
     const onPiece = (): never => {
@@ -274,12 +275,12 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     await server.left();
   });
 
-  test("a request that is no JSON is refused before it is sent", async () => {
+  test("a request that is not JSON is refused before it is sent", async () => {
     const { model } = impatient(api, "http://127.0.0.1:1");
     await expect(model.respond({ ...hello, seed: 1n })).rejects.toMatchObject({ code: "not_json" });
   });
 
-  test("a stream is asked for by whoever takes pieces, whatever the settings say", async () => {
+  test("onPiece requests a stream, whatever the settings say", async () => {
     const server = await play(json(whole));
     const { model } = impatient(api, server.url, { request: { stream: true } });
     await model.respond(hello);
@@ -287,7 +288,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(server.asked.map(({ body }) => body["stream"])).toEqual([undefined, true]);
   });
 
-  test("a connection is used again, also after a stream", async () => {
+  test("a connection is reused, also after a stream", async () => {
     const server = await play(json(whole), stream(played.stream));
     const { model } = impatient(api, server.url);
     for (let n = 0; n < 10; n++) await model.respond(hello, n % 2 === 0 ? {} : { onPiece: () => undefined });

@@ -1,4 +1,4 @@
-// What a worker plays: only what the collector plays, from the same files, with sessions where all find them.
+// A worker plays exactly the collector's rollouts, from the same files, with sessions in a store that all can reach.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,13 +59,13 @@ test("a collection is loaded once and played, with its sessions in the queue's o
   const collection = await collectionOf(folder);
   const play = await collections.playerOf(collection);
   expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
-  // Played before: it is looked up.
+  // Already played: the result is looked up.
   const again = await (await collections.playerOf(collection))(rollout, never);
   expect(again).toMatchObject({ fields: { reward: 1 } });
   expect(readFileSync(join(folder, "queue.db")).length).toBeGreaterThan(0);
 });
 
-test("files that are others are refused, and so is code that was loaded before they changed", async () => {
+test("changed files are refused, and so is code that was loaded before they changed", async () => {
   const { folder, collections, file } = newWorld();
   const before = await collectionOf(folder);
   const text = readFileSync(file, "utf8");
@@ -73,7 +73,7 @@ test("files that are others are refused, and so is code that was loaded before t
   await expect(collections.playerOf(before)).rejects.toThrow(
     /^the collector's files are others than this worker's: environment's file$/,
   );
-  // Put right, it is played, and by another model too.
+  // After a correction it is played, also by another model.
   writeFileSync(file, text);
   await collections.playerOf(before);
   await collections.playerOf(await collectionOf(folder, {}, "random"));
@@ -84,7 +84,7 @@ test("files that are others are refused, and so is code that was loaded before t
   );
 });
 
-test("sessions in a file of another machine are refused, unless the worker names where they are", async () => {
+test("sessions in a file of another machine are refused, unless the worker names their location", async () => {
   const elsewhere = { store: "sqlite:/data/x.db", host: "another-machine" };
   const { folder, collections } = newWorld();
   const message = "its sessions are in sqlite:/data/x.db on another-machine; use a store that all can reach";
@@ -94,7 +94,7 @@ test("sessions in a file of another machine are refused, unless the worker names
   expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
 });
 
-test("what a job names by a path has to be in the worker's folder, also where a link leads", async () => {
+test("a path in a job must lead into the worker's folder, also through a link", async () => {
   const [inside, outside] = [newWorld(), newWorld()];
   symlinkSync(outside.folder, join(inside.folder, "link"));
   writeFileSync(join(outside.folder, "answers.jsonl"), "");
@@ -126,14 +126,14 @@ test.each([
   assertStore(tmpdir(), own, variables);
 });
 
-test("stores of collections that nothing is played of are closed", async () => {
+test("stores of idle collections are closed", async () => {
   const { folder, collections } = newWorld();
   for (let n = 0; n < 10; n++) {
     const store = `sqlite:${join(folder, `${n}.db`)}`;
     const play = await collections.playerOf(await collectionOf(folder, { store }));
     expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
   }
-  // SQLite has such a file for as long as a store is open.
+  // SQLite keeps such a file while a store is open.
   const open = (): string[] => readdirSync(folder).filter((name) => name.endsWith(".db-wal"));
   await expect.poll(open).toHaveLength(8);
   // Opened again.
@@ -141,7 +141,7 @@ test("stores of collections that nothing is played of are closed", async () => {
   expect(await (await collections.playerOf(first))(rollout, never)).toMatchObject({ fields: { reward: 1 } });
 });
 
-test("what is not there is refused in words", async () => {
+test("missing files are refused with a clear message", async () => {
   const { folder, collections } = newWorld();
   const collection = await collectionOf(folder);
   const gone = { ...collection, settings: { ...collection.settings, target: "./gone" } };
@@ -150,7 +150,7 @@ test("what is not there is refused in words", async () => {
   await expect(collections.playerOf(closed)).rejects.toThrow("http://127.0.0.1:1");
 });
 
-test("the docs say how long what a worker has is kept for it", () => {
+test("the docs state how long a worker's rollouts are kept for it", () => {
   const { text } = fileAt("src/queue/worker.ts");
   const [, lock, check] = /lockDuration = (\d+)000;[^]*stalledInterval = (\d+)000;/.exec(text) ?? [];
   expect(fileAt("docs/queue.md").text).toContain(`after ${lock} to ${Number(lock) + Number(check)} seconds`);

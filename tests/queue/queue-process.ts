@@ -1,4 +1,4 @@
-// Workers and collectors as processes of their own, on a Redis of their own, in the world of tests/cli/collect-process.ts.
+// Starts workers and collectors as processes, on a separate Redis, in the folder of tests/cli/collect-process.ts.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,14 +10,14 @@ import type { World } from "../cli/collect-process.ts";
 import type { Ended, Running } from "../cli/run-process.ts";
 import { keysOf } from "../rollout/folder.ts";
 
-/** A Redis that keeps what it has answered. It is gone when the test is over. */
+/** Starts a Redis that persists its answers. It stops when the test ends. */
 export async function newRedis(): Promise<RedisServer> {
   const redis = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
   onTestFinished(() => redis.stop());
   return redis;
 }
 
-/** Starts `holdfast ARGS` in a folder. It does not outlive the test. */
+/** Starts `holdfast ARGS` in a folder. It stops when the test ends. */
 export async function startCommand(folder: string, args: string[], env: Record<string, string> = {}): Promise<Running> {
   const main = join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, ...args], { cwd: folder, env: { ...process.env, ...env } });
@@ -53,7 +53,7 @@ interface WorkerSettings {
   folder?: string;
 }
 
-/** A worker that has begun to take rollouts. */
+/** Starts a worker and waits until it takes rollouts. */
 export async function startWorker(
   world: World,
   url: string,
@@ -65,7 +65,7 @@ export async function startWorker(
   return worker;
 }
 
-/** What a worker or a collector has printed with --json. */
+/** Parses the --json output of a worker or a collector. */
 export function eventsIn({ stdout }: Ended): TaskRow[] {
   return stdout
     .split("\n")
@@ -73,6 +73,6 @@ export function eventsIn({ stdout }: Ended): TaskRow[] {
     .map((line) => JSON.parse(line) as TaskRow);
 }
 
-/** Rows as far as they have to be the same whoever plays. */
+/** The fields of rows that must not depend on the player. */
 export const outcomesOf = (rows: TaskRow[]): string[] =>
   rows.map((row) => `${keysOf([row])[0]}: ${String(row["reward"])} ${String(row["total"])}`).sort();

@@ -1,4 +1,4 @@
-// The queue by itself, on a real Redis: what is handed out comes back once, whoever ends, stalls, refuses or forgets.
+// The queue on a real Redis: each rollout comes back once, even if a worker ends, stalls, refuses or forgets.
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Queue } from "bullmq";
@@ -35,7 +35,7 @@ const rolloutOf = (task: number): Rollout => ({
 });
 const playedOf = ({ session, task }: Rollout, reward = task): Played => ({ fields: { reward }, session });
 
-/** A collector. It is stopped when the test is over. */
+/** A collector. It is stopped when the test ends. */
 async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<QueuePlayer> {
   const player = await openQueuePlayer({ address: addressTo(redis.port), collection: collectionOf(run), say });
   let stopping: Promise<void> | undefined;
@@ -46,11 +46,11 @@ async function newPlayer(run = "one", say: (text: string) => void = () => undefi
 
 interface TestWorker extends QueueWorker {
   events: WorkerEvent[];
-  /** The tasks that it has begun. */
+  /** The tasks it has started. */
   begun: number[];
 }
 
-/** A worker. It is stopped when the test is over. */
+/** A worker. It is stopped when the test ends. */
 async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Promise<TestWorker> {
   const [events, begun]: [WorkerEvent[], number[]] = [[], []];
   const worker = await startQueueWorker({
@@ -72,7 +72,7 @@ async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Pr
   return own;
 }
 
-/** What a collector leaves that was killed when it had put some rollouts. */
+/** Leaves the state of a collector that was killed after it had put some rollouts. */
 async function putAsIfKilled(run: string, tasks: number[]): Promise<void> {
   const connection = { host: "127.0.0.1", port: redis.port };
   const queue = new Queue("rollouts", { connection, prefix: "{holdfast:queue}" });
@@ -99,27 +99,27 @@ const lockOf = (run: string, task: number): string =>
 const counts = { collector: true, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 
 describe("a queue", () => {
-  test("what several workers play comes back, each once, and nothing is left of it", async () => {
+  test("rollouts of several workers come back once each, and leave nothing behind", async () => {
     const workers = [await newWorker(atOnce), await newWorker(atOnce), await newWorker(atOnce)];
     const player = await newPlayer();
     expect(rewardsOf(await allOf(player, 200))).toEqual(Array.from({ length: 200 }, (_, task) => task));
     expect(workers.flatMap(({ begun }) => begun).sort((a, b) => a - b)).toHaveLength(200);
     await player.stop();
     expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
-    // Jobs, results and events: all that grows with what was played.
+    // Jobs, results and events: everything that grows with the number of rollouts.
     expect(Number(await redis.command("dbsize"))).toBeLessThan(10);
     const events = await redis.command("xlen", "{holdfast:queue}:rollouts:events");
     expect(Number(events)).toBeLessThan(250);
   });
 
-  test("two collections get their own", async () => {
+  test("two collections get their own results", async () => {
     await newWorker((rollout) => Promise.resolve(playedOf(rollout, rollout.random)));
     const [one, two] = [await newPlayer("one"), await newPlayer("two")];
     const other = { ...rolloutOf(1), random: 77 };
     expect(rewardsOf(await Promise.all([one.play(rolloutOf(1), never), two.play(other, never)]))).toEqual([1, 77]);
   });
 
-  test("a failure is a result, and is the collection's to retry", async () => {
+  test("a failure is a result, and the collection decides whether to retry", async () => {
     const failure = { kind: "model", reason: "no GPU" } as const;
     await newWorker(({ session }) => Promise.resolve({ fields: { response: { output: [] } }, session, failure }));
     const player = await newPlayer();
@@ -127,7 +127,7 @@ describe("a queue", () => {
     expect(played).toMatchObject({ fields: { response: { output: [] } }, session: "session-0", failure });
   });
 
-  test("cancelled, what nobody has begun is taken out, and what was begun is there for who comes next", async () => {
+  test("cancellation removes unstarted rollouts and keeps started ones for the next collector", async () => {
     let goOn = (): void => undefined;
     const going = new Promise<void>((resolve) => (goOn = resolve));
     const worker = await newWorker((rollout) => going.then(() => playedOf(rollout)), { concurrency: 1 });
@@ -146,10 +146,10 @@ describe("a queue", () => {
     expect(worker.begun).toEqual([0, 1, 2]);
   });
 
-  test("cancelled while it is being put, nothing stays behind", async () => {
+  test("cancellation while rollouts are being put leaves nothing behind", async () => {
     const [player, stopping] = [await newPlayer(), new AbortController()];
     const waiting = [0, 1, 2].map((task) => player.play(rolloutOf(task), stopping.signal));
-    // It was asked whether they are there.
+    // By now it has asked for existing rollouts.
     await new Promise(setImmediate);
     stopping.abort();
     await Promise.all(waiting);
@@ -158,7 +158,7 @@ describe("a queue", () => {
     expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
   });
 
-  test("the time that a rollout waits for a worker is not in its seconds", async () => {
+  test("the time a rollout waits for a worker is not in its seconds", async () => {
     const result = (await newPlayer()).play(rolloutOf(0), never);
     await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(1);
     const before = performance.now();
@@ -167,7 +167,7 @@ describe("a queue", () => {
     expect(seconds).toBeLessThanOrEqual((performance.now() - before) / 1000);
   });
 
-  test("what no collector waits for is cleared, and what one waits for or a worker plays is not", async () => {
+  test("rollouts without a collector are cleared; awaited or running ones are not", async () => {
     let goOn = (): void => undefined;
     const going = new Promise<void>((resolve) => (goOn = resolve));
     const play: Play = ({ task, ...rollout }) =>
@@ -187,11 +187,11 @@ describe("a queue", () => {
     expect((await queueStatus(addressTo(redis.port))).collections).toEqual([]);
   });
 
-  test("a collector that comes back while a worker plays waits for it, and adds nothing", async () => {
+  test("a collector that returns while a worker plays waits for it and adds nothing", async () => {
     let goOn = (): void => undefined;
     const going = new Promise<void>((resolve) => (goOn = resolve));
     const worker = await newWorker((rollout) => going.then(() => playedOf(rollout)));
-    // The first one is not stopped: it is as if it had been killed.
+    // The first collector is not stopped, as if it had been killed.
     void (await newPlayer()).play(rolloutOf(5), never);
     await expect.poll(() => worker.begun).toEqual([5]);
     const again = (await newPlayer()).play(rolloutOf(5), never);
@@ -201,14 +201,14 @@ describe("a queue", () => {
     expect(worker.begun).toEqual([5]);
   });
 
-  test("a result of which nobody was told is found", async () => {
+  test("a result is found even if its event was lost", async () => {
     await newWorker(atOnce);
     const player = await newPlayer();
     await redis.command("client", "kill", "type", "pubsub");
     expect(rewardsOf(await allOf(player, 3))).toEqual([0, 1, 2]);
   });
 
-  test("a worker that has lost a rollout to another does not give its result", async () => {
+  test("a worker that lost a rollout to another does not report its result", async () => {
     let goOn = (): void => undefined;
     const going = new Promise<void>((resolve) => (goOn = resolve));
     const loser = await newWorker((rollout) => going.then(() => playedOf(rollout, -1)), { concurrency: 1 });
@@ -216,7 +216,7 @@ describe("a queue", () => {
     const result = player.play(rolloutOf(3), never);
     await expect.poll(() => loser.begun).toEqual([3]);
     const winner = await newWorker(async (rollout) => {
-      // The loser is done first, and has no lock any more.
+      // The loser finishes first and no longer has a lock.
       goOn();
       await expect.poll(() => loser.events, { timeout: 5000 }).toHaveLength(1);
       return playedOf(rollout, 1);
@@ -227,7 +227,7 @@ describe("a queue", () => {
     expect(loser.events.map(({ type }) => type)).toEqual(["lost"]);
   });
 
-  test("a rollout that comes back to the worker that lost it is played there anew", async () => {
+  test("a rollout that returns to the worker that lost it is played again there", async () => {
     let times = 0;
     const worker = await newWorker((rollout, signal) =>
       ++times === 1 ? untilCancelled(rollout, signal) : atOnce(rollout, signal),
@@ -239,7 +239,7 @@ describe("a queue", () => {
     expect(worker.begun).toEqual([3, 3]);
   });
 
-  test("what was lost several times is held for longer, so that what keeps a process busy comes to an end", async () => {
+  test("a rollout lost several times is locked for longer, so that work that blocks a process can end", async () => {
     const result = (await newPlayer()).play(rolloutOf(1), never);
     await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(1);
     await redis.command("hset", lockOf("one", 1).replace(/:lock$/, ""), "stc", 3);
@@ -253,7 +253,7 @@ describe("a queue", () => {
     expect(held).toBeLessThanOrEqual(24_000);
   });
 
-  test("a failure of the store is no result: it is played again, on and on", async () => {
+  test("a store failure is not a result: the rollout is played again, any number of times", async () => {
     let times = 0;
     const failure = { kind: "store", reason: "the store is away" } as const;
     const worker = await newWorker(({ session, ...rollout }) =>
@@ -267,7 +267,7 @@ describe("a queue", () => {
     ]);
   });
 
-  test("what one worker refuses, another plays, and it is said why", async () => {
+  test("a rollout refused by one worker is played by another, and the reason is reported", async () => {
     const refusing = await newWorker(atOnce, { refuses: "the environment's file is another one" });
     const player = await newPlayer();
     const result = player.play(rolloutOf(2), never);
@@ -282,7 +282,7 @@ describe("a queue", () => {
     expect(refusing.begun).toEqual([]);
   });
 
-  test("a queue that has lost everything is filled again", async () => {
+  test("a queue that lost its data is refilled", async () => {
     const player = await newPlayer();
     const results = allOf(player, 3);
     await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(3);
@@ -291,7 +291,7 @@ describe("a queue", () => {
     expect(rewardsOf(await results)).toEqual([0, 1, 2]);
   });
 
-  test("a queue without room is waited for, and that is said", async () => {
+  test("a full queue is waited for, and that is reported", async () => {
     const said: string[] = [];
     const player = await newPlayer("one", (text) => void said.push(text));
     await newWorker(atOnce);
@@ -303,7 +303,7 @@ describe("a queue", () => {
     expect(said[0]).toContain("OOM");
   });
 
-  test("a worker that stops ends what is quick, and gives the rest to others at once", async () => {
+  test("a stopping worker finishes quick rollouts and hands the rest to others at once", async () => {
     const quick = async (rollout: Rollout): Promise<Played> => {
       await sleep(200);
       return playedOf(rollout);
@@ -318,12 +318,12 @@ describe("a queue", () => {
     expect(stopping.events.map(({ type }) => type)).toEqual(["played", "returned"]);
     const other = await newWorker(atOnce);
     expect(rewardsOf(await results)).toEqual([0, 1]);
-    // Less than a lock lasts.
+    // Shorter than a lock lasts.
     expect(performance.now() - began).toBeLessThan(5000);
     expect(other.begun).toEqual([1]);
   });
 
-  test("a worker that stops does not wait for what does not look at its signal", async () => {
+  test("a stopping worker does not wait for rollouts that ignore their signal", async () => {
     const stuck = await newWorker(() => new Promise(() => undefined));
     const result = (await newPlayer()).play(rolloutOf(1), never);
     await expect.poll(() => stuck.begun).toEqual([1]);
@@ -332,8 +332,8 @@ describe("a queue", () => {
     expect((await result).fields).toEqual({ reward: 1 });
   });
 
-  test("the status tells what is where, by collection, and who plays", async () => {
-    // What has lost its lock keeps its place for a while.
+  test("the status lists rollouts by collection and state, and the workers", async () => {
+    // A rollout that lost its lock keeps its place for a while.
     const worker = await newWorker(() => new Promise(() => undefined), { concurrency: 2 });
     const [one, two] = [await newPlayer("one"), await newPlayer("two")];
     void one.play(rolloutOf(0), never);
@@ -382,7 +382,7 @@ describe("a queue", () => {
     });
   }
 
-  test("a queue without workers, one that is not there, and packages that are not, are said in words", async () => {
+  test("a queue without workers, a missing queue and missing packages are reported clearly", async () => {
     const said: string[] = [];
     void (await newPlayer("one", (text) => void said.push(text))).play(rolloutOf(0), never);
     await expect(queueStatus(addressTo(1))).rejects.toMatchObject({

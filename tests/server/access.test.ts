@@ -1,4 +1,4 @@
-// A server without a token answers to this machine only: not to names that others can have, nor to pages of other sites.
+// A server without a token answers only this machine: it refuses foreign host names and pages of other sites.
 import { describe, expect, test } from "vitest";
 import { assertLocal } from "../../src/server/access.ts";
 import { appOf, asked, echo, raw, served } from "./serving.ts";
@@ -74,7 +74,7 @@ describe("of a server", () => {
   const guarded = ["/v1/secret", "/%76%31/secret", "//v1/secret", "/V1/secret", "/two/v1/secret", "/metrics", "/view/"];
   const mounts = ["", "/two"].map((prefix) => ({ prefix, protocols: [echo()] }));
 
-  test.each(guarded)("%s is for this machine", async (path) => {
+  test.each(guarded)("%s is for this machine only", async (path) => {
     const app = appOf([], { mounts });
     const reply = await app.handle(asked(path, evil));
     expect(reply).toMatchObject({ status: 403, body: { error: { code: "not_local" } } });
@@ -83,7 +83,7 @@ describe("of a server", () => {
     expect((await app.handle(asked(path))).status).not.toBe(403);
   });
 
-  test("other paths are for whoever can reach it, as other programs call them by the names they know", async () => {
+  test("other paths answer every caller, since other programs use the names they know", async () => {
     const app = appOf([echo()]);
     for (const path of ["/echo", "/healthz", "/readyz"]) expect((await app.handle(asked(path, evil))).status).toBe(200);
     // A tool may have that name.
@@ -99,7 +99,7 @@ describe("of a server", () => {
     expect((await call({ host: here, origin: `http://${here}` })).status).toBe(200);
   });
 
-  test("with a token neither is looked at: who does not have it gets nothing", async () => {
+  test("with a token, Host and Origin are ignored: a caller without the token is refused", async () => {
     const app = appOf([echo()], { token: "a-token-of-the-server" });
     const headers = { ...evil.headers, origin: "http://evil.example", authorization: "Bearer a-token-of-the-server" };
     expect((await app.handle(asked("/v1/secret", { headers }))).status).toBe(200);
@@ -107,7 +107,7 @@ describe("of a server", () => {
     expect((await app.handle(asked("/view/", evil))).status).toBe(404);
   });
 
-  test("what a page of another site can send without asking first is refused over the wire", async () => {
+  test("requests that a page of another site can send without a preflight are refused", async () => {
     const { port, url } = await served(appOf([echo()]));
     const post = (headers: { [name: string]: string }): Promise<number> =>
       fetch(`${url}/v1/secret`, { method: "POST", body: "{}", headers }).then(({ status }) => status);

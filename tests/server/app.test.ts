@@ -12,7 +12,7 @@ const named = (name: string): Protocol => ({
 });
 
 describe("routing", () => {
-  test("the first protocol that has a reply gives it", async () => {
+  test("the first protocol with a reply wins", async () => {
     const none: Protocol = { name: "none", handle: async () => undefined };
     expect(await appOf([none, named("a"), named("b")]).handle(asked("/x"))).toMatchObject({ body: { name: "a" } });
   });
@@ -33,7 +33,7 @@ describe("routing", () => {
     expect(await of("/two/missing")).toEqual({ name: "one", path: "/two/missing" });
   });
 
-  test("what no protocol knows is 404, in the shape of every error, with what the protocol adds", async () => {
+  test("an unknown path is 404, in the shape of every error, with the protocol's additions", async () => {
     const reply = await appOf([echo()]).handle(asked("/nowhere", { headers: { cookie: "c" } }));
     expect(reply).toMatchObject({ status: 404, headers: { "set-cookie": "kept=c" } });
     expect(reply.body).toEqual({
@@ -41,7 +41,7 @@ describe("routing", () => {
     });
   });
 
-  test.each(["HEAD", "OPTIONS", "TRACE", "PROPFIND"])("%s is 405 and says what is allowed", async (method) => {
+  test.each(["HEAD", "OPTIONS", "TRACE", "PROPFIND"])("%s is 405 and lists the allowed methods", async (method) => {
     const reply = await appOf([named("a")]).handle(asked("/x", { method }));
     expect(reply).toMatchObject({ status: 405, headers: { allow: "GET, POST, PUT, PATCH, DELETE" } });
     expect(await appOf([]).handle(asked("/healthz", { method }))).toMatchObject({
@@ -52,7 +52,7 @@ describe("routing", () => {
 });
 
 describe("errors", () => {
-  test("a thrown HoldfastError becomes its status and shape, with what its protocol adds", async () => {
+  test("a thrown HoldfastError becomes its status and shape, with its protocol's additions", async () => {
     const reply = await appOf([echo()]).handle(asked("/closed"));
     expect(reply).toMatchObject({ status: 410, headers: { "set-cookie": "kept=new" } });
     expect(reply.body).toEqual({
@@ -60,7 +60,7 @@ describe("errors", () => {
     });
   });
 
-  test("anything else that is thrown is 500, tells nothing of itself, and is logged", async () => {
+  test("any other error is 500, reveals nothing, and is logged", async () => {
     const lines: string[] = [];
     const app = appOf([echo()], { log: createLog({ destination: { write: (line) => void lines.push(line) } }) });
     const reply = await app.handle(asked("/bug"));
@@ -69,7 +69,7 @@ describe("errors", () => {
     expect(lines.join("")).toContain("the secret is 42");
   });
 
-  test("a decorate that throws costs nothing but its own work", async () => {
+  test("a decorate that throws loses only its own additions", async () => {
     const faulty: Protocol = {
       ...named("a"),
       decorate: () => {
@@ -81,7 +81,7 @@ describe("errors", () => {
 });
 
 describe("probes", () => {
-  test("healthz is well as long as it answers; readyz is not when stopping or when the store fails", async () => {
+  test("healthz is ok while the server answers; readyz fails while it stops or its store fails", async () => {
     const store = memoryStore();
     const app = appOf([], { store });
     expect(await app.handle(asked("/healthz"))).toMatchObject({ status: 200 });
@@ -102,7 +102,7 @@ describe("probes", () => {
     });
   });
 
-  test("a store that throws something else is a store that failed", async () => {
+  test("a store that throws an unknown error counts as failed", async () => {
     const store = { ...memoryStore(), read: () => Promise.reject(new Error("no disk")) };
     expect(await appOf([], { store }).handle(asked("/readyz"))).toMatchObject({
       status: 503,
@@ -115,7 +115,7 @@ describe("the bearer token", () => {
   const token = "a-token-of-the-server";
   const paths = ["/v1", "/v1/secret", "/%76%31/secret", "//v1/secret", "/V1/secret", "/two/v1/secret", "/metrics"];
 
-  test.each(paths)("%s wants it", async (path) => {
+  test.each(paths)("%s requires it", async (path) => {
     const protocols = [echo()];
     const mounts = ["", "/two"].map((prefix) => ({ prefix, protocols }));
     const app = appOf([], { mounts, token });
@@ -134,7 +134,7 @@ describe("the bearer token", () => {
   });
 });
 
-test("what the host refuses carries what the protocol of its path adds", () => {
+test("a refusal by the host carries the additions of its path's protocol", () => {
   const reply = appOf([echo()]).refuse(asked("/echo"), new HoldfastError("too_busy", "busy"));
   expect(reply).toMatchObject({ status: 503, headers: { "retry-after": "1", "set-cookie": "kept=new" } });
 });

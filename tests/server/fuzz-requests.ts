@@ -1,8 +1,8 @@
-// Requests that no honest client sends, as fast-check makes them, and the bytes that they become.
+// Random malicious or malformed requests from fast-check, and their bytes.
 import { METHODS } from "node:http";
 import fc from "fast-check";
 
-/** Whose cookie a request has: its own client's, plain or in quotes; one that is not valid; one of another environment. */
+/** The cookie of a request: its own client's, plain or quoted; an invalid one; one of another environment. */
 export type FuzzedCookie =
   | { kind: "none" }
   | { kind: "own" | "quoted"; client: number }
@@ -18,10 +18,10 @@ type Framing = (typeof framings)[number];
 
 export interface Fuzzed {
   method: string;
-  /** With OWN0 to OWN3 for the ids of sessions that the sender opened, VICTIM0 … for those of others. */
+  /** OWN0 to OWN3 stand for the sender's own session ids, VICTIM0 … for those of others. */
   path: string;
   cookie: FuzzedCookie;
-  /** A valid cookie of client 0 behind the other one. */
+  /** Adds a valid cookie of client 0 after the other one. */
   alsoOwn: boolean;
   /** The server's bearer token, a wrong one, or none. */
   bearer: "right" | "wrong" | "none";
@@ -67,7 +67,7 @@ const names = [
   "",
 ];
 
-// As text, because some of these no JSON.stringify would write.
+// Text, because JSON.stringify would not write some of these.
 const value: fc.Arbitrary<string> = fc.oneof(
   { weight: 4, arbitrary: fc.jsonValue({ maxDepth: 3 }).map((made) => JSON.stringify(made)) },
   { weight: 2, arbitrary: fc.integer({ min: -5, max: 5 }).map(String) },
@@ -78,7 +78,7 @@ const value: fc.Arbitrary<string> = fc.oneof(
 );
 const object = fc
   .array(fc.tuple(fc.constantFrom(...names), value), { maxLength: 5 })
-  // Names may come twice.
+  // Names may be duplicated.
   .map((fields) => `{${fields.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`);
 const tool = fc.constantFrom("increment_counter", "get_counter_value", "say", "crash", "picky", "keep", "__proto__");
 const count = fc.integer({ min: -9, max: 9 });
@@ -187,7 +187,7 @@ const restPath = fc.oneof(
   { weight: 2, arbitrary: query.map((query) => `/v1/sessions${query}`) },
   { weight: 1, arbitrary: fc.constantFrom("/v1", "/v1/", "/v1/environment", "/v1/x", "/openapi.json", "/docs") },
 );
-/** What is tried without the server's token on sessions of others, in ways of writing it that a guard may not know. */
+/** Attempts on sessions of others without the server's token, in spellings that a guard may miss. */
 const guardedPath = fc
   .tuple(fc.constantFrom("/v1", "/v1", "/%76%31", "//v1", "/V1", "/v%31", "/./v1", "/x/../v1"), fc.nat(11), verb)
   .map(([base, victim, verb]) => `${base}/sessions/VICTIM${victim}${verb}`);
@@ -244,7 +244,7 @@ const framing = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<Framing>(...framings) },
 );
 
-/** What may be done to a valid cookie of somebody else; none of it leaves it valid. */
+/** Modifications of another client's valid cookie. None of them leaves it valid. */
 export const spoiled: ((cookie: string, at: number) => string)[] = [
   (cookie, at) => cookie.slice(0, at % cookie.length),
   (cookie, at) => {
@@ -292,7 +292,7 @@ const anything = {
   framing,
   headers: fc.array(header, { maxLength: 2 }),
 };
-/** Nearly as an honest client does it: what goes wrong with these does so further inside. */
+/** Almost valid requests, whose errors appear deeper in the server. */
 const nearly = {
   method: fc.constant("POST"),
   cookie,
@@ -303,7 +303,7 @@ const nearly = {
 };
 const prefix = fc.constantFrom("", "", "/gym-counter", "/keeper", "/keeper");
 const below = (path: fc.Arbitrary<string>): fc.Arbitrary<string> =>
-  // Before what is no path, a prefix would make one.
+  // A prefix would turn an invalid path into a path.
   fc.tuple(prefix, path).map(([prefix, path]) => (path[0] === "/" ? prefix + path : path));
 const none = fc.constant("none" as const);
 const mostlyRight = fc.constantFrom("right", "right", "right", "right", "wrong", "none");
@@ -319,7 +319,7 @@ export const fuzzed: fc.Arbitrary<Fuzzed> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ ...nearly, path: below(restPath), bearer: mostlyRight }) },
 );
 
-/** What every HTTP/1.1 server can read: such a request has to be answered. */
+/** Whether every HTTP/1.1 server can parse the request, so that it must be answered. */
 export function isWellFramed({ method, path, headers, framing, cookie }: Fuzzed): boolean {
   return (
     ["length", "chunked", "none"].includes(framing) &&
@@ -332,7 +332,7 @@ export function isWellFramed({ method, path, headers, framing, cookie }: Fuzzed)
   );
 }
 
-/** The bytes of a request. `lines` are headers that it has besides its own. */
+/** The bytes of a request. `lines` are additional headers. */
 export function bytesOf({ method, path, headers, body, framing }: Fuzzed, lines: [string, string][]): Buffer {
   const own: [string, string][] = framing === "no host" ? [] : [["host", "127.0.0.1"]];
   const typed = headers.some(([name]) => name === "content-type") || body.length === 0;
@@ -388,6 +388,6 @@ function sent(framing: Framing, body: Buffer): Buffer {
   }
 }
 
-/** What the client does after its last byte: with what is too short, a server would wait for the rest. */
+/** The client's action after its last byte: after a short request, a server would wait for the rest. */
 export const afterOf = ({ framing }: Fuzzed): "wait" | "end" =>
   ["short", "cut chunk", "cut head"].includes(framing) ? "end" : "wait";

@@ -1,4 +1,4 @@
-// 10,000 requests that no honest client sends, over real sockets: the server answers, goes on, and nobody's session is touched.
+// 10,000 malicious requests over real sockets: the server answers and continues, and no foreign session changes.
 import fc from "fast-check";
 import { createSessions, defineEnvironment, memoryStore, tool, type Sessions } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
@@ -31,7 +31,7 @@ const cookieNames = ["holdfast_gym_counter", "holdfast_keeper"] as const;
 const parallel = 8;
 
 interface Victim {
-  /** Of cookieNames. */
+  /** An index into cookieNames. */
   environment: number;
   session: string;
   cookie: string;
@@ -47,7 +47,7 @@ const ask = (lane: Wire, method: string, path: string, headers: Record<string, s
 const cookieIn = (reply: WireReply | undefined): string | undefined =>
   reply?.headers.get("set-cookie")?.split(";", 1)[0];
 
-/** A session with a past, as an honest client makes it. */
+/** A session with some history, made by an honest client. */
 async function victimOf(lane: Wire, at: number): Promise<Victim> {
   const environment = at % 2;
   const prefix = environment === 0 ? "" : "/keeper";
@@ -62,7 +62,7 @@ async function victimOf(lane: Wire, at: number): Promise<Victim> {
   return { environment, session, cookie: cookieIn(called) as string, state };
 }
 
-/** The environment that a path is served by. */
+/** The environment that serves a path. */
 const environmentOf = (path: string): number => (/^\/keeper(\/|\?|#|$)/.test(path) ? 1 : 0);
 
 /** Whether the gym protocol is asked, and no other part of the server. */
@@ -78,13 +78,13 @@ test(
     const store = memoryStore();
     const lines: string[] = [];
     const log = { slow: 60_000, destination: { write: (line: string) => void lines.push(line) } };
-    // Small, so that it does not take megabytes to go beyond it.
+    // Small, so that exceeding it does not take megabytes.
     const limits = { body: 20_000 };
     const serving = await serve({ environments: [gymCounter, keeper], store, port: 0, token, log, limits });
     const port = Number(new URL(serving.url).port);
     const lanes = Array.from({ length: parallel }, () => wire(port));
     const calm = wire(port);
-    // They look into the same store, without the server in between.
+    // These engines read the same store without the server.
     const engines: Sessions[] = [gymCounter, keeper].map((environment) => createSessions({ environment, store }));
     onTestFinished(async () => {
       for (const lane of [...lanes, calm]) lane.close();
@@ -105,7 +105,7 @@ test(
       expect(await engines[environment]?.state(session)).toEqual(state);
     }
 
-    /** The cookies of the sender's own clients, by environment, and the sessions that it opened under /v1. */
+    /** The cookies of the sender's own clients, by environment, and its sessions under /v1. */
     const own: (string | undefined)[][] = [[], []];
     const opened: string[] = [];
     const otherKey = createTokens(["a key that is not the server's"]);
@@ -169,7 +169,7 @@ test(
         );
         expect(reply.headers.get("set-cookie")).toMatch(wanted);
         if (cookie.kind === "own" || cookie.kind === "quoted") {
-          // One that was closed is of no use any more.
+          // A closed session is replaced.
           const isGone = reply.status === 404 || reply.status === 410;
           (own[environment] as (string | undefined)[])[cookie.client] = isGone ? undefined : cookieIn(reply);
         }
@@ -179,7 +179,7 @@ test(
 
     const batch = fc.array(fuzzed, { minLength: parallel, maxLength: parallel });
     const property = fc.asyncProperty(batch, async (requests) => {
-      // All of them, whatever becomes of one: the next batch needs the connections.
+      // Waits for all of them, because the next batch needs the connections.
       const sent = await Promise.allSettled(requests.map((request, at) => send(request, lanes[at] as Wire)));
       for (const one of sent) if (one.status === "rejected") throw one.reason;
     });
@@ -187,7 +187,7 @@ test(
     await fc.assert(property, { numRuns: batches });
 
     expect(await Promise.all(victims.map(seen))).toEqual(before);
-    // Their own clients go on with them.
+    // Their own clients continue with them.
     for (const { environment, session, cookie, state } of victims) {
       const path = environment === 0 ? "/verify" : "/keeper/verify";
       const verified = await ask(calm, "POST", path, { cookie }, "{}");
@@ -199,14 +199,14 @@ test(
         ...(shown as object),
       });
     }
-    // It got through to where it could do harm, too.
+    // Enough requests got far enough to do harm.
     expect(answered).toBeGreaterThan(batches * parallel * 0.9);
     for (const status of [200, 400, 401, 404, 405, 413, 415, 422]) {
       expect([status, (statuses.get(status) ?? 0) > batches / 20]).toEqual([status, true]);
     }
     expect(lines).toEqual([]);
     expect(({} as { count?: unknown }).count).toBeUndefined();
-    // Nothing is left in hand but the request that asks.
+    // No request is in flight except this one.
     const look = async () => (await ask(calm, "GET", "/metrics", { authorization: `Bearer ${token}` }, ""))?.body;
     const idle = /^holdfast_requests_inflight 1$[^]*^holdfast_streams_open 0$/m;
     await expect.poll(look).toMatch(idle);

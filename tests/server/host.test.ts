@@ -1,4 +1,4 @@
-// The host on a port, with connections that do what no good client does.
+// The host on a port, with misbehaving connections.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { IncomingMessage } from "node:http";
 import { HostRequest } from "../../src/server/request.ts";
@@ -30,7 +30,7 @@ describe("bodies", () => {
       "content-encoding: identity\r\n",
       { a: '[[[[[[[[[[[[[[[[[[[[[[[[[[[[["[[' },
     ],
-  ])("%s with %j is taken", async (body, headers, expected) => {
+  ])("%s with %j is accepted", async (body, headers, expected) => {
     const reply = await sent(post("/echo", body, headers));
     expect(reply.status).toBe(200);
     expect((JSON.parse(Buffer.from(reply.body, "latin1").toString()) as { body: unknown }).body).toEqual(expected);
@@ -53,7 +53,7 @@ describe("bodies", () => {
     expect(codeOf(reply.body)).toBe(code);
   });
 
-  test("what is not UTF-8 is refused", async () => {
+  test("a body that is not UTF-8 is refused", async () => {
     const body = Buffer.from([0x22, 0xc3, 0x28, 0x22]);
     const head = Buffer.from(`POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`);
     const reply = await sent(Buffer.concat([head, body]));
@@ -61,13 +61,13 @@ describe("bodies", () => {
     expect(codeOf(reply.body)).toBe("invalid_json");
   });
 
-  test("chunks are taken, and counted", async () => {
+  test("chunks are accepted and counted", async () => {
     const head = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     expect((await sent(`${head}2\r\n{"\r\n5\r\na":1}\r\n0\r\n\r\n`)).body).toContain('"body":{"a":1}');
     expect((await sent(`${head}${`100\r\n${"x".repeat(256)}\r\n`.repeat(5)}0\r\n\r\n`)).status).toBe(413);
   });
 
-  test("chunks that are none are refused with the cookie, and the connection ends", async () => {
+  test("invalid chunks are refused with the cookie, and the connection ends", async () => {
     const { port } = await served(appOf([echo()]));
     const connection = raw(port);
     connection.send("POST /echo HTTP/1.1\r\nhost: x\r\ncookie: c\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n");
@@ -78,7 +78,7 @@ describe("bodies", () => {
     await until(() => connection.closed);
   });
 
-  test("after a body that was too large the connection takes the next request", async () => {
+  test("after a body that was too large the connection accepts the next request", async () => {
     const { port } = await served(appOf([echo()]), { body: 1_000 });
     const connection = raw(port);
     const chunked = `POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
@@ -92,7 +92,7 @@ describe("bodies", () => {
     expect(replies[3]?.body).toContain('"body":"last"');
   });
 
-  test("a body that does not come is refused as late, with the cookie", async () => {
+  test("a missing body is refused after the timeout, with the cookie", async () => {
     const app = appOf([echo()]);
     const { port } = await served(app, { requestTimeout: 400 });
     const connection = raw(port);
@@ -102,7 +102,7 @@ describe("bodies", () => {
     await until(() => connection.closed && app.metrics.inflight === 0);
   });
 
-  test("headers that do not come are refused as late", async () => {
+  test("missing headers are refused after the timeout", async () => {
     const { port } = await served(appOf([echo()]), { requestTimeout: 100 });
     const connection = raw(port);
     connection.send("POST /echo HTTP/1.1\r\nhost");
@@ -126,7 +126,7 @@ describe("requests", () => {
     expect(replies[3]?.body).toContain('"body":3');
   });
 
-  test("10,000 bytes of headers are taken, more than the limit refused", async () => {
+  test("10,000 bytes of headers are accepted; more than the limit is refused", async () => {
     const { port } = await served(appOf([echo()]));
     const long = raw(port);
     long.send(`GET /echo HTTP/1.1\r\nhost: x\r\nx-long: ${"y".repeat(10_000)}\r\n\r\n`);
@@ -157,7 +157,7 @@ describe("requests", () => {
     ["POST /echo HTTP/1.1\r\nhost: x\r\n\r\n", 200],
     ["POST /circle HTTP/1.1\r\nhost: x\r\n\r\n", 500],
     ["POST /split HTTP/1.1\r\nhost: x\r\n\r\n", 500],
-  ])("%j is %i, and the server goes on", async (text, status) => {
+  ])("%j is %i, and the server continues", async (text, status) => {
     const { port, url } = await served(appOf([echo()]));
     const connection = raw(port);
     connection.send(text);
@@ -175,14 +175,14 @@ describe("requests", () => {
     ]);
   });
 
-  test("connections are kept for longer than clients keep them", async () => {
+  test("idle connections outlive the keep-alive of clients", async () => {
     const { url } = await served(appOf([echo()]));
     expect((await fetch(`${url}/echo`)).headers.get("keep-alive")).toBe("timeout=72");
   });
 });
 
-describe("clients that go", () => {
-  test("abort the signal, and whoever answers is told once", async () => {
+describe("disconnecting clients", () => {
+  test("abort the signal, and the protocol is told once", async () => {
     const protocol = echo();
     const app = appOf([protocol]);
     const { port } = await served(app);
@@ -197,7 +197,7 @@ describe("clients that go", () => {
     expect(protocol.lost).toBe(1);
   });
 
-  test("are told of also to whoever asks late", async () => {
+  test("are reported even to a late listener", async () => {
     const request = new HostRequest({ method: "POST", url: "/x", headers: {} } as IncomingMessage);
     request.leave();
     let told = 0;
@@ -206,7 +206,7 @@ describe("clients that go", () => {
     expect([told, request.signal.aborted]).toEqual([1, true]);
   });
 
-  test("half-closed connections count as gone, and take nothing with them", async () => {
+  test("that half-close count as gone, and leave nothing behind", async () => {
     const protocol = echo();
     const app = appOf([protocol]);
     const { port, url } = await served(app);
@@ -220,7 +220,7 @@ describe("clients that go", () => {
     expect((await fetch(`${url}/echo`)).status).toBe(200);
   });
 
-  test("in the middle of a body, or of a reply, leave nothing behind", async () => {
+  test("in the middle of a body or a reply leave nothing behind", async () => {
     const protocol = echo();
     const app = appOf([protocol]);
     const { port } = await served(app);
@@ -254,7 +254,7 @@ describe("clients that go", () => {
     await until(() => app.metrics.inflight === 0 && protocol.lost === 2);
   });
 
-  test("a reply that was delivered is not lost", async () => {
+  test("do not lose a delivered reply", async () => {
     const protocol = echo();
     const { port } = await served(appOf([protocol]));
     const connection = raw(port);
@@ -268,7 +268,7 @@ describe("clients that go", () => {
   });
 });
 
-test("more requests at once than max_inflight are told to try again, with their cookie; probes are not", async () => {
+test("requests above max_inflight are told to retry, with their cookie; probes are not", async () => {
   const protocol = echo();
   const { url } = await served(appOf([protocol]), { maxInflight: 2 });
   const waiting = [1, 2].map(() => fetch(`${url}/wait`, { method: "POST" }));
@@ -284,7 +284,7 @@ test("more requests at once than max_inflight are told to try again, with their 
 });
 
 describe("streams", () => {
-  /** Streams until it is told to stop, and counts what was asked of it. */
+  /** Streams until told to stop, and counts its requests. */
   const streaming = (event: string): Protocol & { given: number; ended: boolean } => {
     const protocol = {
       name: "stream",
@@ -307,7 +307,7 @@ describe("streams", () => {
     return protocol;
   };
 
-  test("that fail are cut off, so that nobody takes a part for the whole", async () => {
+  test("that fail are cut off, so that a part is not mistaken for the whole", async () => {
     const failing: Protocol = {
       name: "failing",
       handle: async () => ({
@@ -323,7 +323,7 @@ describe("streams", () => {
     connection.send("GET /rows HTTP/1.1\r\nhost: x\r\n\r\n");
     await until(() => connection.closed);
     expect(connection.text).toMatch(/^HTTP\/1\.1 200 /);
-    // What ends a body that comes in chunks.
+    // The end of a chunked body.
     expect(connection.text).not.toMatch(/\r\n0\r\n\r\n$/);
   });
 
@@ -357,7 +357,7 @@ describe("streams", () => {
     await until(() => protocol.ended);
   });
 
-  test("of a client that does not read are cut in the end, and do not keep the server from closing", async () => {
+  test("of a client that does not read are finally cut, and do not block closing", async () => {
     for (const isClosing of [false, true]) {
       const protocol = streaming(`data: ${"x".repeat(100_000)}\n\n`);
       const app = appOf([protocol]);
@@ -373,7 +373,7 @@ describe("streams", () => {
     }
   });
 
-  test("that are one too many are refused, and told that nobody reads them", async () => {
+  test("above the limit are refused, and told that they have no reader", async () => {
     const signals: AbortSignal[] = [];
     const protocol = streaming("data: 1\n\n");
     const watched: Protocol = {
@@ -406,7 +406,7 @@ describe("streams", () => {
 });
 
 describe("closing", () => {
-  test("finishes what is in flight, refuses what is new, and then ends", async () => {
+  test("finishes requests in flight, refuses new ones, and then ends", async () => {
     const protocol = echo();
     const app = appOf([protocol]);
     const { port, url, close } = await served(app);
@@ -436,7 +436,7 @@ describe("closing", () => {
     expect([protocol.lost, app.metrics.inflight]).toEqual([0, 0]);
   });
 
-  test("a reply that a slow client has not read yet is still delivered", async () => {
+  test("still delivers a reply that a slow client has not read yet", async () => {
     const app = appOf([echo()]);
     const { port, close } = await served(app);
     const connection = raw(port);
@@ -451,7 +451,7 @@ describe("closing", () => {
     await closing;
   });
 
-  test("a second close ends at once, and what was in flight is told", async () => {
+  test("ends at once on a second close, and aborts requests in flight", async () => {
     const protocol = echo();
     const { port, close } = await served(appOf([protocol]));
     const connection = raw(port);
@@ -463,7 +463,7 @@ describe("closing", () => {
     expect(protocol.signals[0]?.aborted).toBe(true);
   });
 
-  test("idle connections do not hold it up", async () => {
+  test("is not delayed by idle connections", async () => {
     const { port, close } = await served(appOf([echo()]));
     const [idle, silent, half] = [raw(port), raw(port), raw(port)];
     idle.send(post("/echo", "1"));
@@ -474,7 +474,7 @@ describe("closing", () => {
   });
 });
 
-test("a port that is taken is an error, and so are limits out of their range", async () => {
+test("a port in use is an error, and so are limits out of range", async () => {
   const { port } = await served(appOf([]));
   await expect(listen(appOf([]), { port })).rejects.toThrow("EADDRINUSE");
   for (const body of [0, -1, 1.5, Number.NaN]) {

@@ -1,4 +1,4 @@
-// What is logged: failures and slow requests, or all; and what never is.
+// The request log: failures and slow requests by default, everything on request, and never a secret.
 import { expect, test } from "vitest";
 import { HoldfastError } from "../../src/core/errors.ts";
 import { createLog, type Log, type LogOptions } from "../../src/server/log.ts";
@@ -24,7 +24,7 @@ test("by default failures and slow requests are logged", () => {
   ]);
 });
 
-test("of a flood that is turned away one line a second is logged", () => {
+test("a flood of rejected requests logs one line per second", () => {
   const { log, lines } = logged();
   const thrown = new HoldfastError("too_busy", "too many");
   for (let at = 0; at < 1_000; at++) log.request({ ...entry, status: 503, thrown });
@@ -33,7 +33,7 @@ test("of a flood that is turned away one line a second is logged", () => {
   expect(lines().at(-1)).not.toHaveProperty("error");
 });
 
-test("all or nothing is logged if asked for", () => {
+test("logs everything or nothing on request", () => {
   const all = logged({ what: "all" });
   all.log.request(entry);
   expect(all.lines()).toMatchObject([{ msg: "request", path: "/add", status: 200 }]);
@@ -43,7 +43,7 @@ test("all or nothing is logged if asked for", () => {
   expect(none.lines()).toEqual([]);
 });
 
-test("an error is logged with its code, and with the stack of what caused it", () => {
+test("an error is logged with its code and the stack of its cause", () => {
   const { log, lines } = logged();
   const thrown = new HoldfastError("store_failed", "no", { cause: new Error("disk") });
   log.request({ ...entry, status: 503, thrown });
@@ -77,7 +77,7 @@ test("a request is logged with its ids, and never with its cookies, tokens or qu
   expect(JSON.stringify(lines())).not.toMatch(/secret-/);
 });
 
-test("what is too long is cut", () => {
+test("long values are truncated", () => {
   const { log, lines } = logged({ what: "all" });
   log.request({ ...entry, path: `/${"x".repeat(10_000)}` });
   expect(String(lines()[0]?.["path"]).length).toBeLessThan(600);

@@ -1,4 +1,4 @@
-// What /metrics says of the engine, the store and the requests.
+// /metrics: the numbers of the engine, the store and the requests.
 import { createSessions, memoryStore } from "holdfast";
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../src/core/store.ts";
@@ -14,7 +14,7 @@ async function valueOf(metrics: { text(): Promise<string> }, name: string): Prom
   return line === undefined ? undefined : Number(line.slice(name.length + 1));
 }
 
-onEveryStore("sessions, calls and commits are counted, by whatever ends them", async ({ storage }) => {
+onEveryStore("sessions, calls and commits are counted, with every outcome", async ({ storage }) => {
   const metrics = createMetrics();
   const store = observedStore(storage.store, metrics);
   await keysFromStore(store);
@@ -42,7 +42,7 @@ onEveryStore("sessions, calls and commits are counted, by whatever ends them", a
   expect(await value('calls_total{environment="counter",tool="read",outcome="session_not_found"}')).toBe(1);
   expect(await value('call_seconds_count{environment="counter",tool="add"}')).toBe(2);
   expect(await value('call_seconds_bucket{le="+Inf",environment="counter",tool="add"}')).toBe(2);
-  // Four calls and the end found it in the process; of the session that there is not, nothing was to be found.
+  // Four calls and the end hit the cache; a missing session cannot.
   expect(await value('cache_hits_total{environment="counter"}')).toBeGreaterThanOrEqual(5);
   expect(await value('cache_misses_total{environment="counter"}')).toBe(1);
   expect(await value("commit_seconds_count")).toBeGreaterThanOrEqual(10);
@@ -50,7 +50,7 @@ onEveryStore("sessions, calls and commits are counted, by whatever ends them", a
   expect(await metrics.text()).not.toContain("holdfast:keys");
 });
 
-test("conflicts and failures of the store are counted", async () => {
+test("conflicts and store failures are counted", async () => {
   const metrics = createMetrics();
   const plain = memoryStore();
   const store = observedStore(plain, metrics);
@@ -86,7 +86,7 @@ test("commits appended together are counted one by one and timed as one", async 
   expect(await valueOf(metrics, "holdfast_commit_conflicts_total")).toBe(1);
 });
 
-test("what several processes have counted is added up, but not how many sessions are in the store that they share", async () => {
+test("counters of several processes are summed, but not the open sessions of their shared store", async () => {
   const store = memoryStore();
   const processes = [];
   for (let at = 0; at < 2; at++) {
@@ -109,7 +109,7 @@ test("what several processes have counted is added up, but not how many sessions
 });
 
 describe("/metrics", () => {
-  test("gives the text that Prometheus reads, with the requests by status", async () => {
+  test("returns the Prometheus text, with the requests by status", async () => {
     const app = appOf([echo()]);
     for (const path of ["/echo", "/echo", "/nowhere", "/bug"]) await app.handle(asked(path));
     const reply = await app.handle(asked("/metrics"));

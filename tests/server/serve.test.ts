@@ -1,5 +1,5 @@
-// serve(): which environments and agents it takes, and what its parts do only together: every gym reply has the cookie of
-// its environment.
+// serve(): the environments and agents it accepts, and the interplay of its parts: every gym reply has its
+// environment's cookie.
 import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Agent, type Model } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
@@ -48,13 +48,13 @@ describe("environments", () => {
     await refused.toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as unknown });
   });
 
-  test("one that has the name of a path of the first one is refused", async () => {
+  test("with the name of a path of the first one are refused", async () => {
     for (const name of ["verify", "seed_session", "ping"]) {
       await expect(served(["one", name])).rejects.toMatchObject({ code: "invalid_option" });
     }
   });
 
-  test("two are served under their names, with a cookie each, and the first one also at the root", async () => {
+  test("are served under their names, with a cookie each, and the first one also at the root", async () => {
     const url = await served(["one", "two-three"]);
     const cookieAt = async (path: string): Promise<unknown> =>
       (await fetch(url + path, { method: "POST" })).headers.get("set-cookie")?.split("=")[0];
@@ -135,7 +135,7 @@ describe("agents", () => {
     [[], ["one", "one"], "are called one"],
     [["one"], ["v1"], "an agent called v1 cannot be served"],
     [["one"], ["ping"], "an agent called ping cannot be served"],
-    // Conversations of rollouts are kept under that name.
+    // Conversations of rollouts are stored under that name.
     [["one"], ["rollouts"], "an agent called rollouts cannot be served"],
   ])("environments %j and agents %j are refused", async (environments, agents, message) => {
     const refused = expect(served(environments, { agents: agents.map((name) => agentNamed(name)) })).rejects;
@@ -143,7 +143,7 @@ describe("agents", () => {
   });
 
   test.each([{}, { accept: "text/event-stream" }])(
-    "a run whose request is ended is cancelled (%j)",
+    "a run whose request is aborted is cancelled (%j)",
     async (headers: object) => {
       const [asked, cancelled] = [gate(), gate()];
       const model: Model = {
@@ -175,7 +175,7 @@ describe("agents", () => {
 });
 
 describe("models", () => {
-  test("go on with sessions of the environments that they are for, and are told of", async () => {
+  test("continue sessions of their environments, and are listed", async () => {
     const pinging = () => scriptedModel([{ calls: [{ name: "ping" }] }, "Done."]);
     const models: ServeOptions["models"] = new Map([["pinging", ({ name }) => (name === "one" ? pinging : undefined)]]);
     const url = await served(["one", "two"], { models });
@@ -192,8 +192,8 @@ describe("models", () => {
   });
 });
 
-describe("what the viewer asks", () => {
-  test("is what is served, at the root only", async () => {
+describe("the viewer's API", () => {
+  test("describes the served environments and agents, at the root only", async () => {
     const url = await served(["one", "two"], { bare: new Set(["two"]) });
     const about = (await (await fetch(`${url}/v1/about`)).json()) as object;
     expect(about).toMatchObject({
@@ -209,7 +209,7 @@ describe("what the viewer asks", () => {
     for (const path of ["/one/v1/about", "/v1/runs/0"]) expect((await fetch(url + path)).status).toBe(404);
   });
 
-  test("needs no environment where there are runs", async () => {
+  test("needs no environment if there are runs", async () => {
     const details = { run: "0", name: "a", file: "a.jsonl", environment: null, settings: {}, sessions: false };
     const run: Collection = { details, rows: async function* () {}, row: async () => undefined };
     const url = await served([], { collections: [run] });
@@ -217,7 +217,7 @@ describe("what the viewer asks", () => {
     expect((await fetch(`${url}/v1/sessions`)).status).toBe(404);
   });
 
-  test("does not take a tool's name from it", async () => {
+  test("does not shadow a tool's name", async () => {
     const view = tool({ description: "View.", run: () => "seen" });
     const environments = [defineEnvironment({ name: "one", tools: { view }, verify: () => 1 })];
     const url = await served([], { environments });

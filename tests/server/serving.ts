@@ -1,4 +1,4 @@
-// What the tests of the server serve with: a protocol that says what it was asked, and raw connections to a port.
+// Test servers: a protocol that echoes its requests, and raw connections to a port.
 import { connect, type Socket } from "node:net";
 import { memoryStore } from "holdfast";
 import { afterEach } from "vitest";
@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** Waits for something that will be so soon. */
+/** Waits until a condition holds. */
 export async function until(what: () => boolean): Promise<void> {
   for (let turn = 0; !what(); turn++) {
     if (turn > 2_000) throw new Error("waited for too long");
@@ -24,7 +24,7 @@ export async function until(what: () => boolean): Promise<void> {
   }
 }
 
-/** Replies with what it was asked; throws, waits and streams on request. Marks every reply as its own. */
+/** Echoes its requests; throws, waits and streams on request. Marks every reply as its own. */
 export function echo(): Protocol & { waiting: (() => void)[]; signals: AbortSignal[]; lost: number } {
   const handle = async (request: Request): Promise<Reply | undefined> => {
     const { method, path, body, query, headers } = request;
@@ -91,14 +91,14 @@ export async function served(app: App, limits: Partial<Limits> = {}): Promise<Ho
   return { ...host, port: Number(new URL(host.url).port) };
 }
 
-/** A connection that sends what it is told, byte for byte. */
+/** A connection that sends exact bytes. */
 export interface Raw {
   readonly socket: Socket;
-  /** All that has come. */
+  /** Everything received. */
   readonly text: string;
   readonly closed: boolean;
   send(text: string | Buffer): void;
-  /** Waits for the end of so many replies, told by their content-length. */
+  /** Waits for `count` complete replies, by their content-length. */
   replies(count: number): Promise<{ status: number; head: string; body: string }[]>;
 }
 

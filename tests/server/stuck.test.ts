@@ -1,4 +1,4 @@
-// Clients that would keep the server busy or waiting: one that never reads its reply, one whose header takes long to look at.
+// Clients that could block the server: one never reads its reply, one sends a header that is slow to parse.
 import { connect } from "node:net";
 import { defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, test } from "vitest";
@@ -12,7 +12,7 @@ const environment = defineEnvironment({
 const request = (path: string, type: string): string =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: 2\r\n\r\n{}`;
 
-test("a client that does not read its replies holds no place for ever, and does not keep the server from closing", async () => {
+test("a client that does not read its replies is finally dropped, and does not block closing", async () => {
   const limits = { maxInflight: 3, requestTimeout: 300 };
   const serving = await serve({ environments: [environment], store: memoryStore(), port: 0, limits });
   const port = Number(new URL(serving.url).port);
@@ -29,7 +29,7 @@ test("a client that does not read its replies holds no place for ever, and does 
   await serving.close();
 });
 
-test("a content type that is longer than any is refused without a long look at it", async () => {
+test("an overlong content type is refused without parsing it", async () => {
   const serving = await serve({ environments: [environment], store: memoryStore(), port: 0 });
   const socket = connect(Number(new URL(serving.url).port), "127.0.0.1");
   socket.write(request("/give", `application/json${" ".repeat(10_000)}x`));

@@ -1,4 +1,4 @@
-// Session tokens: nobody can make one up, keys rotate, and every replica on a store has the same key.
+// Session tokens: they cannot be forged, keys rotate, and all replicas on a store share one key.
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -9,7 +9,7 @@ import { onEveryStore } from "../session/engine.ts";
 const key = "a key for tests that is long enough";
 const other = "another key that is as long as that";
 
-test("TOKEN: a token gives its value back, whatever that is, and has only safe characters", () => {
+test("TOKEN: a token returns its value, whatever it is, and has only safe characters", () => {
   const tokens = createTokens([key]);
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), (value) => {
@@ -22,7 +22,7 @@ test("TOKEN: a token gives its value back, whatever that is, and has only safe c
   );
 });
 
-test("TOKEN: forged, cut, swapped, lengthened and changed tokens open nothing, also after the right one was seen", () => {
+test("TOKEN: forged, truncated, swapped, extended and changed tokens open nothing, also after the right one was seen", () => {
   const tokens = createTokens([key]);
   const one = tokens.issue("session-one");
   const two = tokens.issue("session-two");
@@ -57,7 +57,7 @@ test("TOKEN: forged, cut, swapped, lengthened and changed tokens open nothing, a
   expect(tokens.check(one)).toBe("session-one");
 });
 
-test("TOKEN: the first key signs, every key is accepted, and a key that is gone is not", () => {
+test("TOKEN: the first key signs, every key is accepted, and a removed key is not", () => {
   const before = createTokens([key]).issue("s");
   const rotated = createTokens(keysFromSecret(`${other},${key}`));
   expect(rotated.check(before)).toBe("s");
@@ -67,7 +67,7 @@ test("TOKEN: the first key signs, every key is accepted, and a key that is gone 
   expect(createTokens([other]).check(before)).toBeUndefined();
 });
 
-test("what is remembered stays bounded, and what was forgotten is still accepted", () => {
+test("the cache stays bounded, and evicted tokens are still accepted", () => {
   const tokens = createTokens([key]);
   const first = tokens.issue("s0");
   for (let at = 1; at < 110_000; at++) tokens.issue(`s${at}`);
@@ -97,7 +97,7 @@ onEveryStore("TOKEN: replicas that race to make the key agree on one", async ({ 
   expect(new Set(keys.map((key) => key.join())).size).toBe(1);
 });
 
-onEveryStore("TOKEN: two storages have two keys, and a key that cannot be read is not replaced", async (place) => {
+onEveryStore("TOKEN: two stores have two keys, and an unreadable key is not replaced", async (place) => {
   const { store } = place.storage;
   const elsewhere = await place.kind.open();
   try {

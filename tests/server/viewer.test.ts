@@ -1,4 +1,4 @@
-// The viewer's page under /view: its files and no others, with headers that let nothing run but its own script.
+// The viewer's page under /view: only its own files, with headers that allow only its own script.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ test.each([
   expect(policy).not.toMatch(/unsafe|\*|https?:/);
 });
 
-test("/view leads to /view/, so that the page finds its files", async () => {
+test("/view redirects to /view/, so that the page finds its files", async () => {
   expect(await appIn(pageFolder()).handle(asked("/view"))).toMatchObject({
     status: 302,
     headers: { location: "/view/" },
@@ -51,7 +51,7 @@ test.each(["POST", "PUT", "DELETE", "HEAD"])("%s is not for the page", async (me
   expect([404, 405]).toContain(status);
 });
 
-test("a page that was not built is not there, and it is said what to do", async () => {
+test("a page that was not built is 404, with the command to build it", async () => {
   const reply = await appIn(join(pageFolder(), "nowhere")).handle(asked("/view/"));
   expect(reply).toMatchObject({ status: 404, body: { error: { message: expect.stringContaining("npm run build") } } });
 });
@@ -81,13 +81,13 @@ const ways = [
   "/view/C:secret.js",
 ];
 
-test.each(ways)("%s is no file of the page", async (path) => {
+test.each(ways)("%s is not a file of the page", async (path) => {
   const reply = await appIn(pageFolder()).handle(asked(path));
   expect(reply.status).toBe(404);
   expect(JSON.stringify(reply)).not.toContain(secret);
 });
 
-test("no way leads out of the folder, over the wire neither", async () => {
+test("no path leads out of the folder, also not over the wire", async () => {
   const folder = pageFolder();
   const app = appIn(folder);
   const { port } = await served(app);

@@ -1,9 +1,9 @@
-// A connection that sends bytes as they are and gives one reply for them, quick enough for thousands of requests.
+// A connection that sends exact bytes and returns one reply, fast enough for thousands of requests.
 import { connect, type Socket } from "node:net";
 
 export interface WireReply {
   status: number;
-  /** By lower-case name; of what comes twice, the last. */
+  /** By lower-case name; the last of duplicates. */
   headers: Map<string, string>;
   /** Each character is a byte. */
   body: string;
@@ -11,31 +11,31 @@ export interface WireReply {
 
 export interface WireRequest {
   bytes: Buffer;
-  /** A reply to HEAD tells the length of a body that it does not have. */
+  /** Needed because a reply to HEAD has a content-length but no body. */
   method: string;
-  /** What the client does after the last byte: waits for a reply, or says that there is nothing more to come. */
+  /** The client's action after the last byte: wait for a reply, or half-close. */
   after: "wait" | "end";
-  /** Whether the server may be waiting for more after its reply, so that the connection is of no more use. */
+  /** Whether the server may wait for more after its reply, which makes the connection unusable. */
   isLast: boolean;
 }
 
 export interface Wire {
-  /** The reply; undefined if the connection ended without one. Connects again where the last one was closed. */
+  /** Returns the reply; undefined if the connection ended without one. Reconnects if the last connection was closed. */
   ask(request: WireRequest): Promise<WireReply | undefined>;
   close(): void;
 }
 
-/** A server that does not answer at all must not be waited for until the whole run is given up. */
+/** Bounds the wait for a server that does not answer at all. */
 const patience = 15_000;
 
 export function wire(port: number): Wire {
   let open: Socket | undefined;
 
   function connected(): Socket {
-    // Replies are read also after our own end, as long as the server sends any.
+    // Replies are still read after our own end.
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
     socket.setNoDelay();
-    // Broken connections are part of it; "close" follows.
+    // Broken connections are expected; "close" follows.
     socket.on("error", () => undefined);
     socket.on("end", () => socket.destroy());
     socket.on("close", () => {
@@ -79,19 +79,19 @@ export function wire(port: number): Wire {
   };
 }
 
-/** The first reply in what has come, if all of it has. */
+/** Parses the first reply, if it is complete. */
 function replyIn(text: string, method: string): WireReply | undefined {
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return undefined;
   const [first = "", ...lines] = text.slice(0, end).split("\r\n");
   const status = Number(first.slice(9, 12));
-  // "100 Continue" is no reply yet.
+  // "100 Continue" is not the final reply.
   if (status < 200) return replyIn(text.slice(end + 4), method);
   const headers = new Map(lines.map((line) => [nameOf(line), line.slice(line.indexOf(":") + 1).trim()]));
   const rest = text.slice(end + 4);
   if (method === "HEAD" || status === 204 || status === 304) return { status, headers, body: "" };
   const length = headers.get("content-length");
-  // A stream has no end to wait for: what it begins with is enough.
+  // A stream has no end, so its beginning is enough.
   if (length === undefined) return { status, headers: headers.set("connection", "close"), body: rest };
   return rest.length < Number(length) ? undefined : { status, headers, body: rest.slice(0, Number(length)) };
 }

@@ -1,4 +1,4 @@
-// What is traced, and under what: the wrappers on a real engine, with the spans kept in memory.
+// The tracing wrappers on a real engine, with spans kept in memory.
 import * as api from "@opentelemetry/api";
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
@@ -45,13 +45,13 @@ function engine(store: Store = memoryStore()) {
 
 const task = { initial_count: 3, expected_count: 5 };
 
-describe("a store that is traced", () => {
-  // It is a store like any other.
+describe("a traced store", () => {
+  // It behaves like any other store.
   runStoreCases("memory, traced", () => ({ open: () => tracedStore(memoryStore(), "memory:", spans) }), {
     persistent: false,
   });
 
-  test("says what was committed, and what became of it", async () => {
+  test("reports commits and their outcome", async () => {
     const { sessions, store } = engine();
     const { session, version } = await sessions.open({ task });
     exporter.reset();
@@ -73,7 +73,7 @@ describe("a store that is traced", () => {
     await sessions.stop();
   });
 
-  test("a commit that fails has the code of the failure, and not what its message says", async () => {
+  test("gives a failed commit the code of the failure, but not its message", async () => {
     const failing = {
       ...memoryStore(),
       append: () => Promise.reject(new HoldfastError("store_busy", "the password is hunter2")),
@@ -87,13 +87,13 @@ describe("a store that is traced", () => {
     expect(JSON.stringify([span?.attributes, span?.events, span?.status])).not.toContain("hunter2");
   });
 
-  test("reads are spans only where they are a part of something", async () => {
+  test("makes spans for reads only below another span", async () => {
     const { store } = engine();
     await store.load("none");
     expect(exporter.getFinishedSpans()).toEqual([]);
   });
 
-  test("of a URL only the kind of the store is told", async () => {
+  test("reports only the kind of the store, not its URL", async () => {
     const store = tracedStore(memoryStore(), "postgres://ann:hunter2@db/holdfast", spans);
     await store.append({
       session: "s",
@@ -106,8 +106,8 @@ describe("a store that is traced", () => {
   });
 });
 
-describe("an engine that is traced", () => {
-  test("what a call reads and commits is below the call, also where calls run at once", async () => {
+describe("a traced engine", () => {
+  test("puts the reads and commits of a call below it, also for concurrent calls", async () => {
     const { sessions } = engine();
     const { session } = await sessions.open();
     await sessions.seed(session, task);
@@ -121,7 +121,7 @@ describe("an engine that is traced", () => {
     await sessions.stop();
   });
 
-  test("a call tells its tool and its outcome, and nothing that a model wrote", async () => {
+  test("reports the tool and outcome of a call, and nothing a model wrote", async () => {
     const { sessions } = engine();
     const { session } = await sessions.open({ task });
     await sessions.call(session, "increment_counter", { count: 1 }, { call: "a" });
@@ -145,7 +145,7 @@ describe("an engine that is traced", () => {
     await sessions.stop();
   });
 
-  test("a verdict has its reward; one that fails is a failure", async () => {
+  test("reports the reward of a verdict, and a failed verdict as a failure", async () => {
     const { sessions } = engine();
     const { session } = await sessions.open({ task });
     await sessions.verify(session);
@@ -158,7 +158,7 @@ describe("an engine that is traced", () => {
   });
 });
 
-describe("an agent that is traced", () => {
+describe("a traced agent", () => {
   const usage = { input_tokens: 7, output_tokens: 2, total_tokens: 9 };
   const answering = {
     name: "openai:gpt-x",
@@ -218,7 +218,7 @@ describe("an agent that is traced", () => {
     expect(named("holdfast.run")).toHaveLength(1);
   });
 
-  test("a rollout tells what became of it", async () => {
+  test("a rollout reports its result", async () => {
     const rollout: Rollout = { task: 4, repeat: 1, attempt: 0, row: { q: "a secret" }, session: "s", random: 1 };
     const played: Played[] = [
       { fields: { reward: 0.5, response: "a secret" }, session: "e" },
@@ -240,7 +240,7 @@ describe("an agent that is traced", () => {
   });
 });
 
-test("what a rollout asks of another server goes on with its trace there", async () => {
+test("the requests of a rollout to another server continue its trace there", async () => {
   const sent: unknown[] = [];
   const server = createServer(({ headers }, response) => {
     sent.push(headers["traceparent"]);
@@ -256,7 +256,7 @@ test("what a rollout asks of another server goes on with its trace there", async
   expect(sent).toEqual([`00-${traceId}-${spanId}-01`, undefined]);
 });
 
-describe("requests that are traced", () => {
+describe("traced requests", () => {
   const request = (path: string, headers: { [name: string]: string } = {}) => ({
     method: "POST",
     path,
@@ -267,7 +267,7 @@ describe("requests that are traced", () => {
   });
   const app = { handle: ({ method }: Request) => Promise.resolve({ status: method === "POST" ? 503 : 200 }), other: 1 };
 
-  test("go on with the trace of their client; what the server could not do is a failure", async () => {
+  test("continue the trace of their client; a server error is a failure", async () => {
     const traced = tracedRequests(app, spans);
     expect(traced.other).toBe(1);
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -278,7 +278,7 @@ describe("requests that are traced", () => {
     expect(span?.status.code).toBe(api.SpanStatusCode.ERROR);
   });
 
-  test("of a client whose trace is not kept nothing is kept, and nothing below it", async () => {
+  test("are not traced below a client whose trace is not sampled", async () => {
     const { sessions } = engine();
     const { session } = await sessions.open({ task });
     exporter.reset();
@@ -293,7 +293,7 @@ describe("requests that are traced", () => {
     await sessions.stop();
   });
 
-  test("a malformed traceparent starts a trace of its own; probes are not traced", async () => {
+  test("start a new trace on a malformed traceparent; probes are not traced", async () => {
     const traced = tracedRequests(app, spans);
     await traced.handle(request("/verify", { traceparent: "00-zz-zz-01" }));
     for (const path of ["/healthz", "/readyz", "/metrics"]) await traced.handle(request(path));

@@ -1,4 +1,4 @@
-// A collector of traces on a port of its own: takes OTLP over HTTP as JSON, and shows the spans that it was sent.
+// A trace collector on its own port: accepts OTLP over HTTP as JSON and exposes the received spans.
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
@@ -10,7 +10,7 @@ export interface ReceivedSpan {
   trace: string;
   id: string;
   parent: string | undefined;
-  /** 2 is a server's, 3 a client's. */
+  /** 2 is a server span, 3 a client span. */
   kind: number;
   failed: boolean;
   attributes: { [name: string]: unknown };
@@ -42,13 +42,13 @@ interface Attribute {
 export interface Collector {
   url: string;
   spans: ReceivedSpan[];
-  /** All that was sent, as it came. */
+  /** Everything received, unparsed. */
   raw(): string;
-  /** Resolves when there are spans for which it is true. */
+  /** Resolves when the condition holds for the received spans. */
   until(isThere: (spans: ReceivedSpan[]) => boolean): Promise<ReceivedSpan[]>;
 }
 
-/** `answers: false`: takes what is sent and never says so. */
+/** `answers: false` accepts requests and never replies. */
 export async function startCollector({ answers = true } = {}): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const waiting = new Set<() => void>();

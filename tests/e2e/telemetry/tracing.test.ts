@@ -1,4 +1,4 @@
-// `holdfast serve` as a process of its own, with a real collector of traces, with one that is no help, and without any.
+// `holdfast serve` as a process: with a real trace collector, with a broken one, and with none.
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
@@ -11,12 +11,12 @@ import { createClient } from "../serve-process.ts";
 import { root } from "../../files.ts";
 import { startCollector, type ReceivedSpan } from "./collector.ts";
 
-// Not on the time of the first test that needs it.
+// Outside the time limit of the first test.
 beforeAll(() => built());
 
 interface Served {
   url: string;
-  /** Asks it to stop; gives its exit code, what it wrote to its error stream, and how long that took. */
+  /** Stops it. Returns its exit code, its error output and the time it took. */
   stop(): Promise<{ code: number | null; stderr: string; ms: number }>;
 }
 
@@ -26,7 +26,7 @@ async function folder(): Promise<string> {
   return made;
 }
 
-/** Starts the command with these variables and no others of OpenTelemetry. */
+/** Starts the command with only these OpenTelemetry variables. */
 async function command(args: string[], variables: { [name: string]: string }) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("OTEL_"));
   const child = spawn(process.execPath, [join(await built(), "cli/main.js"), ...args], {
@@ -43,7 +43,7 @@ async function command(args: string[], variables: { [name: string]: string }) {
     try {
       process.kill(-(child.pid as number), "SIGKILL");
     } catch {
-      // It has ended, and all of its group.
+      // The process and its group have ended.
     }
     await ended;
   });
@@ -79,7 +79,7 @@ const childrenOf = (spans: ReceivedSpan[], parent: ReceivedSpan | undefined): Re
   spans.filter(({ parent: id }) => parent !== undefined && id === parent.id);
 
 describe("with a collector", () => {
-  test("the trace of a call: the client's, the request, the call, its commit; nothing of what was said or kept", async () => {
+  test("the trace of a call has the client, the request, the call and its commit, and no content", async () => {
     const collector = await startCollector();
     const store = `sqlite:${join(await folder(), "s.db")}`;
     const serving = await serve(
@@ -101,7 +101,7 @@ describe("with a collector", () => {
     });
     expect(called.status).toBe(200);
     await fetch(`${serving.url}/readyz`);
-    // What was not sent yet is sent when it stops.
+    // Remaining spans are sent when it stops.
     const { code } = await serving.stop();
     expect(code).toBe(0);
     const spans = collector.spans.filter((span) => span.trace === trace);
@@ -143,7 +143,7 @@ describe("with a collector", () => {
     for (const secret of ["41414141", session]) expect(collector.raw()).not.toContain(secret);
   });
 
-  test("a rollout of /run: the model and the calls are below it; of two workers each sends its own", async () => {
+  test("a rollout of /run contains its model and calls; each of two workers sends its own spans", async () => {
     const collector = await startCollector();
     const store = `sqlite:${join(await folder(), "s.db")}`;
     const flags = ["--store", store, "--model", "scripted", "--workers", "2"];
@@ -171,9 +171,9 @@ describe("with a collector", () => {
   });
 });
 
-describe("with a collector that is no help, serving goes on and stops in time", { tags: ["full"] }, () => {
+describe("with a broken collector, the server keeps serving and stops in time", { tags: ["full"] }, () => {
   async function isServed(endpoint: string): Promise<{ code: number | null; stderr: string; ms: number }> {
-    // Sent as soon as there is something: the first fails while it serves.
+    // Sends at once, so that the first export fails while it serves.
     const serving = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_BSP_SCHEDULE_DELAY: "1" });
     const client = createClient(serving.url);
     await client.post("/seed_session", task);
@@ -183,7 +183,7 @@ describe("with a collector that is no help, serving goes on and stops in time", 
     return serving.stop();
   }
 
-  test("nobody is there", async () => {
+  test("it is unreachable", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));
     const { port } = server.address() as AddressInfo;
@@ -193,7 +193,7 @@ describe("with a collector that is no help, serving goes on and stops in time", 
     expect(ms).toBeLessThan(6_000);
   });
 
-  test("it takes what is sent and never answers", async () => {
+  test("it accepts requests and never answers", async () => {
     const collector = await startCollector({ answers: false });
     const { code, ms } = await isServed(collector.url);
     expect(code).toBe(0);
@@ -201,7 +201,7 @@ describe("with a collector that is no help, serving goes on and stops in time", 
     expect(collector.raw()).toContain("holdfast.call");
   });
 
-  test("it refuses what is sent: that is said once", async () => {
+  test("it refuses requests: that is reported once", async () => {
     const { createServer } = await import("node:http");
     const server = createServer((request, response) => {
       request.resume().on("end", () => response.writeHead(401).end());
@@ -215,8 +215,8 @@ describe("with a collector that is no help, serving goes on and stops in time", 
   });
 });
 
-describe("what is loaded", () => {
-  /** Every module of CommonJS that the process had when it ended, which all of OpenTelemetry's are. */
+describe("loaded modules", () => {
+  /** Every CommonJS module that the process had loaded at its end. All of OpenTelemetry is CommonJS. */
   async function loadedBy(variables: { [name: string]: string }): Promise<string[]> {
     const place = await folder();
     const [hook, list] = [join(place, "hook.mjs"), join(place, "loaded.json")];
@@ -234,11 +234,11 @@ describe("what is loaded", () => {
     expect((await serving.stop()).code).toBe(0);
     return JSON.parse(await readFile(list, "utf8")) as string[];
   }
-  // The bare API, which does nothing by itself, comes with prom-client.
+  // The bare API does nothing by itself and comes with prom-client.
   const isTracing = (file: string): boolean =>
     file.includes("@opentelemetry/") && !file.includes("/node_modules/@opentelemetry/api/");
 
-  test("nothing of OpenTelemetry but its bare API, where no endpoint is set", async () => {
+  test("include only the bare OpenTelemetry API without an endpoint", async () => {
     const off: { [name: string]: string }[] = [{}, { OTEL_SERVICE_NAME: "x" }, { OTEL_EXPORTER_OTLP_ENDPOINT: "" }];
     const disabled = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_SDK_DISABLED: "true" };
     for (const variables of [...off, disabled]) {
@@ -248,15 +248,15 @@ describe("what is loaded", () => {
     }
   });
 
-  test("OpenTelemetry, where one is set: the check above would see it", async () => {
+  test("include OpenTelemetry with an endpoint: the check above would see it", async () => {
     const collector = await startCollector();
     const loaded = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
     expect(loaded.filter(isTracing).length).toBeGreaterThan(10);
   });
 });
 
-describe("what cannot be traced is told before anything is served", () => {
-  test("without the packages: what to install", async () => {
+describe("unusable tracing settings are reported before serving", () => {
+  test("missing packages: names what to install", async () => {
     const place = await folder();
     const hook = join(place, "hook.mjs");
     const refusing = `export async function resolve(name, context, next) {
@@ -273,7 +273,7 @@ describe("what cannot be traced is told before anything is served", () => {
     expect(printed.stderr).toContain("npm install @opentelemetry/api @opentelemetry/sdk-trace-node");
   });
 
-  test("over gRPC, which is not spoken", async () => {
+  test("gRPC, which is not supported", async () => {
     const variables = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4317", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" };
     const { printed, ended } = await command(["serve", "examples/counter", "--port", "0"], variables);
     expect(await ended).toBe(1);
