@@ -51,6 +51,11 @@ export interface CallOptions {
   call?: string;
   /** The episode the caller is in: a call that arrives after the next seed is refused as `episode_ended`. */
   episode?: number;
+  /**
+   * Of a caller without call ids: the version that its last answer had. If the only newer event is this very call, made a
+   * while ago, then its answer was lost on the way, and the caller gets it now.
+   */
+  seen?: number;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
 }

@@ -5,6 +5,7 @@ import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
+import { parseCookie, writeCookie } from "./gym/cookie.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 
 export interface GymProtocolOptions {
@@ -19,6 +20,8 @@ interface Caller {
   session: string;
   /** True while its id was handed out but no session is stored under it. */
   isNew: boolean;
+  /** The version of the last answer that it got, from its cookie. */
+  version?: number | undefined;
 }
 
 interface Exchange {
@@ -72,21 +75,23 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
 
   /** Identifies the caller by its cookie. A request without a valid token gets a new session id. */
   function identifyCaller({ headers }: Request): Caller {
-    for (const token of readCookies(headers["cookie"], cookie)) {
+    for (const found of readCookies(headers["cookie"], cookie)) {
+      const { token, version } = parseCookie(found);
       const value = tokens.check(token);
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
       const session = isNew ? value.slice(newMark.length) : value;
-      return { session, isNew: isNew && !opened.has(session) };
+      return { session, isNew: isNew && !opened.has(session), version };
     }
     return { session: sessions.newSession(), isNew: true };
   }
 
   // Set on every reply, refusals included: clients keep only the cookies of the last reply.
-  function withCookie(reply: Reply, { session, isNew }: Caller): Reply {
+  function withCookie(reply: Reply, { session, isNew, version }: Caller): Reply {
     const token = tokens.issue(isNew ? newMark + session : session);
     reply.headers ??= {};
-    reply.headers["set-cookie"] = `${cookie}=${token}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
+    reply.headers["set-cookie"] =
+      `${cookie}=${writeCookie(token, version)}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
     return reply;
   }
 
@@ -113,6 +118,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return sending(exchange, "/seed_session", task, true, async (sent) => {
       const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
         sent.event = { version };
+        caller.version = version;
         return ok({ session_id: session, episode });
       };
       if ((await findOutcome(sent)) === "over") sent.opened = false;
@@ -143,8 +149,9 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         const answer =
           typeof outcome === "object" && call === undefined
             ? outcome
-            : await sessions.call(caller.session, tool, input, { call, episode });
+            : await sessions.call(caller.session, tool, input, { call, episode, seen: caller.version });
         sent.event = { version: answer.version };
+        caller.version = answer.version;
         repeats.answered(sent, answer.version);
         return answered(answer);
       });

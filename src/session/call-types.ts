@@ -12,6 +12,8 @@ export interface Call {
   signal: AbortSignal | undefined;
   /** The episode the caller says it is in. */
   expected: number | undefined;
+  /** The version that the caller saw last, and when it asked. Only of a call without an id. */
+  seen?: { version: number; asked: number };
   /** The episode it belongs to, once known. */
   episode?: number;
 }

@@ -11,7 +11,7 @@ import { answer, episodeOf, type Call } from "./call-types.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
 import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
 import { createClaims, inDoubt } from "./external-claim.ts";
-import { assertCallId, recordedEvent } from "./find-repeat.ts";
+import { assertCallId, lostAnswer, mayBeLost, recordedEvent } from "./find-repeat.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import type { Finished } from "./outcome.ts";
@@ -35,10 +35,11 @@ export function createCalls(options: CallsOptions) {
   const claims = createClaims({ ...options, assertReady, answered });
 
   return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
-    const { call: id, signal, episode: expected } = wishes;
+    const { call: id, signal, episode: expected, seen } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
     const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected };
+    if (seen !== undefined && id === undefined) pending.seen = { version: seen, asked: Date.now() };
     try {
       return await dispatch(pending);
     } catch (thrown) {
@@ -128,7 +129,15 @@ export function createCalls(options: CallsOptions) {
   ): Promise<Answer> {
     const { log, tool, input, id, signal } = pending;
     let made: Called | undefined;
-    const make = (session: Session): Called | Promise<Called> => {
+    let lost: (Called & { version: number }) | undefined;
+    const make = (session: Session): Called | undefined | Promise<Called | undefined> => {
+      if (!mayBeLost(pending)) return run(session);
+      return lostAnswer(logs, pending).then((found) => {
+        lost = found;
+        return found ? undefined : run(session);
+      });
+    };
+    const run = (session: Session): Called | Promise<Called> => {
       pending.episode = session.episode;
       const began = detached?.began ?? timeNow(session);
       const event = (finished: Finished): Called => {
@@ -151,6 +160,7 @@ export function createCalls(options: CallsOptions) {
     try {
       const result = await logs.commit(log, allow, make);
       if (result === "ok") return answer(log, made as Called, log.session.version, false);
+      if (lost) return answer(log, lost, lost.version, true);
     } finally {
       release(log);
     }

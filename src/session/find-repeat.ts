@@ -1,9 +1,10 @@
 // Repeats of a call: finds the recorded answer under its id, and whether a rewind undid it.
 import { HoldfastError } from "../core/errors.ts";
-import { callKey, settledKey, type EventOf } from "../core/event.ts";
+import { callKey, settledKey, type EventOf, type NumberedEvent } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { isInForce } from "../core/session.ts";
 import { exclusive } from "./exclusive.ts";
+import type { Call } from "./call-types.ts";
 import type { Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
@@ -29,6 +30,32 @@ export async function recordedEvent(
   if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log));
   if (!isInForce(log.session, answering.version)) throw undone(id);
   return answering;
+}
+
+/** A client that lost an answer waits before it asks again; calls that a client makes side by side do not wait. */
+const retriesAfter = 250;
+
+/** Whether a call without an id may be a repeat: the session is one event ahead of its caller, and was when it asked. */
+export function mayBeLost({ seen, log: { session } }: Call): boolean {
+  return seen !== undefined && session.version === seen.version + 1 && seen.asked - session.touched >= retriesAfter;
+}
+
+/**
+ * The event of a call without an id whose answer its caller did not get. It is the only event that the caller has not seen,
+ * and the same call. The caller has followed the versions: it has that of a call's answer. A client that never takes up a new
+ * version makes new calls, and so does one that makes the same call twice at once.
+ */
+export async function lostAnswer(
+  logs: Logs,
+  { log, tool, input, seen }: Call,
+): Promise<(EventOf<"tool.called"> & { version: number }) | undefined> {
+  if (!seen) return undefined;
+  const events: NumberedEvent[] = [];
+  for await (const event of logs.events(log.id, seen.version - 1)) events.push(event);
+  const [before, newest] = events;
+  if (before?.type !== "tool.called" || newest?.type !== "tool.called") return undefined;
+  const isSame = newest.tool === tool && newest.call === undefined && equalJson(newest.input, input);
+  return isSame ? newest : undefined;
 }
 
 export function undone(id: string): HoldfastError {

@@ -15,6 +15,7 @@ import { z } from "zod";
 import { onEveryStore, open } from "../session/engine.ts";
 import { everyStore } from "../every-store.ts";
 import { countOpen, gymCounter, gymOf, tokensOf, requestOf, StrictClient } from "./gym-client.ts";
+import { parseCookie, writeCookie } from "../../src/protocols/gym/cookie.ts";
 
 const row = { initial_count: 3, expected_count: 6 };
 const response = { object: "response", output: [] };
@@ -419,6 +420,84 @@ describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
       const { status, json, headers } = await new StrictClient(client.protocol, cookie).post(path, row);
       expect({ status, json }).toMatchObject({ status: 503, json: { error: { code: "store_closed" } } });
       expect(headers["set-cookie"]).toContain(cookie);
+    }
+  });
+});
+
+describe("5.6 a repeat that no process has seen the loss of", () => {
+  /** Posts with the cookie of the client, and drops the reply: the client does not learn its new cookie. */
+  const dropped = async (client: StrictClient, path: string, body: object): Promise<void> => {
+    await client.protocol.handle(requestOf({ path, body, headers: { cookie: client.cookie } }));
+  };
+  const aRetryLater = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 300));
+
+  onEveryStore(
+    "ONCE: gets the recorded answer in another process, and when the answer was lost after it was sent",
+    async (place) => {
+      const client = new StrictClient(gymOf(place.engine(gymCounter)));
+      await client.post("/seed_session", row);
+      await client.post("/increment_counter", { count: 1 });
+      await dropped(client, "/increment_counter", { count: 1 });
+      await aRetryLater();
+      // Here, where the answer left as if it had arrived.
+      const here = { ...client };
+      const arrived = await client.post("/increment_counter", { count: 1 });
+      expect(arrived).toMatchObject({ status: 200, json: { success: true }, headers: { "holdfast-repeated": "true" } });
+      expect(await count(client)).toBe(5);
+      // In another process, which has never heard of the first.
+      await dropped(client, "/increment_counter", { count: 2 });
+      await aRetryLater();
+      const other = new StrictClient(gymOf(await place.replica(gymCounter)));
+      other.cookie = client.cookie;
+      expect((await other.post("/increment_counter", { count: 2 })).headers).toHaveProperty("holdfast-repeated");
+      // The genuine second call follows with the new cookie.
+      expect((await other.post("/increment_counter", { count: 2 })).headers).not.toHaveProperty("holdfast-repeated");
+      expect(await count(other)).toBe(9);
+      expect(here.cookie).not.toBe(client.cookie);
+    },
+  );
+
+  test("is a new call at once, side by side, from a client that keeps its first cookie, and with other arguments", async () => {
+    const { client } = onMemory();
+    await client.post("/seed_session", row);
+    const first = client.cookie;
+    // A client that never takes up a new cookie.
+    for (let at = 0; at < 2; at++) {
+      await client.protocol.handle(
+        requestOf({ path: "/increment_counter", body: { count: 1 }, headers: { cookie: first } }),
+      );
+      await aRetryLater();
+    }
+    expect(await count(client)).toBe(5);
+    // Two of the same at once, with one cookie.
+    await Promise.all([1, 2].map(() => dropped(client, "/increment_counter", { count: 1 })));
+    expect(await count(client)).toBe(7);
+    await dropped(client, "/increment_counter", { count: 1 });
+    await aRetryLater();
+    await client.post("/increment_counter", { count: 2 });
+    expect(await count(client)).toBe(10);
+  });
+
+  test("TOKEN: a cookie with a damaged version opens nothing, and a version that is made up only repeats an own answer", async () => {
+    const { client } = onMemory();
+    await client.post("/seed_session", row);
+    await client.post("/increment_counter", { count: 1 });
+    const [name, value = ""] = (client.cookie as string).split("=");
+    const { token } = parseCookie(value);
+    const countWith = async (cookie: string) =>
+      (await new StrictClient(client.protocol, `${name}=${cookie}`).post("/get_counter_value")).json;
+    for (const damaged of [
+      `${value}0`,
+      value.slice(0, -1),
+      `${token}.`,
+      `${token}.9-`,
+      `${token}.9`,
+      `${value}.${value}`,
+    ]) {
+      expect(await countWith(damaged)).toEqual({ count: 0 });
+    }
+    for (const made of [0, 1, 99, 2 ** 40]) {
+      expect(await countWith(writeCookie(token, made))).toEqual({ count: 4 });
     }
   });
 });

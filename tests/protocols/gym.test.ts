@@ -283,7 +283,9 @@ describe("the cookie", () => {
     expect(client.cookie).not.toBe(first);
     const late = new StrictClient(client.protocol, first);
     expect((await late.post("/get_counter_value")).json).toEqual({ count: 4 });
-    expect(late.cookie).toBe(client.cookie);
+    // The same token; the version behind it is that of the newer answer.
+    const tokenIn = (cookie: string | undefined) => cookie?.split(".").slice(0, 2).join(".");
+    expect(tokenIn(late.cookie)).toBe(tokenIn(client.cookie));
     expect((await late.post("/verify", { response })).json.session_id).toBe(json.session_id);
     expect(await countOpen(sessions)).toBe(1);
   });
