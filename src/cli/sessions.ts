@@ -5,7 +5,7 @@ import type { NumberedEvent } from "../core/event.ts";
 import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
 import { whole } from "./flags.ts";
-import type { SessionSource } from "./session-source.ts";
+import type { SessionSource } from "../rollout/session-source.ts";
 import { addCopy } from "./sessions/copy.ts";
 
 interface Flags {
@@ -90,7 +90,7 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
       "the sessions of memory: are those of one process; ask the server that has them",
     );
   }
-  const { openSource } = await import("./session-source.ts");
+  const { openSource } = await import("../rollout/session-source.ts");
   const source = await openSource(flags.from, flags);
   try {
     await run(source);

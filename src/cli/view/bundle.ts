@@ -6,10 +6,10 @@ import { packageVersion } from "../../server/version.ts";
 import { viewerFolder } from "../../server/viewer.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import { openCollections } from "./collections.ts";
+import { openCollections } from "../../rollout/viewed-collections.ts";
 
 export async function runBundle(files: string[], out: string, storeUrl?: string): Promise<void> {
-  const { collections, store } = await openCollections(files, storeUrl);
+  const { collections, store } = await openCollections(files, storeUrl, note);
   const counting = createCounterLine("rows written");
   let long = 0;
   try {

@@ -9,9 +9,10 @@ import { memoryStore } from "../../stores/memory.ts";
 import { closeOnSignals, tokenFor } from "../listening.ts";
 import { offeredModels } from "../../rollout/offered-models.ts";
 import { runBundle } from "./bundle.ts";
-import { viewedEnvironments, type Viewed } from "./environments.ts";
+import { viewedEnvironments, type Viewed } from "../../rollout/viewed-environments.ts";
 import { openBrowser } from "./open-browser.ts";
-import { openCollections, type ViewedCollection } from "./collections.ts";
+import { openCollections, type ViewedCollection } from "../../rollout/viewed-collections.ts";
+import { note } from "../rollout-source.ts";
 
 export interface ViewFlags {
   store?: string;
@@ -33,7 +34,7 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
   if (files.length === 0 && flags.store === undefined) {
     throw refusal("name what to look at: files of rollouts, or a store with --store");
   }
-  const { collections, store = memoryStore() } = await openCollections(files, flags.store);
+  const { collections, store = memoryStore() } = await openCollections(files, flags.store, note);
   try {
     await serveViewer(collections, store, flags);
   } catch (thrown) {
@@ -43,7 +44,7 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
 }
 
 async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
-  const viewed = await viewedEnvironments(flags.environment ?? [], collections, store);
+  const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store, note });
   if (collections.length === 0 && viewed.length === 0) {
     throw refusal("the store has no sessions; name the code of an environment with --environment to begin some");
   }

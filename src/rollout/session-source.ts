@@ -1,4 +1,4 @@
-// Where the sessions of a command come from: a store, opened here, or a server, asked over its REST API.
+// Sessions to read, fork and delete: of a store, or of a server over its REST API.
 import type { Environment } from "../core/environment.ts";
 import { HoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Event, NumberedEvent } from "../core/event.ts";
@@ -7,7 +7,7 @@ import { decode } from "../core/session.ts";
 import type { SessionInfo, Sessions } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
-import { isOfEnvironment } from "../rollout/episode-log.ts";
+import { isOfEnvironment } from "./episode-log.ts";
 import { createSessions } from "../session/sessions.ts";
 import { openStore } from "../stores/open.ts";
 

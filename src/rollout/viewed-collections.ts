@@ -1,19 +1,17 @@
 // openCollections(): opens the collections given to a command as files, and the stores with their sessions.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { messageOf } from "../../core/errors.ts";
-import type { Event } from "../../core/event.ts";
-import type { CollectionDetails } from "../../rollout/collection-view.ts";
-import { decode } from "../../core/session.ts";
-import type { Store } from "../../core/store.ts";
-import { joinedStores } from "../../rollout/joined-stores.ts";
-import { isOfEnvironment } from "../../rollout/episode-log.ts";
-import { pathsOf } from "../../rollout/output.ts";
-import { assertRollouts, numberedRollouts, collectionName } from "../../rollout/collection-index.ts";
-import { readRecord, type CollectionRecord } from "../../rollout/collection-record.ts";
-import { note } from "../rollout-source.ts";
-import { storeFileOf } from "../../rollout/output.ts";
-import { openStore } from "../../stores/open.ts";
+import { messageOf } from "../core/errors.ts";
+import type { Event } from "../core/event.ts";
+import type { CollectionDetails } from "./collection-view.ts";
+import { decode } from "../core/session.ts";
+import type { Store } from "../core/store.ts";
+import { joinedStores } from "./joined-stores.ts";
+import { isOfEnvironment } from "./episode-log.ts";
+import { pathsOf, storeFileOf } from "./output.ts";
+import { assertRollouts, numberedRollouts, collectionName } from "./collection-index.ts";
+import { readRecord, type CollectionRecord } from "./collection-record.ts";
+import { openStore } from "../stores/open.ts";
 
 export interface ViewedCollection {
   details: CollectionDetails;
@@ -26,13 +24,17 @@ export interface ViewedCollections {
   store: Store | undefined;
 }
 
-export async function openCollections(given: string[], url: string | undefined): Promise<ViewedCollections> {
+export async function openCollections(
+  given: string[],
+  url: string | undefined,
+  note: (text: string) => void,
+): Promise<ViewedCollections> {
   const files = withoutParts(given);
   for (const file of files) await assertRollouts(file);
   const store = await openStores(files, url);
   try {
     const collections: ViewedCollection[] = [];
-    for (const [at, file] of files.entries()) collections.push(await viewCollection(file, String(at), store));
+    for (const [at, file] of files.entries()) collections.push(await viewCollection(file, String(at), store, note));
     return { collections, store };
   } catch (thrown) {
     await store?.close();
@@ -60,8 +62,13 @@ async function openStores(files: string[], url: string | undefined): Promise<Sto
   return first && joinedStores([first, ...rest]);
 }
 
-async function viewCollection(file: string, run: string, store: Store | undefined): Promise<ViewedCollection> {
-  const record = findRecord(file);
+async function viewCollection(
+  file: string,
+  run: string,
+  store: Store | undefined,
+  note: (text: string) => void,
+): Promise<ViewedCollection> {
+  const record = findRecord(file, note);
   const settings = record?.settings ?? {};
   const recorded = nameIn(settings["environment"]);
   const { environment = recorded, sessions } = await findSessions(file, store, recorded);
@@ -71,7 +78,7 @@ async function viewCollection(file: string, run: string, store: Store | undefine
   };
 }
 
-function findRecord(file: string): CollectionRecord | undefined {
+function findRecord(file: string, note: (text: string) => void): CollectionRecord | undefined {
   try {
     return readRecord(pathsOf(file).run);
   } catch (thrown) {

@@ -1,15 +1,14 @@
-// The environments of what is viewed: with their code where it is known, and else by their names only.
+// The environments of viewed collections: with their code where it is known, otherwise by name only.
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, isAbsolute, relative, resolve } from "node:path";
-import type { AnyEnvironment } from "../../core/environment.ts";
-import { messageOf } from "../../core/errors.ts";
-import type { Store } from "../../core/store.ts";
-import { defineEnvironment } from "../../environment/define-environment.ts";
-import { isOfEnvironment } from "../../rollout/episode-log.ts";
-import type { Solution } from "../../testing/environments.ts";
-import { loadEnvironment, loadSolution, locate } from "../../rollout/load.ts";
-import { note } from "../rollout-source.ts";
-import type { ViewedCollection } from "./collections.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
+import { messageOf } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
+import { defineEnvironment } from "../environment/define-environment.ts";
+import { isOfEnvironment } from "./episode-log.ts";
+import type { Solution } from "../testing/environments.ts";
+import { loadEnvironment, loadSolution, locate } from "./load.ts";
+import type { ViewedCollection } from "./viewed-collections.ts";
 
 export interface Viewed {
   environment: AnyEnvironment;
@@ -19,19 +18,23 @@ export interface Viewed {
   solution?: Solution | undefined;
 }
 
+interface ViewedOptions {
+  /** Code to load, whatever the collections say. */
+  targets: string[];
+  collections: ViewedCollection[];
+  store: Store | undefined;
+  note(text: string): void;
+}
+
 /** Returns the given environments and those of the collections; without collections, those of the store. */
-export async function viewedEnvironments(
-  targets: string[],
-  collections: ViewedCollection[],
-  store: Store | undefined,
-): Promise<Viewed[]> {
+export async function viewedEnvironments({ targets, collections, store, note }: ViewedOptions): Promise<Viewed[]> {
   const found: Viewed[] = [];
   for (const target of targets) found.push(await loaded(target));
   const has = (name: string): boolean => found.some(({ environment }) => environment.name === name);
   for (const collection of collections) {
     const { environment: name, sessions } = collection.details;
     if (name === null || !sessions || has(name)) continue;
-    const recorded = await recordedEnvironment(collection, name);
+    const recorded = await recordedEnvironment(collection, name, note);
     if (recorded) found.push(recorded);
   }
   const named = collections.flatMap(({ details: { environment, sessions } }) =>
@@ -51,7 +54,11 @@ async function loaded(target: string): Promise<Viewed> {
  * What a run was collected with. Files of rollouts may come from others, and the records beside them: code is loaded only
  * from the folder that the command was started in, and from packages that are installed there.
  */
-async function recordedEnvironment({ details, record }: ViewedCollection, name: string): Promise<Viewed | undefined> {
+async function recordedEnvironment(
+  { details, record }: ViewedCollection,
+  name: string,
+  note: (text: string) => void,
+): Promise<Viewed | undefined> {
   const { target: recorded } = record ?? {};
   if (recorded === undefined) return undefined;
   const target = isPackage(recorded) ? recorded : resolve(dirname(details.file), recorded);
