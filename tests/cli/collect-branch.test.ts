@@ -1,4 +1,4 @@
-// holdfast collect --branch: trees of episodes in a process that is killed, what is refused, and their figures.
+// holdfast collect --branch: trees of episodes in a killed process, refusals, and metrics.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { newWorld, taskLine, type World } from "./collect-process.ts";
 const tree = ["--model", "random", "--seed", "5", "--branch", "3@2", "--branch", "2@4"];
 const tasksOf = (count: number): string[] => Array.from({ length: count }, (_, n) => taskLine(n));
 
-/** What is the same in another run. */
+/** The fields that are the same in another collection. */
 function outcomesIn(world: World, name: string): string[] {
   const rows = rowsOf(world.at(name));
   expect(new Set(keysOf(rows)).size).toBe(rows.length);
@@ -24,11 +24,11 @@ async function holdfast(...args: string[]): Promise<string> {
 }
 
 test(
-  "RESUME, FORK: killed again and again, a collection of trees comes to the rows of one that was not",
+  "RESUME, FORK: a collection of trees that is killed repeatedly gives the rows of an undisturbed one",
   { tags: ["full"], timeout: 120_000 },
   async () => {
     const world = newWorld(tasksOf(60));
-    // The random model takes whatever number it may.
+    // The random model takes any allowed number.
     const environment = readFileSync(world.at("environment.mjs"), "utf8");
     writeFileSync(world.at("environment.mjs"), environment.replace("z.number().int() })", "z.int().min(1).max(3) })"));
     const { code, stdout, stderr } = await world.collect("--out", "whole.jsonl", ...tree);
@@ -52,12 +52,12 @@ test(
   },
 );
 
-/** A line may be torn. */
+/** Counts the lines, of which the last may be torn. */
 function countOf(file: string): number {
   return execFileSync("wc", ["-l", file], { encoding: "utf8" }).split(" ").map(Number)[0] ?? 0;
 }
 
-test("the figures of trees are by node, and a continuation is shown from its parent's beginning", async () => {
+test("the metrics of trees are per node, and a continuation is shown from its parent's beginning", async () => {
   const world = newWorld(tasksOf(1));
   const { code, stderr } = await world.collect("--out", "a.jsonl", "--branch", "3@2", "--branch", "2@4");
   expect(code, stderr).toBe(0);
@@ -73,7 +73,7 @@ test("the figures of trees are by node, and a continuation is shown from its par
   expect(await holdfast("replay", world.at("a.jsonl"), "--environment", world.folder)).toContain("6");
 });
 
-test("RESUME: other branches are other settings, and what cannot be forked is refused in a line", async () => {
+test("RESUME: changed branches are changed settings, and an episode that cannot be forked is refused clearly", async () => {
   const world = newWorld(tasksOf(1));
   expect((await world.collect("--out", "a.jsonl", "--branch", "2@1")).code).toBe(0);
   const refused = async (words: string, ...args: string[]) => {

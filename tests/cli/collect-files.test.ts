@@ -1,4 +1,4 @@
-// Whose the files of a collection are, and which tasks: what is refused, and what goes on in any case.
+// The ownership of a collection's files, and its tasks: refusals, and cases that continue anyway.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
@@ -11,7 +11,7 @@ const tasksOf = (count: number): string[] => Array.from({ length: count }, (_, n
 const writeTasks = (world: World, tasks: string[]): void =>
   writeFileSync(world.at("tasks.jsonl"), tasks.map((line) => `${line}\n`).join(""));
 
-test("of two that start at once on one output, one collects and the other is refused", async () => {
+test("of two commands that start at once on one output, one collects and the other is refused", async () => {
   const world = newWorld(tasksOf(30));
   const args = ["--out", "a.jsonl", "--concurrency", "2"];
   const both = await Promise.all([world.start(args, { PAUSE: "60" }), world.start(args, { PAUSE: "60" })]);
@@ -26,11 +26,11 @@ test("of two that start at once on one output, one collects and the other is ref
   expect(readdirSync(world.folder).filter((name) => name.endsWith(".lock"))).toEqual([]);
 });
 
-test("RESUME: what kill -9 left of a claim is in nobody's way", async () => {
+test("RESUME: a lock left by kill -9 blocks nobody", async () => {
   const world = newWorld(tasksOf(20));
   const child = await world.start(["--out", "a.jsonl", "--concurrency", "2"], { PAUSE: "500" });
   await expect.poll(() => existsSync(world.at("a.jsonl")), { timeout: 30_000 }).toBe(true);
-  // While it runs, nobody goes on with it either.
+  // While it runs, no other command can resume it.
   expect((await world.collect("--out", "a.jsonl", "--resume")).stderr).toContain("is collecting to a.jsonl");
   child.process.kill("SIGKILL");
   await child.ended;
@@ -39,7 +39,7 @@ test("RESUME: what kill -9 left of a claim is in nobody's way", async () => {
   expect(rowsOf(world.at("a.jsonl"))).toHaveLength(20);
 });
 
-test("an output that does not end in .jsonl is refused: the files beside it would be another one's", async () => {
+test("an output that does not end in .jsonl is refused: its side files could belong to another output", async () => {
   const world = newWorld(tasksOf(1));
   for (const out of ["a.json", "a", ".jsonl"]) {
     const { code, stderr } = await world.collect("--out", out);
@@ -51,12 +51,12 @@ test("an output that does not end in .jsonl is refused: the files beside it woul
   expect(readdirSync(world.folder).filter((name) => name.startsWith("a_"))).toEqual([]);
 });
 
-test("RESUME: tasks may be added with --force, but one that was begun must be what it was", async () => {
+test("RESUME: tasks may be added with --force, but a started task must be unchanged", async () => {
   const world = newWorld(tasksOf(3));
   expect((await world.collect("--out", "a.jsonl")).code).toBe(0);
   const rows = readFileSync(world.at("a.jsonl"), "utf8");
   writeTasks(world, [taskLine(0), taskLine(7), taskLine(2), taskLine(3)]);
-  // Nobody is told to use what would not help.
+  // No message suggests a flag that would not help.
   const resumed = ["--out", "a.jsonl", "--resume"];
   const answers = [await world.collect(...resumed, "--force"), await world.collect(...resumed)];
   const record = readFileSync(world.at("a_run.json"), "utf8");
@@ -74,7 +74,7 @@ test("RESUME: tasks may be added with --force, but one that was begun must be wh
     });
   }
   expect(readFileSync(world.at("a.jsonl"), "utf8")).toBe(rows);
-  // The keys in another order, and another way to play it, are no other task.
+  // Another key order, or other model parameters, do not make another task.
   const { responses_create_params, ...rest } = JSON.parse(taskLine(1)) as Record<string, object>;
   const again = JSON.stringify({ ...rest, responses_create_params: { ...responses_create_params, top_p: 1 } });
   writeTasks(world, [taskLine(0), again, taskLine(2), taskLine(3)]);
@@ -82,21 +82,24 @@ test("RESUME: tasks may be added with --force, but one that was begun must be wh
   expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0", "2-0", "3-0"]);
 });
 
-test.each(["", '{"run":'])("RESUME: a record that is %j is told, and --force goes on with a new one", async (text) => {
-  const world = newWorld(tasksOf(2));
-  expect((await world.collect("--out", "a.jsonl", "--limit", "1")).code).toBe(0);
-  writeFileSync(world.at("a_run.json"), text);
-  const { code, stderr } = await world.collect("--out", "a.jsonl", "--resume");
-  expect({ code, stderr }).toEqual({
-    code: 1,
-    stderr: expect.stringMatching(/^cannot_load: a_run\.json cannot be read: .*--resume --force/),
-  });
-  expect((await world.collect("--out", "a.jsonl", "--resume", "--force")).code).toBe(0);
-  expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0"]);
-  expect((await world.collect("--out", "a.jsonl", "--resume")).code).toBe(0);
-});
+test.each(["", '{"run":'])(
+  "RESUME: a record that is %j is reported, and --force continues with a new one",
+  async (text) => {
+    const world = newWorld(tasksOf(2));
+    expect((await world.collect("--out", "a.jsonl", "--limit", "1")).code).toBe(0);
+    writeFileSync(world.at("a_run.json"), text);
+    const { code, stderr } = await world.collect("--out", "a.jsonl", "--resume");
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^cannot_load: a_run\.json cannot be read: .*--resume --force/),
+    });
+    expect((await world.collect("--out", "a.jsonl", "--resume", "--force")).code).toBe(0);
+    expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0"]);
+    expect((await world.collect("--out", "a.jsonl", "--resume")).code).toBe(0);
+  },
+);
 
-test("two tasks of one number: the second is a failure with its line, and the repeats of the first are played", async () => {
+test("of two tasks with one number the second fails with its line, and the repeats of the first are played", async () => {
   const own = { _ng_task_index: 4 };
   const world = newWorld([taskLine(0, "Roll", own), taskLine(1, "Roll", own), taskLine(0, "Roll", own)]);
   expect((await world.collect("--out", "a.jsonl", "--repeats", "2")).code).toBe(1);
@@ -107,7 +110,7 @@ test("two tasks of one number: the second is a failure with its line, and the re
   for (const failure of failures) expect(failure).toMatchObject({ failure_kind: "task", reward: null, failure_reason });
 });
 
-test("a row that names tools has those in its input, as the environment describes them", async () => {
+test("a row that names tools has them in its input, as the environment describes them", async () => {
   const world = newWorld([]);
   const environment = readFileSync(world.at("environment.mjs"), "utf8");
   const more = 'wipe: tool({ description: "Wipe.", run: () => 1 }),';
@@ -129,7 +132,7 @@ test("a row that names tools has those in its input, as the environment describe
   ]);
 });
 
-test("rows of a store in memory can be shown; to judge them again is refused with where their sessions should be", async () => {
+test("rows of a store in memory can be shown; reverify is refused with the expected location of their sessions", async () => {
   const world = newWorld(tasksOf(1));
   expect((await world.collect("--out", "a.jsonl", "--store", "memory:")).code).toBe(0);
   const file = world.at("a.jsonl");
@@ -142,7 +145,7 @@ test("rows of a store in memory can be shown; to judge them again is refused wit
   });
 });
 
-test("every flag of the command is in its documentation", async () => {
+test("every flag of the command is documented", async () => {
   const { stdout } = await run("collect", "--help");
   const flags = [...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, flag = ""]) => flag);
   expect(flags.length).toBeGreaterThan(15);

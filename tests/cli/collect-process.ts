@@ -1,4 +1,4 @@
-// `holdfast collect` as a process of its own, in a folder with an environment of dice, an agent that counts and its tasks.
+// Runs `holdfast collect` as a process, in a folder with a dice environment, a counting agent and its tasks.
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { built } from "../built.ts";
 import { root } from "../files.ts";
 import type { Ended, Running } from "./run-process.ts";
 
-/** A throw is a matter of luck, and the luck is the rollout's. What a task asks for trouble with goes wrong. */
+/** A throw is random, with the randomness of the rollout. A task that asks for trouble fails. */
 const environment = `
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
@@ -39,7 +39,7 @@ export default defineEnvironment({
 });
 `;
 
-/** Writes a line for every question. Says as often as the text says that it rolls, then ends. */
+/** Logs every question. Rolls as often as the text says, then ends. */
 const agent = `
 import { appendFileSync } from "node:fs";
 import { defineAgent, scriptedModel } from "holdfast";
@@ -62,22 +62,22 @@ export default defineAgent({ name: "roller", model });
 
 export interface World {
   folder: string;
-  /** A file in the folder. */
+  /** The path of a file in the folder. */
   at(name: string): string;
-  /** What the model was asked: "TEXT TURN PROCESS". */
+  /** The questions to the model: "TEXT TURN PROCESS". */
   calls(): string[];
-  /** Starts \`holdfast collect WORLD --agent … ARGS\`. It does not outlive the test. */
+  /** Starts \`holdfast collect WORLD --agent … ARGS\`. It stops when the test ends. */
   start(args: string[], env?: Record<string, string>): Promise<Running>;
   /** The same, to its end. */
   collect(...args: string[]): Promise<Ended>;
 }
 
-/** A row of the tasks. */
+/** A row of the task file. */
 export function taskLine(n: number, text = `Roll ${n}`, added: object = {}): string {
   return JSON.stringify({ responses_create_params: { input: [{ role: "user", content: text }] }, n, ...added });
 }
 
-/** A folder with all that is collected. It is gone when the test is over. */
+/** A folder with everything to collect. It is removed when the test ends. */
 export function newWorld(tasks: string[]): World {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-collect-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// The progress of a collection: a line that changes on a terminal, plain lines elsewhere.
+// The progress of a collection: one changing line on a terminal, plain lines elsewhere.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createProgress } from "../../src/cli/collect/progress.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
@@ -41,7 +41,7 @@ function tenSeconds() {
 
 const wanted = "61 of 100 · 2.1/s · mean reward 0.750 · failed: model 1 · 21 tool calls · 2100 tokens · 19 s left";
 
-test("on a terminal one line changes, is not longer than the terminal, and is gone in the end", () => {
+test("on a terminal one line changes, fits the terminal, and disappears at the end", () => {
   isTerminal = true;
   const { columns } = process.stderr;
   process.stderr.columns = 200;
@@ -57,7 +57,7 @@ test("on a terminal one line changes, is not longer than the terminal, and is go
   process.stderr.columns = columns;
 });
 
-test("elsewhere there is a line every ten seconds, and one in the end", () => {
+test("elsewhere a line is printed every ten seconds, and one at the end", () => {
   isTerminal = false;
   const progress = tenSeconds();
   expect(written).toBe(`${wanted}\n`);

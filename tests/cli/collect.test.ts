@@ -1,4 +1,4 @@
-// The command: its files, what it refuses, how it is stopped, and what it says meanwhile.
+// The collect command: its files, refusals, signals and progress output.
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
@@ -15,7 +15,7 @@ const eventsOf = (stdout: string) =>
     .slice(0, -1)
     .map((line) => JSON.parse(line) as { type: string } & TaskRow);
 
-/** What a task asks for, and what comes of it: a kind of failure, or the limit that ended it. */
+/** A task's trouble and its result: a kind of failure, or the limit that ended it. */
 const troubles: { [at: number]: { line: string; kind?: string; stopped?: string } } = {
   7: { line: "{ this is not JSON", kind: "task" },
   21: { line: taskLine(21, "Roll", { n: "many" }), kind: "task" },
@@ -30,11 +30,11 @@ const troubles: { [at: number]: { line: string; kind?: string; stopped?: string 
   180: { line: taskLine(180, "cheat") },
 };
 
-// Two time-outs of four seconds, and what it takes to compile the sources where many tests do it at once.
+// Two timeouts of four seconds, and the compilation of the sources while many tests do it at once.
 const patience = { timeout: 120_000 };
 
 test(
-  "SCORED, RESERVED: among 200 whatever can go wrong does: 200 outcomes of the right kinds, and no failure is a reward",
+  "SCORED, RESERVED: among 200 rollouts everything goes wrong: 200 outcomes of the right kinds, and no failure is a reward",
   patience,
   async () => {
     const world = newWorld(Array.from({ length: 200 }, (_, n) => troubles[n]?.line ?? taskLine(n)));
@@ -50,7 +50,7 @@ test(
     const wanted = Object.entries(troubles).filter(([, { kind }]) => kind !== undefined);
     expect(kindsOf(final)).toEqual(Object.fromEntries(wanted.map(([at, { kind }]) => [at, kind])));
     for (const failure of failures) expect(failure).toMatchObject({ reward: null, mask_sample: true });
-    // What is wrong with a task is not tried again; all else is.
+    // An invalid task is not retried; everything else is.
     expect(failures.filter((row) => row["retried"] === true).map((row) => row["_ng_task_index"])).toHaveLength(4);
     const stopped = rows.flatMap((row) =>
       row["stopped"] === undefined ? [] : [[row["_ng_task_index"], row["stopped"]]],
@@ -76,10 +76,10 @@ test("a collection has all its files, with the fields that other tools look for"
   );
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(/^6 of 6 rollouts scored: runs\/a\.jsonl\nmean\/reward/);
-  // As `metrics` has it.
+  // In the format of `metrics`.
   expect(stdout).toMatch(/^pass@2\/accuracy +[\d.]+% {2}\(95%: [\d.]+% to [\d.]+%\)$/m);
   expect(stdout).toContain("Look at one: holdfast show runs/a.jsonl --task 0 --repeat 0");
-  // Not a terminal: plain lines, the last of which says how it ended.
+  // Without a terminal: plain lines, the last with the result.
   expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ tool calls · \d+ tokens\n$/);
   const rows = rowsOf(world.at("runs/a.jsonl"));
   expect(rows[0]).toMatchObject({
@@ -105,7 +105,7 @@ test("a collection has all its files, with the fields that other tools look for"
   expect(existsSync(world.at("runs/a.db"))).toBe(true);
 });
 
-test("the same seed gives the same rewards, and another one others", async () => {
+test("the same seed gives the same rewards, and another seed gives others", async () => {
   const world = newWorld(tasksOf(20));
   const totals = async (name: string, seed: string) => {
     expect((await world.collect("--out", `${name}.jsonl`, "--seed", seed, "--store", "memory:")).code).toBe(0);
@@ -117,10 +117,10 @@ test("the same seed gives the same rewards, and another one others", async () =>
   expect(a).not.toEqual(c);
 });
 
-test("RESUME: to go on with other settings is refused, and the difference is named; --force goes on", async () => {
+test("RESUME: changed settings are refused with the difference; --force resumes", async () => {
   const world = newWorld(tasksOf(4));
   const base = ["--out", "a.jsonl", "--repeats", "1"];
-  // On nothing it simply starts.
+  // Without rows it simply starts.
   expect((await world.collect(...base, "--resume", "--limit", "2")).code).toBe(0);
   const refused = async (args: string[], ...words: string[]) => {
     const { code, stderr } = await world.collect(...args);
@@ -134,7 +134,7 @@ test("RESUME: to go on with other settings is refused, and the difference is nam
   expect((await world.collect(...base, "--resume", "--force")).code).toBe(0);
   expect(rowsOf(world.at("a.jsonl")).slice(0, 2)).toEqual(before);
   expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0", "2-0", "3-0"]);
-  // Those are its settings now.
+  // These are its settings now.
   expect((await world.collect(...base, "--resume")).code).toBe(0);
   appendFileSync(world.at("tasks.jsonl"), `${taskLine(9)}\n`);
   await refused([...base, "--resume"], 'tasks was "sha256:');
@@ -154,7 +154,7 @@ async function startLong(world: World, ...args: string[]) {
 }
 
 test.each(["SIGINT", "SIGTERM"] as const)(
-  "RESUME: %s stops it in good order, and it goes on with what it says",
+  "RESUME: %s stops it cleanly, and the printed command resumes it",
   async (signal) => {
     const world = newWorld(tasksOf(60));
     const child = await startLong(world);
@@ -189,13 +189,13 @@ test("a second signal ends it at once", async () => {
   rowsOf(world.at("a.jsonl"));
 });
 
-test("lines that a crash has torn are cut, and what they were of is played again", async () => {
+test("lines torn by a crash are cut, and their rollouts are played again", async () => {
   const world = newWorld(tasksOf(5));
   expect((await world.collect("--out", "a.jsonl")).code).toBe(0);
   const rows = rowsOf(world.at("a.jsonl"));
   for (const name of ["a.jsonl", "a_materialized_inputs.jsonl", "a_failures.jsonl"]) {
     const text = readFileSync(world.at(name), "utf8");
-    // All of the last line but its end.
+    // The last line without its end.
     writeFileSync(world.at(name), name === "a_failures.jsonl" ? '{"_ng_task' : text.slice(0, -1));
   }
   const asked = world.calls().length;
@@ -208,7 +208,7 @@ test("lines that a crash has torn are cut, and what they were of is played again
   expect(world.calls()).toHaveLength(asked);
 });
 
-test("--json gives events that are JSON, one each for the beginning, every rollout, every retry and the end", async () => {
+test("--json prints a JSON event for the start, every rollout, every retry and the end", async () => {
   const world = newWorld([taskLine(0), taskLine(1, "Roll", { trouble: "verify" }), "nope"]);
   const { code, stdout, stderr } = await world.collect("--out", "a.jsonl", "--json", "--attempts", "2");
   expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
@@ -225,7 +225,7 @@ test("--json gives events that are JSON, one each for the beginning, every rollo
   expect(events).toContainEqual(expect.objectContaining(failed));
 });
 
-test("what is wrong with the command is said in a line", async () => {
+test("a usage error is reported in one line", async () => {
   const world = newWorld(tasksOf(1));
   const wrong = async (args: string[], words: string) => {
     const { code, stderr } = await world.collect(...args);

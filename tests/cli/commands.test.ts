@@ -1,4 +1,4 @@
-// The commands as processes: what they print, what they say when something is wrong, and their exit codes.
+// The commands as processes: their output, errors and exit codes.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -72,7 +72,7 @@ describe("every command", () => {
     [["sessions", "show", "x", "--from", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
     [["frobnicate"], "invalid_option: unknown command 'frobnicate'"],
   ];
-  test.each(refusals)("%j says in a line what is wrong, and exits 1", async (args, message) => {
+  test.each(refusals)("%j reports the error in one line, and exits 1", async (args, message) => {
     const { code, stdout, stderr } = await run(...args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr.slice(0, message.length)).toBe(message);
@@ -80,14 +80,14 @@ describe("every command", () => {
   });
 });
 
-test("a port that is taken is said in a line", async () => {
+test("a port in use is reported in one line", async () => {
   const { url } = await startServing(["examples/weather", "--port", "0"]);
   const { code, stderr } = await run("serve", "examples/counter", "--port", new URL(url).port);
   expect(code).toBe(1);
   expect(stderr).toMatch(/^\w+: .*EADDRINUSE.*\n$/);
 });
 
-test("with a token, /v1 wants it, and the gym protocol does not", async () => {
+test("with a token, /v1 requires it, and the gym protocol does not", async () => {
   const { url } = await startServing(["examples/counter", "--port", "0", "--token", "let-me-in"]);
   expect((await createClient(url).post("/seed_session", { initial_count: 1 })).status).toBe(200);
   expect((await fetch(`${url}/v1/sessions`)).status).toBe(401);
@@ -138,7 +138,7 @@ describe("holdfast check", () => {
   const flags = ["--task", '{"initial_count":3}', "--tool", "increment_counter", "--input", '{"count":2}'];
   const both = [...flags, "--tool", "get_counter_value", "--input", "{}"];
 
-  test.each(["counter", "library", "weather"])("finds nothing wrong with the example %s", async (name) => {
+  test.each(["counter", "library", "weather"])("finds no fault in the example %s", async (name) => {
     const { code, stdout } = await run("check", `examples/${name}`, "--json");
     const { results } = JSON.parse(stdout) as { results: { result: string }[] };
     expect(results.filter(({ result }) => result === "fail")).toEqual([]);
@@ -146,14 +146,14 @@ describe("holdfast check", () => {
     expect(code).toBe(0);
   });
 
-  test("finds nothing wrong with a server of ours, asked over its port", async () => {
+  test("finds no fault in our own server, over its port", async () => {
     const { url } = await startServing(["examples/counter", "--port", "0"]);
     const { code, stdout } = await run("check", url, ...both);
     expect(stdout).toContain("0 failed, 1 skipped");
     expect(code).toBe(0);
   });
 
-  test("finds what is wrong with a server that keeps its state as most do, and shows how to see it", async () => {
+  test("finds the faults of a server that keeps its state in memory, with a way to reproduce them", async () => {
     const url = await carelessServer();
     const { code, stdout } = await run("check", url, ...both, "--json");
     expect(code).toBe(1);
@@ -181,7 +181,10 @@ describe("holdfast check", () => {
   });
 });
 
-/** A counter with the mistakes of the reference: the state in a map, kept if it is there, read and written with a wait. */
+/**
+ * A counter with the faults of the reference: its state is in a map, kept if present, and read and written with an
+ * await between.
+ */
 async function carelessServer(): Promise<string> {
   const counts = new Map<string, number>();
   let sessions = 0;

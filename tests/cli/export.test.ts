@@ -43,7 +43,7 @@ const row = (task: number, repeat: number, reward: number, added = {}) => ({
   response: { output: [{ type: "message", role: "assistant", content: `${task} ${repeat}` }] },
 });
 
-test("sft has only what earned enough, and nothing that failed or is masked", async () => {
+test("sft contains only rows with enough reward, and no failed or masked ones", async () => {
   const folder = await newFolder();
   const rows = [
     row(0, 0, 1),
@@ -58,7 +58,7 @@ test("sft has only what earned enough, and nothing that failed or is masked", as
   expect(await sft("--min-reward", "0.5")).toEqual([0, 1]);
 });
 
-test("grpo has a group for each task, with advantages that are 0 where all earned the same", async () => {
+test("grpo has a group per task, with advantages of 0 if all rewards are equal", async () => {
   const folder = await newFolder();
   const masked = row(0, 4, 7, { mask_sample: true });
   const rows = [row(1, 1, 1), row(0, 3, 0), masked, row(0, 0, 1), row(0, 2, 0), row(1, 0, 1), row(0, 1, 0)];
@@ -72,7 +72,7 @@ test("grpo has a group for each task, with advantages that are 0 where all earne
   expect(second).toMatchObject({ _ng_task_index: 1, rewards: [1, 1], advantages: [0, 0], std: 0 });
 });
 
-test("an output that is read no further ends the command without a complaint", async () => {
+test("a closed output pipe ends the command silently", async () => {
   const file = await writeRows(
     join(await newFolder(), "a.jsonl"),
     ...Array.from({ length: 20_000 }, (_, at) => row(at, 0, 1)),
@@ -86,7 +86,7 @@ test("an output that is read no further ends the command without a complaint", a
   expect(stderr).toBe("");
 });
 
-test("what is read is not written over, and a refused export leaves nothing behind", async () => {
+test("inputs are never overwritten, and a refused export leaves nothing behind", async () => {
   const folder = await newFolder();
   const file = await writeRows(join(folder, "a.jsonl"), row(0, 0, 1));
   const over = await run("export", file, "--format", "chat", "--out", file, "--force");

@@ -1,4 +1,4 @@
-// holdfast init: what it writes, and what it refuses.
+// holdfast init: its files and refusals.
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ describe.each(["stateless", "stateful", "multi-step"])("the files of %s", (kind)
   });
 });
 
-test("the versions it asks for are those that are tested here", () => {
+test("it requests the tested versions", () => {
   const { zod, typescript, "@types/node": node } = manifest.devDependencies;
   expect(versions).toEqual({ holdfast: `^${manifest.version}`, zod, typescript, "@types/node": node });
 });
@@ -49,7 +49,7 @@ describe("init", () => {
     expect(stdout).toContain("$ holdfast init thermostat\n");
   });
 
-  test("makes a stateful environment where nobody can be asked, and says what to do next", async () => {
+  test("creates a stateful environment without a terminal, and prints the next steps", async () => {
     const folder = await newFolder();
     const { code, stdout, stderr } = await init("thermostat", folder);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -68,19 +68,19 @@ describe("init", () => {
     ]);
   });
 
-  test("--json says what was made", async () => {
+  test("--json reports the created files", async () => {
     const folder = await newFolder();
     const { stdout } = await init("prices --kind stateless --json", folder);
     expect(JSON.parse(stdout)).toMatchObject({ name: "prices", kind: "stateless", next: expect.any(Array) });
   });
 
-  test("takes a folder that is there and empty", async () => {
+  test("accepts an existing empty folder", async () => {
     const folder = await newFolder();
     await createProject(folder, "sample", "stateful");
     expect(await readFile(join(folder, "tasks.jsonl"), "utf8")).toContain('"start":15');
   });
 
-  test("refuses a folder with something in it, and leaves it alone", async () => {
+  test("refuses a folder with files, and leaves it unchanged", async () => {
     const folder = await newFolder();
     await mkdir(join(folder, "sample"));
     await writeFile(join(folder, "sample/notes.txt"), "mine");
@@ -90,7 +90,7 @@ describe("init", () => {
     expect(await readdir(join(folder, "sample"))).toEqual(["notes.txt"]);
   });
 
-  test("refuses a name that a file has", async () => {
+  test("refuses the name of an existing file", async () => {
     const folder = await newFolder();
     await writeFile(join(folder, "sample"), "mine");
     const { stderr } = await init("sample", folder);
@@ -98,7 +98,7 @@ describe("init", () => {
   });
 
   test.each(["Thermostat", "../up", ".", "a b", "7up", "-x", "zod", "holdfast", "node_modules", "x".repeat(65)])(
-    "refuses the name %j and makes nothing",
+    "refuses the name %j and creates nothing",
     async (name) => {
       const folder = join(await newFolder(), "made");
       await expect(createProject(folder, name, "stateful")).rejects.toMatchObject({ code: "invalid_option" });
@@ -106,13 +106,13 @@ describe("init", () => {
     },
   );
 
-  test("refuses a kind that there is not", async () => {
+  test("refuses an unknown kind", async () => {
     const { code, stderr } = await init("sample --kind huge", await newFolder());
     expect(code).toBe(1);
     expect(stderr).toContain("Allowed choices are stateless, stateful, multi-step.");
   });
 
-  test("leaves nothing behind where it could not be finished", async () => {
+  test("leaves nothing behind after a failure", async () => {
     const folder = join(await newFolder(), "made");
     const templates = join(await newFolder(), "templates");
     await cp(join(root, "templates"), templates, { recursive: true });

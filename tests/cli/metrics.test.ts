@@ -1,4 +1,4 @@
-// holdfast metrics: figures of a file, and how two files differ.
+// holdfast metrics: the metrics of a file, and the difference of two files.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
@@ -16,7 +16,7 @@ const failure = (task: number, repeat: number, kind: string) => ({
   failure_reason: "x",
 });
 
-test("the figures of a collection are printed with their intervals", async () => {
+test("the metrics of a collection are printed with their intervals", async () => {
   const file = await collectCounter(await newFolder(), "scripted");
   const { code, stdout } = await run("metrics", file);
   expect(code).toBe(0);
@@ -27,7 +27,7 @@ test("the figures of a collection are printed with their intervals", async () =>
   expect(stdout).toMatch(/^seconds /m);
 });
 
-test("a failure counts once, as it ended, and not at all if a later attempt was scored", async () => {
+test("a failure counts once, by its last attempt, and not at all if a later attempt was scored", async () => {
   const folder = await newFolder();
   const file = await writeRows(join(folder, "a.jsonl"), row(0, 0, 1), row(0, 1, 0));
   await writeRows(
@@ -49,7 +49,7 @@ test("a failure counts once, as it ended, and not at all if a later attempt was 
   ]);
 });
 
-test("--tasks has a line for each task, --all every statistic, --answer-key the vote", async () => {
+test("--tasks prints a line per task, --all every statistic, --answer-key the vote", async () => {
   const answered = [row(0, 0, 1), row(0, 1, 1), row(0, 2, 0)].map((each, at) => ({
     ...each,
     answer: at < 2 ? "a" : "b",
@@ -75,7 +75,7 @@ test("two files are compared task by task", async () => {
   expect(told).toMatchObject({ files: [first, second], comparison: { better: 1, worse: 1, same: 1 } });
 });
 
-test("a line that is no row is named, and the exit code is 1", async () => {
+test("an invalid row is reported by its line, and the exit code is 1", async () => {
   const file = await writeRows(join(await newFolder(), "a.jsonl"), row(0, 0, 1), '{"reward":1,"_ng_ta');
   const { code, stdout, stderr } = await run("metrics", file);
   expect(code).toBe(1);
@@ -83,7 +83,7 @@ test("a line that is no row is named, and the exit code is 1", async () => {
   expect(stderr).toMatch(/^line 2 of .*a\.jsonl is passed over: it is not JSON/);
 });
 
-test("what is no file of rollouts is refused in a line", async () => {
+test("a file without rollouts is refused in one line", async () => {
   const folder = await newFolder();
   const empty = await writeRows(join(folder, "empty.jsonl"));
   for (const [file, message] of [
@@ -97,7 +97,7 @@ test("what is no file of rollouts is refused in a line", async () => {
   }
 });
 
-test("--by-branch with --tasks has a line for each node of each task", async () => {
+test("--by-branch with --tasks prints a line for each node of each task", async () => {
   const branched = [
     { ...row(1, 0, 1), branch: "0", forked_at: 2 },
     { ...row(1, 0, 0), branch: "1", forked_at: 2 },

@@ -1,4 +1,4 @@
-// What commands say of files that come from others cannot talk to the terminal.
+// Messages about foreign files cannot control the terminal.
 import { expect, onTestFinished, test, vi } from "vitest";
 import { plain } from "../../src/cli/plain.ts";
 import { note } from "../../src/cli/rollout-source.ts";
@@ -6,7 +6,7 @@ import { run } from "../e2e/serve-process.ts";
 
 const hostile = "a\u001b]0;title\u0007\u009b31m\r\tb\n";
 
-test("characters that a terminal would obey are dots", () => {
+test("control characters become dots", () => {
   expect(plain(hostile)).toBe("a·]0;title··31m·\tb\n");
 });
 

@@ -1,10 +1,10 @@
-// holdfast replay: episodes run again.
+// holdfast replay: runs episodes again and compares them.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
 import { collectCounter, collectTally, linesOf, newFolder, writeTally } from "./rollout-files.ts";
 
-test("episodes that come out the same are counted, of a file and of a store", async () => {
+test("equal episodes are counted, from a file and from a store", async () => {
   const folder = await newFolder();
   const file = await collectCounter(folder, "random");
   const { code, stdout } = await run("replay", file, "--environment", "examples/counter");
@@ -14,7 +14,7 @@ test("episodes that come out the same are counted, of a file and of a store", as
   expect(linesOf(all.stdout).at(-1)).toEqual({ same: 10, differs: 0, missing: 0 });
 });
 
-test("the first event that differs is named, and the exit code is 1", async () => {
+test("the first different event is named, and the exit code is 1", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder);
   const file = await collectTally(folder, target);
@@ -27,7 +27,7 @@ test("the first event that differs is named, and the exit code is 1", async () =
   expect(stdout).toMatch(/\n2 episodes replayed: 0 came out the same, 2 differ\n$/);
 });
 
-test("what the store does not have is told, and so is a call without file or store", async () => {
+test("missing sessions are reported, and so is a command without file or store", async () => {
   const folder = await newFolder();
   const file = await collectCounter(folder, "scripted");
   const { code, stdout } = await run("replay", file, "--environment", "examples/weather");

@@ -1,4 +1,4 @@
-// holdfast reverify: rewards from stored sessions, by the verifier as it is now.
+// holdfast reverify: rewards of stored sessions by the current verifier.
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -26,13 +26,13 @@ test("a changed verifier gives other rewards, from the state and not from the st
     { goal: 5, reward: 1, by: "goal" },
     { goal: 2, reward: 0, by: "goal" },
   ]);
-  // What the verifier of then had said is gone with it, and all else is there.
+  // The old verifier's fields are gone, and all others are kept.
   expect(rows[0]).not.toHaveProperty("old");
   expect(rows[0]).toHaveProperty("session_id");
   expect(await readFile(join(folder, "tally.db"))).toEqual(before);
 });
 
-test("--every-step gives a reward for each version that changed the state, by what was said until then", async () => {
+test("--every-step gives a reward for each version that changed the state, by the transcript so far", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder);
   const file = await collectTally(folder, target);
@@ -49,7 +49,7 @@ test("--every-step gives a reward for each version that changed the state, by wh
   expect(rowsIn(out)[0]?.["reward"]).toBe(5.05);
 });
 
-test("what failed in the verifier is judged, other failures are kept, and what fails now has no reward", async () => {
+test("verifier failures are judged again, other failures are kept, and new failures have no reward", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder, {
     verify: "({ task }) => { if (task.goal === 2) throw new Error('no idea'); return 1 }",
@@ -69,7 +69,7 @@ test("what failed in the verifier is judged, other failures are kept, and what f
   for (const row of rowsIn(out)) expect(row).not.toHaveProperty("failure_kind");
 });
 
-test("another environment, and an output that is there, are refused and nothing is written", async () => {
+test("another environment, and an existing output, are refused and nothing is written", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder);
   const file = await collectTally(folder, target);
@@ -82,7 +82,7 @@ test("another environment, and an output that is there, are refused and nothing 
   expect((await run("reverify", file, "--environment", target, "--out", file, "--force")).code).toBe(1);
 });
 
-test("killed before its end it leaves no output, and is run again", async () => {
+test("a killed command leaves no output, and can be run again", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder);
   const file = await collectTally(folder, target);
@@ -102,7 +102,7 @@ test("killed before its end it leaves no output, and is run again", async () => 
   expect(rowsIn(out)).toHaveLength(2);
 });
 
-test("rows whose sessions are not in the store are counted, and each says so", async () => {
+test("rows with missing sessions are counted and marked", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder);
   const file = await collectTally(folder, target);

@@ -1,4 +1,4 @@
-// Files of rollouts for the tests of the commands that read them: collected by the real command.
+// Collections for the tests of reading commands, made by the real collect command.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ export async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** Collects the first tasks of examples/counter. Gives the file. */
+/** Collects the first tasks of examples/counter. Returns the file. */
 export async function collectCounter(folder: string, model: string, ...flags: string[]): Promise<string> {
   const file = join(folder, `${model}.jsonl`);
   const settings = ["--model", model, "--repeats", "2", "--limit", "5", "--max-steps", "6"];
@@ -34,15 +34,13 @@ export function linesOf(text: string): Row[] {
     .map((line) => JSON.parse(line) as Row);
 }
 
-/** Writes rows, or lines that are none. */
+/** Writes rows, or invalid lines. */
 export async function writeRows(file: string, ...rows: (Row | string)[]): Promise<string> {
   await writeFile(file, rows.map((row) => `${typeof row === "string" ? row : JSON.stringify(row)}\n`).join(""));
   return file;
 }
 
-/**
- * An environment called `tally` of which parts can be given anew: what its verify says, and what its tool does to the state.
- */
+/** Writes an environment called `tally` whose verify and tool can be replaced. */
 export async function writeTally(
   folder: string,
   { verify = "() => 1", add = "state.count += by" }: { verify?: string; add?: string } = {},
@@ -65,7 +63,7 @@ export default defineEnvironment({
   return file;
 }
 
-/** Collects two tasks of a tally. Gives the file. */
+/** Collects two tasks of a tally. Returns the file. */
 export async function collectTally(folder: string, target: string, ...flags: string[]): Promise<string> {
   const file = join(folder, "tally.jsonl");
   const tasks = await writeRows(

@@ -1,4 +1,4 @@
-// The chat on a terminal, and what is printed while answers are written: with streams in place of a terminal.
+// The chat on a terminal and its streamed output, with streams instead of a terminal.
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
@@ -8,7 +8,7 @@ import { createPrinter } from "../../src/cli/run/printer.ts";
 import type { Turn } from "../../src/cli/run/conversation.ts";
 import type { RunEvent } from "../../src/agent/invocation.ts";
 
-/** Somebody at a terminal, and what the chat has asked the agent. */
+/** A user at a terminal, and the messages the agent received. */
 function sit(options: { isCutShort?: boolean; history?: string[] } = {}) {
   const input = new PassThrough();
   const screen = new PassThrough();
@@ -44,7 +44,7 @@ function sit(options: { isCutShort?: boolean; history?: string[] } = {}) {
     ended,
     stop: () => stopping.abort(),
     abandoned: () => abandoned,
-    /** What is on the screen, less what moves the cursor. */
+    /** The screen text without cursor movements. */
     screen: () => stripVTControlCharacters(shown.join("")).replaceAll("\r", ""),
     async type(text: string) {
       input.write(text);
@@ -69,7 +69,7 @@ describe("at the prompt", () => {
   test.each([
     ["Ctrl-C", "\x03"],
     ["Ctrl-D", "\x04"],
-  ])("%s ends, and the shell goes on at the beginning of a line", async (_, key) => {
+  ])("%s ends, and leaves the cursor at the start of a line", async (_, key) => {
     const { asked, ended, screen, type } = sit();
     await type(key);
     await ended;
@@ -77,7 +77,7 @@ describe("at the prompt", () => {
     expect(screen()).toBe("[user]: \n");
   });
 
-  test("the arrow keys bring back what was said before", async () => {
+  test("the arrow keys recall earlier messages", async () => {
     const { asked, ended, type } = sit({ history: ["newest", "oldest"] });
     await type("\x1b[A\r");
     await type("\x1b[A\x1b[A\r");
@@ -88,7 +88,7 @@ describe("at the prompt", () => {
 });
 
 describe("while the agent answers", () => {
-  test("Ctrl-C ends the turn, and the chat goes on", async () => {
+  test("Ctrl-C ends the turn, and the chat continues", async () => {
     const { asked, ended, screen, type } = sit();
     await type("slow\r");
     await type("\x03");
@@ -99,7 +99,7 @@ describe("while the agent answers", () => {
     expect(screen()).toContain("The turn was cut short.\n[user]: again");
   });
 
-  test("a second Ctrl-C is for a turn that does not end", async () => {
+  test("a second Ctrl-C ends the chat if the turn does not end", async () => {
     const { abandoned, type } = sit();
     await type("stuck\r");
     await type("\x03");
@@ -108,7 +108,7 @@ describe("while the agent answers", () => {
     expect(abandoned()).toBe(1);
   });
 
-  test("what is typed is not mixed into the answer: whole lines come next, half a line stands at the prompt", async () => {
+  test("typed text is not mixed into the answer: whole lines come next, half a line stays at the prompt", async () => {
     const { answer, asked, ended, screen, type } = sit();
     await type("slow\rnext\rhal");
     expect(screen()).toBe("[user]: slow\n");
@@ -131,14 +131,14 @@ describe("while the agent answers", () => {
   });
 });
 
-test("a turn that was cut short goes on before the first prompt", async () => {
+test("an interrupted turn resumes before the first prompt", async () => {
   const { asked, ended, type } = sit({ isCutShort: true });
   await type("exit\r");
   await ended;
   expect(asked).toEqual([undefined]);
 });
 
-describe("answers that are printed while they are written", () => {
+describe("streamed answers", () => {
   const about = { invocation: "i", agent: "a", path: "a", at: 0, version: 1 };
   const piece = (text: string, path = "a"): RunEvent => ({
     type: "partial",
@@ -170,25 +170,25 @@ describe("answers that are printed while they are written", () => {
     return text;
   }
 
-  test("are not printed again", () => {
+  test("are not printed twice", () => {
     expect(printed(piece("Hel"), piece("lo"), answered("Hello"), answered("More"))).toBe("[a]: Hello\n[a]: More\n");
   });
 
-  test("are printed again if a callback has changed them", () => {
+  test("are printed again if a callback changed them", () => {
     expect(printed(piece("Hello"), answered("Bye"))).toBe("[a]: Hello\n[a]: Bye\n");
   });
 
-  test("end with the line where the model fails, or the turn is cut short", () => {
+  test("end with a line break if the model fails or the turn is interrupted", () => {
     expect(printed(piece("Hel"), failed)).toBe("[a]: Hel\n[a] error: model_failed: gone\n");
     expect(printed(piece("Hel"))).toBe("[a]: Hel\n");
   });
 
-  test("are not mixed where agents run side by side", () => {
+  test("are not interleaved for parallel agents", () => {
     const both = [piece("He", "a"), piece("By", "b"), piece("llo", "a"), answered("Bye", "b"), answered("Hello", "a")];
     expect(printed(...both)).toBe("[a]: Hello\n[b]: Bye\n");
   });
 
-  test("are not those of an agent that is a tool", () => {
+  test("exclude those of an agent used as a tool", () => {
     expect(printed(piece("Hi", "a#1/b"), answered("Hi", "a#1/b"), answered("Done"))).toBe("[a]: Done\n");
   });
 });

@@ -1,4 +1,4 @@
-// The examples of agents as a user runs them: what session-state prints line by line, and what concierge remembers.
+// The example agents as a user runs them: the output of session-state, and the memory of concierge.
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { fileAt } from "../files.ts";
@@ -11,7 +11,7 @@ describe("session-state", () => {
   ) as [string, string, string, string];
   const list = (keys: string[]): string => `[${keys.map((key) => `'${key}'`).join(", ")}]`;
 
-  /** What a callback prints: what it sees, what is stored, and what is not. */
+  /** The lines of a callback: the values it sees, the stored ones and the unstored ones. */
   function block(title: string, cached: string[], stored: string[], unstored: string[]): string[] {
     return [
       `===================== In ${title}_callback ==============================`,
@@ -33,13 +33,13 @@ describe("session-state", () => {
     "",
   ].join("\n");
 
-  test.each(["memory", "sqlite"])("LIFECYCLE: shows when what callbacks write is stored, on %s", async (kind) => {
+  test.each(["memory", "sqlite"])("LIFECYCLE: shows when writes of callbacks are stored, on %s", async (kind) => {
     const store = kind === "memory" ? "memory:" : `sqlite:${join(await newFolder(), "state.db")}`;
     const flags = ["--replay", `${example}/input.json`, "--store", store, "--session", "shown"];
     expect(await ask("", example, ...flags)).toEqual({ code: 0, stdout: expected, stderr: "" });
   });
 
-  test("its README shows what it prints", () => {
+  test("its README shows its output", () => {
     expect(fileAt(`${example}/README.md`).text).toContain(`\`\`\`\n${expected}\`\`\`\n`);
   });
 
@@ -52,7 +52,7 @@ describe("session-state", () => {
     expect(events.stdout.match(/"type":"model\.answered"/g)).toHaveLength(1);
   });
 
-  test("exits 1 where a check fails, and goes on", async () => {
+  test("exits 1 after a failed check, and continues", async () => {
     const input = await newFile("input.json", { state: { [BM]: "stored before" }, queries: ["hello world!"] });
     const { code, stdout } = await ask("", example, "--replay", input);
     expect(code).toBe(1);
@@ -67,7 +67,7 @@ describe("session-state", () => {
 describe("concierge", () => {
   const example = "examples/concierge";
 
-  test("books, asks before it spends much, and is allowed by the guest alone", async () => {
+  test("books, asks before a large expense, and only the guest can allow it", async () => {
     const { code, stdout } = await ask("", example, "--replay", `${example}/input.json`);
     expect(stdout.split("\n")).toEqual([
       "[user]: I like quiet tables by the window",
@@ -85,7 +85,7 @@ describe("concierge", () => {
     expect(code).toBe(0);
   });
 
-  test("does not take a yes for more than it was asked, nor twice, nor after a no", async () => {
+  test("does not take a yes for more than it asked, nor twice, nor after a no", async () => {
     const queries = ["yes", "book a table for 8", "no", "yes", "book a table for 9", "yes", "book a table for 9"];
     const { stdout } = await ask(queries.join("\n"), example);
     expect(stdout.split("\n")).toEqual([
@@ -100,7 +100,7 @@ describe("concierge", () => {
     ]);
   });
 
-  test("knows in a second conversation what a guest has said in the first, and tells no other guest", async () => {
+  test("remembers a guest's first conversation in the second, and tells no other guest", async () => {
     const store = `sqlite:${join(await newFolder(), "concierge.db")}`;
     const say = async (user: string, query: string): Promise<string> =>
       (await ask(`${query}\n`, example, "--store", store, "--user", user)).stdout;

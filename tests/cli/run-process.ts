@@ -1,4 +1,4 @@
-// `holdfast run` as a process of its own: what it is told on its input, and what it answers.
+// Runs `holdfast run` as a process, with its input and output.
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ export interface Running {
   ended: Promise<Ended>;
 }
 
-/** Starts `holdfast run …`. It does not outlive the test. */
+/** Starts `holdfast run …`. It stops when the test ends. */
 export async function start(...args: string[]): Promise<Running> {
   const main = join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, "run", ...args], { cwd: root, stdio: "pipe" });
@@ -29,7 +29,7 @@ export async function start(...args: string[]): Promise<Running> {
   let stderr = "";
   child.stdout.on("data", (chunk) => (stdout += String(chunk)));
   child.stderr.on("data", (chunk) => (stderr += String(chunk)));
-  // It may end before it has read all.
+  // It may end before it has read everything.
   child.stdin.on("error", () => undefined);
   const ended = new Promise<Ended>((resolve) => child.on("close", (code) => resolve({ code, stdout, stderr })));
   onTestFinished(async () => {
@@ -48,7 +48,7 @@ export async function start(...args: string[]): Promise<Running> {
   };
 }
 
-/** Runs `holdfast run …` to its end, with an input that is a pipe. */
+/** Runs `holdfast run …` to its end, with a pipe as input. */
 export async function ask(input: string, ...args: string[]): Promise<Ended> {
   const { process: child, ended } = await start(...args);
   child.stdin?.end(input);
@@ -61,14 +61,14 @@ export async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A file in a folder of its own. */
+/** Writes a file in a new folder. */
 export async function newFile(name: string, content: unknown): Promise<string> {
   const file = join(await newFolder(), name);
   await writeFile(file, typeof content === "string" ? content : JSON.stringify(content));
   return file;
 }
 
-/** An agent that says what it was told; "slow" takes long, "fail" fails, "state" tells the state. */
+/** An agent that repeats the message; "slow" takes long, "fail" fails, "state" tells the state. */
 export const echoAgent = `
 import { defineAgent, scriptedModel } from "holdfast";
 const model = scriptedModel(async ({ instructions, input }) => {

@@ -1,4 +1,4 @@
-// holdfast run as a process: what it prints of a conversation, where it goes on, what it refuses, and its exit codes.
+// holdfast run as a process: its output, where it resumes, its refusals and exit codes.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -27,7 +27,7 @@ describe("queries come from", () => {
     expect(await ask("", agent)).toEqual({ code: 0, stdout: "", stderr: "" });
   });
 
-  test("a file, with the state that the session starts with", async () => {
+  test("a file, with the session's initial state", async () => {
     const queries = { state: { start: 5, "user:name": "ann", "app:name": "demo" }, queries: ["hi", "state"] };
     const { code, stdout } = await ask("not read\n", await echo(), "--replay", await newFile("input.json", queries));
     expect(stdout).toBe("[user]: hi\n[echo]: You said hi\n[user]: state\n[echo]: 2 5 ann demo\n");
@@ -35,7 +35,7 @@ describe("queries come from", () => {
   });
 });
 
-test("an agent outside the repository has all of the package, its models too", async () => {
+test("an agent outside the repository can import the whole package, with its models", async () => {
   const agent = `
     import { defineAgent } from "holdfast";
     import { chatModel } from "holdfast/models/chat";
@@ -47,7 +47,7 @@ test("an agent outside the repository has all of the package, its models too", a
   expect(code).toBe(0);
 });
 
-describe("a turn that fails", () => {
+describe("a failing turn", () => {
   const error = "[echo] error: model_failed: the script failed: out of order\n";
 
   test("ends a run from a pipe, with exit code 1", async () => {
@@ -55,7 +55,7 @@ describe("a turn that fails", () => {
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: "[echo]: You said one\n", stderr: error });
   });
 
-  test("ends a run from a file, with exit code 1; what there is is saved", async () => {
+  test("ends a run from a file, with exit code 1, and saves the session", async () => {
     const [input, saved] = [
       await newFile("input.json", { queries: ["fail", "two"] }),
       join(await newFolder(), "s.json"),
@@ -63,7 +63,7 @@ describe("a turn that fails", () => {
     const { code, stdout, stderr } = await ask("", await echo(), "--replay", input, "--save", saved);
     expect({ code, stderr }).toEqual({ code: 1, stderr: error });
     expect(stdout).toBe(`[user]: fail\nSession saved to ${saved}\n`);
-    // It was told, so it is not tried again.
+    // It was reported, so it is not tried again.
     expect(await ask("two\n", await echo(), "--resume", saved)).toEqual({
       code: 0,
       stdout: "[user]: fail\n[echo]: You said two\n",
@@ -72,8 +72,8 @@ describe("a turn that fails", () => {
   });
 });
 
-describe("a conversation goes on", () => {
-  test("from a file, with its state, the initial state and what is shared; and it is shown first", async () => {
+describe("a conversation resumes", () => {
+  test("from a file, with its state, initial state and shared state, and is shown first", async () => {
     const [agent, saved] = [await echo(), join(await newFolder(), "session.json")];
     const state = { start: "early", "user:name": "ann", "app:name": "demo" };
     const input = await newFile("input.json", { state, queries: ["hello"] });
@@ -94,7 +94,7 @@ describe("a conversation goes on", () => {
     expect((await ask("state\n", agent, "--resume", saved)).stdout).toContain("[echo]: 3 early ann demo\n");
   });
 
-  test("in a store: a session is opened, found again, and told to whoever did not name one", async () => {
+  test("in a store: a session is opened, found again, and printed if no name was given", async () => {
     const [agent, store] = [await echo(), `sqlite:${join(await newFolder(), "echo.db")}`];
     const one = await ask("hello\n", agent, "--store", store, "--session", "one", "--user", "ann");
     expect(one).toEqual({ code: 0, stdout: "[echo]: You said hello\n", stderr: "" });
@@ -110,7 +110,7 @@ describe("a conversation goes on", () => {
     expect((await ask("state\n", agent, "--store", store, "--session", session)).stdout).toMatch(/^\[echo\]: 2 /);
   });
 
-  test("where a killed process has left it: the turn that was cut short comes first", async () => {
+  test("after a killed process: the interrupted turn comes first", async () => {
     const folder = await newFolder();
     const store = `sqlite:${join(folder, "echo.db")}`;
     const hanging = await newFile("agent.mjs", echoAgent);
@@ -128,7 +128,7 @@ describe("a conversation goes on", () => {
   });
 });
 
-test("with --json every committed event is a line, and nothing else is on the output", async () => {
+test("with --json every committed event is a line, and nothing else is printed", async () => {
   const [agent, saved] = [await echo(), join(await newFolder(), "s.json")];
   const { code, stdout, stderr } = await ask("hello\n", agent, "--json", "--stream", "--save", saved);
   expect({ code, stderr }).toEqual({ code: 0, stderr: `Session saved to ${saved}\n` });
@@ -140,7 +140,7 @@ test("with --json every committed event is a line, and nothing else is on the ou
   );
 });
 
-test("--model takes the place of the model of every agent, those that are tools too", async () => {
+test("--model replaces the model of every agent, also of agents used as tools", async () => {
   const family = `
     import { defineAgent, scriptedModel, sequence } from "holdfast";
     const model = scriptedModel(["mine"]);
@@ -157,7 +157,7 @@ test("--model takes the place of the model of every agent, those that are tools 
   expect(new Set(models)).toEqual(new Set(["random"]));
 });
 
-describe("a saved session that is given to --replay", () => {
+describe("a saved session given to --replay", () => {
   async function savedSession(agent: string): Promise<string> {
     const saved = join(await newFolder(), "s.json");
     const input = await newFile("input.json", { state: { start: 1, "user:name": "ann" }, queries: ["hello", "state"] });
@@ -165,7 +165,7 @@ describe("a saved session that is given to --replay", () => {
     return saved;
   }
 
-  test("is run again, and all is the same", async () => {
+  test("is run again with the same result", async () => {
     const agent = await echo();
     const saved = await savedSession(agent);
     expect(await ask("", agent, "--replay", saved)).toEqual({
@@ -182,7 +182,7 @@ describe("a saved session that is given to --replay", () => {
     });
   });
 
-  test("is run again, and the first event that differs is named, with exit code 1", async () => {
+  test("is run again, and the first different event is named, with exit code 1", async () => {
     const saved = await savedSession(await echo());
     const changed = await newFile("agent.mjs", echoAgent.replace("?? 0) + 1", "?? 0) + 2"));
     const { code, stdout } = await ask("", changed, "--replay", saved);
@@ -194,7 +194,7 @@ describe("a saved session that is given to --replay", () => {
 });
 
 describe("a run ends", () => {
-  test("by SIGTERM in the middle of a turn: the session is saved, and the next run goes on with that turn", async () => {
+  test("by SIGTERM in the middle of a turn: the session is saved, and the next run resumes that turn", async () => {
     const saved = join(await newFolder(), "s.json");
     const running = await start(await echo(), "--save", saved, "--json");
     running.process.stdin?.write("slow\n");
@@ -206,24 +206,24 @@ describe("a run ends", () => {
     expect((await ask("", quick, "--resume", saved)).stdout).toBe("[user]: slow\n[echo]: You said slow\n");
   });
 
-  test("by a second signal where an agent does not end", async () => {
+  test("by a second signal if an agent does not end", async () => {
     const stuck = echoAgent.replace("void (state.count", "new Promise(() => undefined) ?? (state.count");
     const running = await start(await newFile("agent.mjs", `setInterval(() => undefined, 1000);${stuck}`), "--json");
     running.process.stdin?.write("hello\n");
     await running.printed("invocation.began");
     running.process.kill("SIGINT");
-    // Two that are not heard apart are one.
+    // Two signals in quick succession count as one.
     const again = setInterval(() => running.process.kill("SIGINT"), 200);
     onTestFinished(() => clearInterval(again));
     expect((await running.ended).code).toBe(130);
   });
 
-  test("also where an agent has left a timer behind", async () => {
+  test("even if an agent has left a timer behind", async () => {
     const agent = await newFile("agent.mjs", `setInterval(() => undefined, 1000);${echoAgent}`);
     expect((await ask("hello\n", agent)).stdout).toBe("[echo]: You said hello\n");
   });
 
-  test("quietly where nobody reads any more", async () => {
+  test("silently if the output pipe is closed", async () => {
     const running = await start(await echo());
     running.process.stdin?.write("hello\n");
     await running.printed("You said hello");
@@ -233,7 +233,7 @@ describe("a run ends", () => {
   });
 });
 
-describe("what is wrong is said in a line, with exit code 1:", () => {
+describe("errors are reported in one line, with exit code 1:", () => {
   const at = async (content: unknown): Promise<string> => newFile("given.json", content);
   const concierge = "examples/concierge";
   const refusals: [string, () => Promise<string[]>, RegExp][] = [

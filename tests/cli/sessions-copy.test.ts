@@ -1,4 +1,4 @@
-// holdfast sessions copy: every log comes out as it went in, on every pair of stores, whatever comes in between.
+// holdfast sessions copy: every log is copied exactly, on every pair of stores, despite interruptions.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -52,7 +52,7 @@ const environment = defineEnvironment({
   verify: ({ state }) => state.lines.length,
 });
 
-/** Sessions of every kind: with keys of all sorts, a snapshot, a fork, ended ones, an agent's with shared state, a key. */
+/** Sessions of every kind: many kinds of keys, a snapshot, a fork, ended ones, an agent's with shared state, a key. */
 async function fill(store: Store): Promise<void> {
   await keysFromStore(store);
   const sessions = createSessions({ environment, store, keepEnded: true });
@@ -82,7 +82,7 @@ async function rowsOf(store: Store): Promise<Listed[]> {
   return rows;
 }
 
-/** All that a store gives of its logs, and what it finds by every key that an event has. */
+/** Everything a store returns about its logs, and its results for every key of an event. */
 async function portrait(store: Store): Promise<unknown> {
   const rows = await rowsOf(store);
   const logs = [];
@@ -102,52 +102,49 @@ async function portrait(store: Store): Promise<unknown> {
 const nothing = { copied: 0, equal: 0, entries: 0, problems: [] };
 
 describe.each(Object.keys(kinds))("from %s", (fromKind) => {
-  test.each(Object.keys(kinds))(
-    "to %s every log comes out as it went in, and is used there as it was here",
-    async (toKind) => {
-      const [from, to] = [await newStore(fromKind), await newStore(toKind)];
-      expect(await copyLogs(from, to)).toEqual(nothing);
-      await fill(from);
-      const rows = await rowsOf(from);
-      expect(new Set(rows.map(({ environment }) => environment))).toEqual(
-        new Set(["holdfast:keys", "notes", "agent:concierge", "holdfast:shared"]),
-      );
-      const entries = rows.reduce((sum, { version }) => sum + version, 0);
-      let heard = 0;
-      expect(await copyLogs(from, to, () => heard++)).toEqual({ ...nothing, copied: rows.length, entries });
-      expect(heard).toBe(rows.length);
-      const before = await portrait(from);
-      expect(await portrait(to)).toEqual(before);
-      const [{ snapshot }] = (before as { logs: { loaded: { snapshot?: unknown } }[] }).logs
-        .map(({ loaded }) => loaded)
-        .filter(({ snapshot }) => snapshot) as [{ snapshot: unknown }];
-      expect(snapshot).toBeDefined();
+  test.each(Object.keys(kinds))("to %s every log is copied exactly, and can be used there", async (toKind) => {
+    const [from, to] = [await newStore(fromKind), await newStore(toKind)];
+    expect(await copyLogs(from, to)).toEqual(nothing);
+    await fill(from);
+    const rows = await rowsOf(from);
+    expect(new Set(rows.map(({ environment }) => environment))).toEqual(
+      new Set(["holdfast:keys", "notes", "agent:concierge", "holdfast:shared"]),
+    );
+    const entries = rows.reduce((sum, { version }) => sum + version, 0);
+    let heard = 0;
+    expect(await copyLogs(from, to, () => heard++)).toEqual({ ...nothing, copied: rows.length, entries });
+    expect(heard).toBe(rows.length);
+    const before = await portrait(from);
+    expect(await portrait(to)).toEqual(before);
+    const [{ snapshot }] = (before as { logs: { loaded: { snapshot?: unknown } }[] }).logs
+      .map(({ loaded }) => loaded)
+      .filter(({ snapshot }) => snapshot) as [{ snapshot: unknown }];
+    expect(snapshot).toBeDefined();
 
-      expect(await copyLogs(from, to), "again").toEqual({ ...nothing, equal: rows.length });
-      expect(await portrait(to)).toEqual(before);
+    expect(await copyLogs(from, to), "again").toEqual({ ...nothing, equal: rows.length });
+    expect(await portrait(to)).toEqual(before);
 
-      expect(await keysFromStore(to)).toEqual(await keysFromStore(from));
-      const sessions = createSessions({ environment, store: to, keepEnded: true });
-      const long = rows.find(({ version }) => version > 50)?.session as string;
-      const repeat = await sessions.call(long, "add", { line: `7 ${"é🦀".repeat(200)}` }, { call: "c7" });
-      expect(repeat).toMatchObject({ repeated: true, version: 10 });
-      expect(await sessions.call(long, "add", { line: "new" }, { call: "new" })).toMatchObject({ output: 61 });
-      await sessions.stop();
-    },
-  );
+    expect(await keysFromStore(to)).toEqual(await keysFromStore(from));
+    const sessions = createSessions({ environment, store: to, keepEnded: true });
+    const long = rows.find(({ version }) => version > 50)?.session as string;
+    const repeat = await sessions.call(long, "add", { line: `7 ${"é🦀".repeat(200)}` }, { call: "c7" });
+    expect(repeat).toMatchObject({ repeated: true, version: 10 });
+    expect(await sessions.call(long, "add", { line: "new" }, { call: "new" })).toMatchObject({ output: 61 });
+    await sessions.stop();
+  });
 });
 
-/** A store that does something else at some commits. */
+/** A store that behaves differently at some commits. */
 function spoiled(store: Store, append: Store["append"]): Store {
   return { ...store, append };
 }
 
 describe("copying again", () => {
-  test("goes on where it was stopped, after whichever commit", async () => {
+  test("resumes after an interruption at any commit", async () => {
     const from = await newStore();
     await fill(from);
     const wanted = await portrait(from);
-    // Pages of a few bytes would need a log of megabytes; this one is of some.
+    // Pages of a few bytes would need a log of megabytes; this one has some.
     const sessions = createSessions({ environment, store: from, keepEnded: true });
     const { session } = await sessions.open({});
     for (let at = 0; at < 12; at++) await sessions.call(session, "add", { line: `${at}`.repeat(1_500_000) });
@@ -179,7 +176,7 @@ describe("copying again", () => {
     expect(await portrait(to)).toEqual(whole);
   });
 
-  test("fetches what was written and opened since", async () => {
+  test("copies entries and sessions added since", async () => {
     const [from, to] = [await newStore(), await newStore("sqlite")];
     await fill(from);
     await copyLogs(from, to);
@@ -195,7 +192,7 @@ describe("copying again", () => {
   });
 });
 
-describe("a log that is another one there", () => {
+describe("a log that differs in the target", () => {
   const opened = (environment: string, at: number): string =>
     JSON.stringify({ type: "session.opened", at, environment, randomness: { seed: 1, turn: 0 } });
   const closed = (at: number): string => JSON.stringify({ type: "session.closed", at, reason: "closed" });
@@ -224,7 +221,7 @@ describe("a log that is another one there", () => {
       { ...log("x", opened("notes", 1)), heading: { environment: "notes", opened: 1, ended: "idle" } },
       /its heading/,
     ],
-  ])("%s is named and left as it is, and the others are copied", async (_, here, there, message) => {
+  ])("%s is named and left unchanged, and the others are copied", async (_, here, there, message) => {
     const [from, to] = [await newStore(), await newStore("sqlite")];
     await from.append(log("before", opened("notes", 1)));
     await from.append(here);
@@ -237,7 +234,7 @@ describe("a log that is another one there", () => {
     expect({ row: (await rowsOf(to))[0], entries: await to.read("x", 0) }).toEqual(before);
   });
 
-  test("and one that nobody can read do not keep the others from being copied", async () => {
+  test("and an unreadable one do not stop the others from being copied", async () => {
     const bodies: Record<string, string> = {
       "no JSON": "{",
       "no event": "null",
@@ -258,7 +255,7 @@ describe("a log that is another one there", () => {
     expect((await rowsOf(to)).map(({ session }) => session)).toEqual(["good"]);
   });
 
-  test("because others write to it while it is copied is told", async () => {
+  test("because others write to it during the copy is reported", async () => {
     const [from, to] = [await newStore(), await newStore()];
     await from.append(log("x", opened("notes", 1)));
     const rival = spoiled(to, async (commit) => {
@@ -283,7 +280,7 @@ describe("a log that is another one there", () => {
     expect((await copyLogs(from, careless)).problems).toMatchObject([{ session: "x", fate: "failed" }]);
   });
 
-  test("because it is changed here meanwhile is told, and mended by copying again", async () => {
+  test("because the source changes during the copy is reported, and mended by copying again", async () => {
     const [from, to] = [await newStore(), await newStore()];
     for (const session of ["a", "b", "c"]) await from.append(log(session, opened("notes", 1)));
     let isFirst = true;
@@ -326,7 +323,7 @@ describe("the command", () => {
     await Promise.all(stores.map((store) => store.close()));
   }
 
-  test("copies, says what it did, and ends with 0; again it finds all of it", async () => {
+  test("copies, reports its work, and exits 0; a second copy finds everything present", async () => {
     const { from, to } = await filled(0);
     const first = await run("sessions", "copy", from, to);
     expect(first).toEqual({
@@ -343,7 +340,7 @@ describe("the command", () => {
     await expectSame(from, to);
   });
 
-  test("names what differs and ends with 1", async () => {
+  test("names differences and exits 1", async () => {
     const { from, to } = await filled(0);
     const store = sqliteStore({ file: to.slice("sqlite:".length) });
     await store.append({
@@ -360,7 +357,7 @@ describe("the command", () => {
     );
   });
 
-  test("DURABLE: killed with -9 in the middle, it is run again and all is there", async () => {
+  test("DURABLE: after kill -9 in the middle, a second run completes the copy", async () => {
     const { from, to } = await filled(3000);
     let whole = 0;
     for (let kills = 0; kills < 3; kills++) {
@@ -390,7 +387,7 @@ describe("the command", () => {
     [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: there is no file nowhere/none.db"],
     [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is no store'],
     [["sqlite:b.db"], "invalid_option: missing required argument 'to'"],
-  ])("%j is refused in a line", async (args, message) => {
+  ])("%j is refused in one line", async (args, message) => {
     const { code, stdout, stderr } = await run("sessions", "copy", ...args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr.slice(0, message.length)).toBe(message);

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
 import { collectCounter, collectTally, newFolder, rowsIn, writeRows, writeTally } from "./rollout-files.ts";
 
-test("a transcript tells who said what, what was called, what came back, and what the state was after it", async () => {
+test("a transcript shows messages, calls, results, and the state after each", async () => {
   const file = await collectCounter(await newFolder(), "scripted");
   const { code, stdout, stderr } = await run("show", file, "--task", "3", "--repeat", "1");
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -39,7 +39,7 @@ test("without a store it lacks only the states, and says so", async () => {
   expect((await run("show", elsewhere, "--task", "0", "--store", `sqlite:${store}`)).code).toBe(1);
 });
 
-test("what failed is shown as far as it got, with its reason", async () => {
+test("a failed rollout is shown up to its failure, with the reason", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder, { verify: "() => { throw new Error('no idea') }" });
   const file = await collectTally(folder, target, "--attempts", "1");
@@ -49,7 +49,7 @@ test("what failed is shown as far as it got, with its reason", async () => {
   expect(stdout).toMatch(/\nfailed: verify: .*no idea\n$/);
 });
 
-test("control characters are made visible, and further lines of a text stand further in", async () => {
+test("control characters are made visible, and continuation lines are indented", async () => {
   const said = "\u001b[2Jgone\u009b0m\u202e\nreward 1";
   const row = {
     _ng_task_index: 0,
@@ -64,7 +64,7 @@ test("control characters are made visible, and further lines of a text stand fur
   expect(stdout).toMatch(/\n\nreward 0\n$/);
 });
 
-test("--json gives the steps with the changes of the state", async () => {
+test("--json prints the steps with the changes of the state", async () => {
   const file = await collectCounter(await newFolder(), "scripted");
   const { stdout } = await run("show", file, "--task", "3", "--json");
   const transcript = JSON.parse(stdout) as { steps: unknown[]; reward: number; began: unknown };
@@ -77,7 +77,7 @@ test("--json gives the steps with the changes of the state", async () => {
   });
 });
 
-test("a rollout that is not there is refused with those that are", async () => {
+test("a missing rollout is refused with the list of existing ones", async () => {
   const file = await collectCounter(await newFolder(), "scripted");
   const { code, stderr } = await run("show", file, "--task", "3", "--repeat", "7");
   expect(code).toBe(1);

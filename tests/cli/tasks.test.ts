@@ -7,7 +7,7 @@ import { linesOf, newFolder, rowsIn, writeRows } from "./rollout-files.ts";
 
 const tasks = "examples/counter/tasks.jsonl";
 
-test("check names the line of everything that is wrong", async () => {
+test("check names the line of every error", async () => {
   expect(await run("tasks", "check", tasks, "--environment", "examples/counter")).toMatchObject({
     code: 0,
     stdout: "60 rows of 60 tasks: all fit\n",
@@ -62,7 +62,7 @@ test("sample draws the same rows for the same seed, byte for byte", async () => 
   expect(other).not.toBe(first);
 });
 
-test("split puts every task into one part, and its repeats with it", async () => {
+test("split puts every task into one part, together with its repeats", async () => {
   const folder = await newFolder();
   const rows = Array.from({ length: 40 }, (_, at) => ({ at: at % 20 }));
   const file = await writeRows(join(folder, "a.jsonl"), ...rows);
@@ -79,7 +79,7 @@ test("split puts every task into one part, and its repeats with it", async () =>
   expect((await run("tasks", "split", file, "--parts", "train=0.8,test=0.2")).stderr).toContain("is there already");
 });
 
-test("render makes prompts of the fields of each row, and names what a row lacks", async () => {
+test("render builds prompts from the fields of each row, and names missing fields", async () => {
   const folder = await newFolder();
   const file = await writeRows(
     join(folder, "a.jsonl"),

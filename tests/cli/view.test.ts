@@ -1,4 +1,4 @@
-// holdfast view: what is served of files and stores, what a bundle is made of, and what is refused.
+// holdfast view: serving files and stores, bundles, and refusals.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -70,7 +70,7 @@ describe("files", () => {
     expect(events.events[0]).toMatchObject({ type: "session.opened" });
     expect((await fetch(`${viewing.url}/view/`)).status).toBe(200);
     expect(await viewing.end()).toMatchObject({ code: 0, stderr: "" });
-    // Nothing is left in a store that was looked at: no key either.
+    // Viewing leaves nothing in a store, not even a key.
     const store = sqliteStore({ file: join(folder, "scripted.db") });
     const kinds = new Set<string>();
     for await (const { environment } of store.list()) kinds.add(environment);
@@ -92,7 +92,7 @@ describe("files", () => {
     }
   });
 
-  test("code that a record names is loaded only from the folder that the command is started in", async () => {
+  test("code named by a record is loaded only from the working folder", async () => {
     const folder = await newFolder();
     const file = await collectCounter(folder, "scripted");
     const viewing = await view([basename(file)], folder);
@@ -104,7 +104,7 @@ describe("files", () => {
     expect((await viewing.end()).stderr).toMatch(/counter can be looked at and not played; .* is not in this folder\n/);
   });
 
-  test("code of one's own is loaded from where the run is, wherever that has gone", async () => {
+  test("the user's own code is loaded from beside the run, even if it was moved", async () => {
     const folder = await newFolder();
     const file = await collectTally(folder, await writeTally(folder));
     const moved = join(folder, "moved");
@@ -116,7 +116,7 @@ describe("files", () => {
     expect(record.target).toBe("./environment.mjs");
   });
 
-  test("code that is not there any more, or is another's, is told and left out", async () => {
+  test("missing or foreign code is reported and left out", async () => {
     const folder = await newFolder();
     const file = basename(await collectTally(folder, await writeTally(folder)));
     writeFileSync(join(folder, "environment.mjs"), "export default 1");
@@ -132,7 +132,7 @@ describe("files", () => {
     });
   });
 
-  test("without a store there are rows and no sessions; a run of which there are no rows yet may have some", async () => {
+  test("without a store there are rows and no sessions; a run without rows may get some", async () => {
     const folder = await newFolder();
     const file = await writeRows(join(folder, "a.jsonl"), { _ng_task_index: 0, reward: 1, session_id: "s" }, "oops");
     const viewing = await view([file]);
@@ -153,7 +153,7 @@ describe("files", () => {
   });
 });
 
-test("a store alone shows the environments that it has sessions of", async () => {
+test("a store alone shows the environments of its sessions", async () => {
   const folder = await newFolder();
   await collectCounter(folder, "scripted");
   const store = `sqlite:${join(folder, "scripted.db")}`;
@@ -169,7 +169,7 @@ test("a store alone shows the environments that it has sessions of", async () =>
   });
 });
 
-test("a bundle has the rows and the logs of their sessions, and says where it is", async () => {
+test("a bundle has the rows and the logs of their sessions, and its location is printed", async () => {
   const folder = await newFolder();
   const file = await collectCounter(folder, "scripted");
   const site = join(folder, "site");
@@ -186,7 +186,7 @@ test("a bundle has the rows and the logs of their sessions, and says where it is
   expect(again.stdout).toContain(`${bare}: 1 rows, without states: no store has their sessions\n`);
 });
 
-test("a row that names what is no episode brings nothing of the store into a bundle", async () => {
+test("a row that names something other than an episode brings nothing of the store into a bundle", async () => {
   const folder = await newFolder();
   const file = await collectCounter(folder, "scripted");
   const store = sqliteStore({ file: join(folder, "scripted.db") });
@@ -202,7 +202,7 @@ test("a row that names what is no episode brings nothing of the store into a bun
   const text = readFileSync(join(site, "data/runs/0/part-0.js"), "utf8");
   expect(text).toContain("session.seeded");
   expect([key as string, "of Ann"].filter((secret) => text.includes(secret))).toEqual([]);
-  // Nor is a conversation taken for the environment of the run.
+  // Nor does a conversation count as the environment of the run.
   const viewing = await view([file]);
   expect(await viewing.get<CollectionDetails>("/v1/runs/0")).toMatchObject({ environment: "counter", sessions: true });
   await viewing.end();

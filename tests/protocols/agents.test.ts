@@ -1,4 +1,4 @@
-// An agent over REST: every route with good and bad input, runs that are told live, and what becomes of those that are left.
+// An agent over REST: every route with good and bad input, live runs, and abandoned runs.
 import {
   createAgentSessions,
   defineAgent,
@@ -76,7 +76,7 @@ async function streamed(
 
 const turn = ["invocation.began", "agent.began", "model.answered", "tools.answered", "model.answered", "agent.ended"];
 
-onEveryStore("a session is opened, run, looked at, rewound and closed", async (place) => {
+onEveryStore("a session is opened, run, inspected, rewound and closed", async (place) => {
   const client = served(place.engine("greeter"));
   const state = { room: 12, "app:hotel": "Ritz" };
   const info = await client("POST", "/v1/sessions", { body: { user: "ann", state } });
@@ -94,7 +94,7 @@ onEveryStore("a session is opened, run, looked at, rewound and closed", async (p
   expect((await client("GET", `${at}/state?version=2`)).body).toEqual({
     session,
     version: 2,
-    // What is shared is as it is now.
+    // Shared state has its current values.
     state: { ...state, day: 1, "user:name": "Ann" },
   });
   const page = await client("GET", `${at}/events?after=1&limit=2`);
@@ -107,7 +107,7 @@ onEveryStore("a session is opened, run, looked at, rewound and closed", async (p
   expect((await client("GET", at)).body).toMatchObject({ ended: "closed" });
 });
 
-onEveryStore("LIFECYCLE: what is told of a run is stored by then, and pieces never are", async (place) => {
+onEveryStore("LIFECYCLE: events of a run are stored before they are sent, and pieces never are", async (place) => {
   const client = served(place.engine("greeter"));
   const at = await opened(client);
   const told: string[] = [];
@@ -128,7 +128,7 @@ onEveryStore("LIFECYCLE: what is told of a run is stored by then, and pieces nev
 });
 
 describe("live events", () => {
-  test("of a session come as they are committed, go on after a version, and end with it", async () => {
+  test("of a session arrive as they are committed, resume after a version, and end with it", async () => {
     const { client } = onMemory();
     const at = await opened(client);
     const { stream } = await client("GET", `${at}/events`, { headers: accept });
@@ -150,7 +150,7 @@ describe("live events", () => {
 });
 
 describe("a run", () => {
-  /** A model that answers when it is told to, or never. */
+  /** A model that answers on command, or never. */
   function waiting(): { model: Model; asked: Promise<void>; answer(): void } {
     const [asked, told] = [gate(), gate()];
     const model = scriptedModel(async () => {
@@ -161,7 +161,7 @@ describe("a run", () => {
     return { model, asked: asked.opened, answer: told.open };
   }
 
-  test("that another one has the session of is refused at once, streamed or not, and leaves it alone", async () => {
+  test("on a session with another run is refused at once, streamed or not, and does not disturb it", async () => {
     const { model, asked, answer } = waiting();
     const { client } = onMemory(model);
     const at = await opened(client);
@@ -176,7 +176,7 @@ describe("a run", () => {
     expect(await client("POST", `${at}/run`, { body: { message: "three" } })).toMatchObject({ status: 200 });
   });
 
-  test("whose client goes is cancelled: what was committed stays, and it can go on", async () => {
+  test("whose client disconnects is cancelled: committed events stay, and it can resume", async () => {
     const { model, asked, answer } = waiting();
     const { client } = onMemory(model);
     const at = await opened(client);
@@ -197,7 +197,7 @@ describe("a run", () => {
     expect((await client("GET", `${at}/state`)).body.state).toEqual({ turns: 1, answer: "Hello!" });
   });
 
-  test("whose reader stops reading is cancelled, too", async () => {
+  test("whose reader stops reading is cancelled too", async () => {
     const { client } = onMemory();
     const at = await opened(client);
     for await (const text of await streamed(client, at, { message: "hello" })) {
@@ -207,7 +207,7 @@ describe("a run", () => {
     expect((await client("POST", `${at}/run`)).body.outcome).toBe("answered");
   });
 
-  test("that fails is told with its reason, as an outcome", async () => {
+  test("that fails is reported with its reason, as an outcome", async () => {
     const { client } = onMemory(scriptedModel([]));
     const at = await opened(client);
     const sent: Sent[] = [];
@@ -218,7 +218,7 @@ describe("a run", () => {
     ]);
   });
 
-  test("that another process comes between is told so in the stream", async () => {
+  test("interrupted by another process is reported in the stream", async () => {
     const store = memoryStore();
     const [sessions, others] = [1, 2].map(() => createAgentSessions({ app: "greeter", store })) as [
       AgentSessions,
@@ -236,7 +236,7 @@ describe("a run", () => {
     expect(sent.at(-1)).toMatchObject({ event: "error", data: { error: { code: "session_busy" } } });
   });
 
-  test("that fails in a way nobody knows of shows nothing of it, and is left to the server's log", async () => {
+  test("that fails with an unknown error reveals nothing, and the server's log has it", async () => {
     const sessions = createAgentSessions({ app: "greeter", store: memoryStore() });
     onTestFinished(() => sessions.stop());
     const agent = greeter(polite());
@@ -267,7 +267,7 @@ test("sessions are listed in pages, in the order of opening", async () => {
   expect(second.body).toMatchObject({ sessions: [{ session: ids[2], user: "cid" }], next: null, more: false });
 });
 
-test("an agent says what it is: its model, its tools, and who is below it", async () => {
+test("an agent describes its model, its tools and its sub-agents", async () => {
   const { client, sessions } = onMemory();
   const { body } = await client("GET", "/v1/agent");
   expect(body).toMatchObject({ name: "greeter", description: "Greets.", model: "scripted", agents: [] });
@@ -295,7 +295,7 @@ describe("bad requests", () => {
     body: { error: { code: "invalid_option", message: expect.stringContaining(message) as unknown } },
   });
 
-  test("are told what was wrong, and change nothing", async () => {
+  test("are refused with the reason, and change nothing", async () => {
     const { client } = onMemory();
     const at = await opened(client);
     for (const [target, body, message] of [
@@ -321,7 +321,7 @@ describe("bad requests", () => {
     expect((await client("GET", at)).body).toMatchObject({ version: 1 });
   });
 
-  test("for what is not there, or cannot be, have their codes", async () => {
+  test("for missing or impossible targets have their codes", async () => {
     const { client } = onMemory();
     const at = await opened(client);
     const message = { message: "hello" };

@@ -1,4 +1,4 @@
-// What the viewer asks a server as a whole: what there is, and the rows of runs.
+// The viewer's API of a server: its contents, and the rows of runs.
 import { isHoldfastError } from "holdfast";
 import { expect, test } from "vitest";
 import type { Reply } from "../../src/core/protocol.ts";
@@ -37,12 +37,12 @@ async function ask(path: string, method = "GET"): Promise<Reply | undefined> {
   }
 }
 
-test("about says what there is, and of runs what a list of them shows", async () => {
+test("about lists the contents, with a summary of each run", async () => {
   const { settings: _, sessions: __, ...listed } = details;
   expect(await ask("/v1/about")).toEqual({ status: 200, body: { ...about, runs: [listed] } });
 });
 
-test("a run has its details, and its rows whole by their numbers", async () => {
+test("a run has its details, and each whole row by its number", async () => {
   expect(await ask("/v1/runs/0")).toEqual({ status: 200, body: details });
   expect(await ask("/v1/runs/0/rows/2")).toEqual({ status: 200, body: { row: { n: 2 } } });
 });
@@ -77,14 +77,14 @@ test.each([
   expect(await ask(path)).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
 });
 
-test.each(["POST", "DELETE", "PUT"])("nothing is changed by %s", async (method) => {
+test.each(["POST", "DELETE", "PUT"])("%s changes nothing", async (method) => {
   for (const path of ["/v1/about", "/v1/runs/0", "/v1/runs/0/rows"]) {
     expect(await ask(path, method)).toMatchObject({ status: 405, body: { error: { detail: { allow: ["GET"] } } } });
   }
 });
 
 test.each(["/", "/v1", "/v1/sessions", "/v1/aboutness", "/v1/runsome", "/counter/v1/about"])(
-  "%s is not its own",
+  "%s belongs to another part of the server",
   async (path) => {
     expect(await ask(path)).toBeUndefined();
   },

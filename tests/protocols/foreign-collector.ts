@@ -1,16 +1,16 @@
-// A collector as others have it: posts the rows of a data set to an agent's /run, and sorts what comes back. Written from
-// the facts of the protocol, with none of our code: any status but 200 ends the whole collection.
+// A third-party collector: posts the rows of a data set to an agent's /run and sorts the results.
+// Written from the protocol's facts without our code: any status but 200 ends the whole collection.
 type Row = Record<string, unknown>;
 
 export interface Gathered {
   /** The rows of the main file. */
   rows: Row[];
-  /** The rows of the failures. */
+  /** The rows of the failures file. */
   failures: Row[];
   metrics: { agent_metrics: Row; key_metrics: Row; group_level_metrics: Row[] };
 }
 
-/** What a response must have to be read, and what of it a trainer takes tokens from. */
+/** The required fields of a response, and the fields from which a trainer takes tokens. */
 const needed = ["id", "created_at", "model", "object", "output", "parallel_tool_calls", "tool_choice", "tools"];
 
 function assertReadable(row: Row): void {
@@ -22,7 +22,7 @@ function assertReadable(row: Row): void {
 }
 
 async function post(url: string, body: unknown): Promise<Row> {
-  // No cookie is sent, and none is kept.
+  // Cookies are neither sent nor kept.
   const reply = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json", accept: "*/*" },
@@ -33,7 +33,7 @@ async function post(url: string, body: unknown): Promise<Row> {
   return JSON.parse(text) as Row;
 }
 
-/** Sends all rows at once, so many times each. */
+/** Sends all rows at once, each `repeats` times. */
 export async function gather(agent: string, tasks: Row[], repeats = 1): Promise<Gathered> {
   const inputs = tasks.flatMap((task, index) =>
     Array.from({ length: repeats }, (_, repeat) => ({ ...task, _ng_task_index: index, _ng_rollout_index: repeat })),

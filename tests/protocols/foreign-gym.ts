@@ -1,4 +1,4 @@
-// A counter as others serve it over the gym protocol: written from its facts, with none of our code, and strict.
+// A third-party counter over the gym protocol: written from the protocol's facts without our code, and strict.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
@@ -12,15 +12,15 @@ export interface ForeignRequest {
   body: Fields;
 }
 
-/** What a test has the server do in place of its own reply: an answer, or nothing but a closed connection. */
+/** A test's replacement for the server's reply: an answer, or a closed connection. */
 export type Instead = { status: number; body: unknown } | "drop" | undefined;
 
 export interface Foreign {
   url: string;
   requests: ForeignRequest[];
-  /** Sessions that were seeded. */
+  /** The number of seeded sessions. */
   seeded(): number;
-  /** What counters are at, in the order of the seeds. */
+  /** The counters, in the order of the seeds. */
   counts(): number[];
 }
 
@@ -33,7 +33,7 @@ const needed = ["id", "created_at", "model", "object", "output", "parallel_tool_
 
 interface Session {
   count: number;
-  /** The value of its cookie that was sent last: no other is taken. */
+  /** The last cookie value it sent: no other is accepted. */
   value: string;
   isBusy: boolean;
 }
@@ -53,8 +53,8 @@ class Refusal extends Error {
 const cookieName = "CounterServer___counter";
 
 /**
- * Every reply but that of a tool that threw sets a new cookie, and the one before is then refused. A second cookie is set
- * by the seed alone, and wanted ever after.
+ * Every reply sets a new cookie, except that of a tool that threw, and the previous cookie is then refused.
+ * Only the seed sets a second cookie, which is required from then on.
  */
 export async function foreignGym(
   instead: (request: ForeignRequest, seen: number) => Instead = () => undefined,
@@ -163,7 +163,7 @@ export async function foreignGym(
   };
 }
 
-/** Starts a server on a free port, and ends it with the test. */
+/** Starts a server on a free port, and stops it with the test. */
 export async function listening(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {

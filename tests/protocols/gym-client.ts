@@ -1,4 +1,4 @@
-// A client of the gym protocol that needs no port, and what it talks to: tokens, and environments.
+// A gym protocol client without a port, with its tokens and environments.
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, tool, type Sessions } from "holdfast";
 import { z } from "zod";
@@ -73,11 +73,11 @@ export function requestOf({ method = "POST", path, body, headers = {}, signal }:
   return { method, path, query, headers, body, signal: signal ?? new AbortController().signal };
 }
 
-/** A reply as it arrives. */
+/** A received reply. */
 export interface Arrived {
   status: number;
   headers: { [name: string]: string };
-  // eslint-disable-next-line typescript/no-explicit-any -- tests look into it as it comes
+  // eslint-disable-next-line typescript/no-explicit-any -- tests inspect any shape
   json: any;
   text: string | undefined;
   request: Request;
@@ -90,7 +90,7 @@ function arrivedOf(request: Request, reply: Reply): Arrived {
   return { status, headers, json, text, request, reply };
 }
 
-/** As NeMo Gym's own: of all cookies it keeps those of the last reply, and no others. */
+/** Behaves like NeMo Gym's client: keeps only the cookies of the last reply. */
 export class StrictClient {
   protocol: Required<Protocol>;
   cookie: string | undefined;
@@ -117,7 +117,7 @@ export class StrictClient {
     return this.send({ method: "GET", path });
   }
 
-  /** The request arrives and its answer does not: nothing of the reply reaches the client. */
+  /** Sends a request whose reply is lost: the client sees nothing of it. */
   async lose(path: string, body?: unknown): Promise<Arrived> {
     const before = this.cookie;
     const arrived = await this.post(path, body);

@@ -1,4 +1,4 @@
-// What was seen to go wrong with the reference implementation of the gym protocol, one by one, and what holds here instead.
+// Failures seen in the reference implementation of the gym protocol, one by one, and the behaviour here.
 // The numbers are those of the list of its weaknesses.
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -27,27 +27,24 @@ const onMemory = (): { sessions: Sessions<typeof gymCounter>; client: StrictClie
 
 const count = async (client: StrictClient): Promise<number> => (await client.post("/get_counter_value")).json.count;
 
-onEveryStore(
-  "5.1 CLEANUP: sessions that nobody closes end by themselves, and their clients are told",
-  async (place) => {
-    const sessions = place.engine(gymCounter, { limits: { idle: 60_000, sessions: 5 } });
-    const clients = Array.from({ length: 8 }, () => new StrictClient(gymOf(sessions)));
-    for (const client of clients) expect((await client.post("/seed_session", row)).status).toBe(200);
-    expect(await countOpen(sessions)).toBe(5);
-    // A later process with less patience finds them idle: no clock to race here.
-    const later = await place.replica(gymCounter, { limits: { idle: 20, sessions: 5 } });
-    await sleep(40);
-    await later.expire();
-    expect(await countOpen(sessions)).toBe(0);
-    for (const client of clients) {
-      const { status, json } = await client.post("/get_counter_value");
-      expect([404, 410]).toContain(status);
-      expect(["session_not_found", "session_closed"]).toContain(json.error.code);
-    }
-  },
-);
+onEveryStore("5.1 CLEANUP: abandoned sessions end by themselves, and their clients are told", async (place) => {
+  const sessions = place.engine(gymCounter, { limits: { idle: 60_000, sessions: 5 } });
+  const clients = Array.from({ length: 8 }, () => new StrictClient(gymOf(sessions)));
+  for (const client of clients) expect((await client.post("/seed_session", row)).status).toBe(200);
+  expect(await countOpen(sessions)).toBe(5);
+  // A later process with a shorter limit finds them idle, so no clock is raced.
+  const later = await place.replica(gymCounter, { limits: { idle: 20, sessions: 5 } });
+  await sleep(40);
+  await later.expire();
+  expect(await countOpen(sessions)).toBe(0);
+  for (const client of clients) {
+    const { status, json } = await client.post("/get_counter_value");
+    expect([404, 410]).toContain(status);
+    expect(["session_not_found", "session_closed"]).toContain(json.error.code);
+  }
+});
 
-onEveryStore("5.2 DURABLE: an episode goes on after a restart, with the cookie it had", async (place) => {
+onEveryStore("5.2 DURABLE: an episode continues after a restart, with its old cookie", async (place) => {
   const client = new StrictClient(gymOf(place.engine(gymCounter)));
   await client.post("/seed_session", row);
   await client.post("/increment_counter", { count: 1 });
@@ -78,7 +75,7 @@ onEveryStore(
   },
 );
 
-test("5.4 ATOMIC: a tool that throws costs neither the session nor the state", async () => {
+test("5.4 ATOMIC: a tool that throws loses neither the session nor the state", async () => {
   const { sessions, client } = onMemory();
   await client.post("/seed_session", row);
   await client.post("/increment_counter", { count: 1 });
@@ -89,7 +86,7 @@ test("5.4 ATOMIC: a tool that throws costs neither the session nor the state", a
   expect(await countOpen(sessions)).toBe(1);
 });
 
-test("5.5 a validator that throws is a refusal of the arguments, and the session goes on", async () => {
+test("5.5 a validator that throws refuses the arguments, and the session continues", async () => {
   const { client } = onMemory();
   await client.post("/seed_session", row);
   const refused = await client.post("/picky", { x: 1 });
@@ -98,7 +95,7 @@ test("5.5 a validator that throws is a refusal of the arguments, and the session
   expect(await count(client)).toBe(3);
 });
 
-describe("5.6 a repeat of a request whose answer was lost", () => {
+describe("5.6 a repeated request whose answer was lost", () => {
   onEveryStore("ONCE: is applied once, however often it is repeated", async (place) => {
     const client = new StrictClient(gymOf(place.engine(gymCounter)));
     await client.post("/seed_session", row);
@@ -123,19 +120,19 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     const request = requestOf({ path: "/bump", headers: { cookie } });
     const bump = () => client.protocol.handle(requestOf({ path: "/bump", headers: { cookie } }));
     const first = client.protocol.handle(request);
-    // A second call while the client of the first still waits is one of its own.
+    // A second call while the first client still waits is a new call.
     const beside = bump();
     request.gone?.();
     const repeat = bump();
     release();
     await first;
     expect([(await beside)?.body, (await repeat)?.body]).toEqual([2, 1]);
-    // The loss of the first is settled: what comes now is a new call.
+    // The loss of the first is settled: the next request is a new call.
     expect((await client.post("/bump")).json).toBe(3);
     expect(await sessions.state(session)).toEqual({ n: 3 });
   });
 
-  test("two calls that were lost side by side are both recognised", async () => {
+  test("two concurrent lost calls are both recognised", async () => {
     const { client } = onMemory();
     await client.post("/seed_session", row);
     await Promise.all([1, 10].map((by) => client.lose("/increment_counter", { count: by })));
@@ -144,7 +141,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect(await count(client)).toBe(14);
   });
 
-  test("is a new call if its answer arrived, if another request came between, or in another session", async () => {
+  test("is a new call if its answer arrived, after another request, or in another session", async () => {
     const { client } = onMemory();
     await client.post("/seed_session", row);
     await client.post("/increment_counter", { count: 1 });
@@ -164,7 +161,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect((await other.post("/increment_counter", { count: 1 })).headers).not.toHaveProperty("holdfast-repeated");
     await client.post("/increment_counter", { count: 1 });
     expect(await count(client)).toBe(before + 1);
-    // Recognised once: the next is a call of its own.
+    // Recognised once: the next one is a new call.
     await client.post("/increment_counter", { count: 1 });
     expect(await count(client)).toBe(before + 2);
   });
@@ -180,7 +177,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect((await sessions.verify(json.session_id)).reseeds).toBe(1);
   });
 
-  test("what is remembered is bounded", async () => {
+  test("the memory of lost calls is bounded", async () => {
     const { client } = onMemory();
     await client.post("/seed_session", row);
     const others = await Promise.all(
@@ -203,7 +200,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect(await count(last)).toBe(6);
   });
 
-  onEveryStore("is a new call if the client has gone on elsewhere since", async (place) => {
+  onEveryStore("is a new call if the client has continued elsewhere since", async (place) => {
     const client = new StrictClient(gymOf(place.engine(gymCounter)));
     const replica = await place.replica(gymCounter);
     const elsewhere = new StrictClient(gymOf(replica));
@@ -211,7 +208,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     elsewhere.cookie = client.cookie;
     const lose = async (path: string, body: unknown): Promise<void> => {
       await client.lose(path, body);
-      // What happens next happens later than the loss, by the clock too.
+      // The next request is later than the loss, by the clock too.
       const now = Date.now();
       while (Date.now() === now) await new Promise((resolve) => setTimeout(resolve, 1));
     };
@@ -229,7 +226,7 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
     expect(await count(elsewhere)).toBe(108);
   });
 
-  test("ONCE: is found again also if the store could not be asked at first", async () => {
+  test("ONCE: is found again even if the store could not be asked at first", async () => {
     const store = memoryStore();
     let isOut = false;
     const outage = <Args extends unknown[], T>(verb: (...args: Args) => Promise<T>) => {
@@ -277,11 +274,11 @@ describe("5.6 a repeat of a request whose answer was lost", () => {
   });
 });
 
-describe("5.10 RESERVED: a model that calls the life cycle by the name of a tool", () => {
+describe("5.10 RESERVED: a model that calls a lifecycle verb as a tool", () => {
   const cheat = { initial_count: 6 };
 
   test.each(["/seed_session", "/ng-rollout/x/seed_session"])(
-    "is seen by the trainer when it seeds itself by %s",
+    "is visible to the trainer when it seeds by %s",
     async (path) => {
       const { client } = onMemory();
       const honest = await client.post("/seed_session", row);
@@ -292,7 +289,7 @@ describe("5.10 RESERVED: a model that calls the life cycle by the name of a tool
   );
 
   test.each(["/seed_session", "/ng-rollout/x/seed_session"])(
-    "is refused by %s where the environment says so",
+    "is refused by %s if the environment says so",
     async (path) => {
       const guarded = { ...gymCounter, reseed: "reject" as const };
       const client = new StrictClient(gymOf(createSessions({ environment: guarded, store: memoryStore() })));
@@ -322,7 +319,7 @@ describe("5.10 RESERVED: a model that calls the life cycle by the name of a tool
   });
 });
 
-test("5.11 TOKEN: one that is made with what everybody knows opens no session", async () => {
+test("5.11 TOKEN: a token made from public knowledge opens no session", async () => {
   const { client } = onMemory();
   const { session_id: victim } = (await client.post("/seed_session", row)).json as { session_id: string };
   for (const key of ["", "holdfast", "gym-counter", "holdfast_gym_counter", victim]) {
@@ -335,7 +332,7 @@ test("5.11 TOKEN: one that is made with what everybody knows opens no session", 
 });
 
 onEveryStore(
-  "5.13 SEED: seeding a live session again replaces its state, and a lost session is no zero state",
+  "5.13 SEED: seeding a live session again replaces its state, and a lost session is not a zero state",
   async (place) => {
     const client = new StrictClient(gymOf(place.engine(gymCounter)));
     await client.post("/seed_session", { initial_count: 5 });
@@ -348,7 +345,7 @@ onEveryStore(
 );
 
 onEveryStore(
-  "5.14 SERIAL: 20 calls at once, each awaiting between reading and writing, add up to 20",
+  "5.14 SERIAL: 20 concurrent calls, each awaiting between reading and writing, add up to 20",
   async (place) => {
     const workers = [gymOf(place.engine(gymCounter)), gymOf(await place.replica(gymCounter))] as const;
     const client = new StrictClient(workers[0]);
@@ -364,7 +361,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("5.15 PURE-VERIFY: verify again gives the same reward, and ends nothing", async (place) => {
+onEveryStore("5.15 PURE-VERIFY: a second verify gives the same reward, and ends nothing", async (place) => {
   const client = new StrictClient(gymOf(place.engine(gymCounter)));
   await client.post("/seed_session", { ...row, initial_count: 6 });
   const first = await client.post("/verify", { ...row, response });
@@ -374,7 +371,7 @@ onEveryStore("5.15 PURE-VERIFY: verify again gives the same reward, and ends not
   expect((await client.post("/verify", { ...row, response })).json).toMatchObject({ reward: 0, count: 7 });
 });
 
-describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
+describe("5.16 SCORED: a failure not caused by the model is never a reward", () => {
   const broken = (verify: () => number) =>
     defineEnvironment({ name: "broken", state: z.object({ n: z.number().default(0) }), tools: {}, verify });
   const verdictOf = async (verify: () => number) => {
@@ -383,7 +380,7 @@ describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
     return client.post("/verify", { response });
   };
 
-  test("a verify that throws, or gives no number, is an error", async () => {
+  test("a verify that throws, or returns no number, is an error", async () => {
     for (const verify of [() => Number.NaN, () => undefined as never, () => JSON.parse("{") as never]) {
       const { status, json, headers } = await verdictOf(verify);
       expect({ status, code: json.error.code }).toEqual({ status: 500, code: "verify_failed" });
@@ -392,7 +389,7 @@ describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
     }
   });
 
-  test("a seed that fails is an error, and so is verify of a session that has gone", async () => {
+  test("a failed seed is an error, and so is verify of a lost session", async () => {
     const environment = defineEnvironment({
       name: "unlucky",
       state: z.object({ n: z.number() }),
@@ -410,7 +407,7 @@ describe("5.16 SCORED: what is not the model's fault is never a reward", () => {
     expect(gone.json).not.toHaveProperty("reward");
   });
 
-  test("a store that is out of reach is an error with a cookie", async () => {
+  test("an unreachable store is an error with a cookie", async () => {
     const place = await open(everyStore[0] as (typeof everyStore)[0]);
     const client = new StrictClient(gymOf(place.engine(gymCounter)));
     await client.post("/seed_session", row);

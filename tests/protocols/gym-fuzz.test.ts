@@ -1,4 +1,4 @@
-// 10,000 requests that no honest client sends: each gets an answer with a cookie, and none reaches a session of somebody else.
+// 10,000 malicious requests: each gets an answer with a cookie, and none reaches another client's session.
 import fc from "fast-check";
 import { createSessions, defineEnvironment, memoryStore, tool, type Sessions } from "holdfast";
 import { expect, test } from "vitest";
@@ -117,7 +117,7 @@ const header = fc.oneof(
   { weight: 1, arbitrary: fc.string() },
 );
 
-/** What may be done to a valid cookie of somebody else; none of it leaves it valid. */
+/** Modifications of another client's valid cookie. None of them leaves it valid. */
 const spoiled: ((cookie: string, at: number) => string)[] = [
   (cookie, at) => cookie.slice(0, at % cookie.length),
   (cookie, at) => {
@@ -136,7 +136,7 @@ const spoiled: ((cookie: string, at: number) => string)[] = [
 interface Fuzzed {
   environment: number;
   wanted: Wanted;
-  /** Whose cookie: of nobody, one of the attacker's own, or one that was spoiled or made up. */
+  /** The cookie: none, one of the attacker's own, or a modified or invented one. */
   cookie: { own: boolean; client: number } | { spoil: number; at: number } | { raw: string };
   alsoOwn: boolean;
   isLost: boolean;
@@ -205,7 +205,7 @@ test("ISOLATION: no fuzzed request is answered with a 5xx, without a cookie, or 
       expect((await sessions.info(session)).version).toBe(version);
     }
     if (isLost) request.gone?.();
-    // One that was closed is of no use any more.
+    // A closed session is replaced.
     if (client)
       client.cookie =
         reply.status === 404 || reply.status === 410 ? undefined : reply.headers?.["set-cookie"]?.split(";")[0];
@@ -219,7 +219,7 @@ test("ISOLATION: no fuzzed request is answered with a 5xx, without a cookie, or 
       expect(json).toMatchObject({ session_id: session, episode: 1, reseeds: 0 });
     }
   }
-  // It got through to where it could do harm, too.
+  // Enough requests got far enough to do harm.
   for (const status of [200, 400, 404, 422]) expect(statuses.get(status) ?? 0).toBeGreaterThan(100);
   expect(({} as { count?: unknown }).count).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-// The gym protocol: what goes over the wire, and whose session it reaches.
+// The gym protocol: its wire format, and the session that a request reaches.
 import { createSessions, defineEnvironment, memoryStore, tool, type Sessions } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -6,7 +6,7 @@ import type { AnyEnvironment } from "../../src/core/environment.ts";
 import { onEveryStore } from "../session/engine.ts";
 import { countOpen, gymCounter, gymOf, tokensOf, requestOf, StrictClient } from "./gym-client.ts";
 
-/** A client of an environment on a store of its own. */
+/** A client of an environment on a new store. */
 function start<E extends AnyEnvironment>(environment: E): { sessions: Sessions<E>; client: StrictClient } {
   const sessions = createSessions({ environment, store: memoryStore() });
   return { sessions, client: new StrictClient(gymOf(sessions)) };
@@ -23,47 +23,44 @@ const row = {
 };
 const response = { id: "r", object: "response", output: [], usage: { total_tokens: 7 } };
 
-onEveryStore(
-  "a client that keeps only the cookies of the last reply keeps its session through all of it",
-  async (place) => {
-    const client = new StrictClient(gymOf(place.engine(gymCounter)));
-    const seeded = await client.post("/seed_session", row);
-    expect(seeded).toMatchObject({ status: 200, json: { episode: 1 } });
-    const { session_id: session } = seeded.json as { session_id: string };
-    expect(await client.post("/increment_counter", { count: 1 })).toMatchObject({
-      status: 200,
-      json: { success: true },
-    });
-    const crashed = await client.post("/crash");
-    expect(crashed).toMatchObject({ status: 422, json: { error: { code: "tool_failed", message: "boom" } } });
-    expect(JSON.stringify(crashed.json)).not.toContain(".ts:");
-    expect(await client.post("/increment_counter", { count: 2 })).toMatchObject({ status: 200 });
-    const lost = await client.post("/no_such_tool", {});
-    expect(lost).toMatchObject({ status: 404, json: { error: { code: "unknown_tool" } } });
-    expect(lost.json.error.message).toContain("increment_counter, increment_slowly, get_counter_value");
-    expect((await client.post("/no/such/path", {})).status).toBe(404);
-    const wrong = await client.post("/increment_counter", { count: "two" });
-    expect(wrong).toMatchObject({ status: 422, json: { error: { code: "invalid_input", detail: {} } } });
-    expect(wrong.json.error.message).toMatch(/increment_counter.*count: .*expected number/);
-    expect((await client.post("/get_counter_value", {})).json).toEqual({ count: 6 });
-    const verified = await client.post("/verify", { ...row, response });
-    expect(verified.status).toBe(200);
-    expect(verified.json).toEqual({
-      ...row,
-      response,
-      reward: 1,
-      count: 6,
-      answered: true,
-      session_id: session,
-      episode: 1,
-      reseeds: 0,
-      verdicts: 1,
-    });
-  },
-);
+onEveryStore("a client that keeps only the cookies of the last reply keeps its session throughout", async (place) => {
+  const client = new StrictClient(gymOf(place.engine(gymCounter)));
+  const seeded = await client.post("/seed_session", row);
+  expect(seeded).toMatchObject({ status: 200, json: { episode: 1 } });
+  const { session_id: session } = seeded.json as { session_id: string };
+  expect(await client.post("/increment_counter", { count: 1 })).toMatchObject({
+    status: 200,
+    json: { success: true },
+  });
+  const crashed = await client.post("/crash");
+  expect(crashed).toMatchObject({ status: 422, json: { error: { code: "tool_failed", message: "boom" } } });
+  expect(JSON.stringify(crashed.json)).not.toContain(".ts:");
+  expect(await client.post("/increment_counter", { count: 2 })).toMatchObject({ status: 200 });
+  const lost = await client.post("/no_such_tool", {});
+  expect(lost).toMatchObject({ status: 404, json: { error: { code: "unknown_tool" } } });
+  expect(lost.json.error.message).toContain("increment_counter, increment_slowly, get_counter_value");
+  expect((await client.post("/no/such/path", {})).status).toBe(404);
+  const wrong = await client.post("/increment_counter", { count: "two" });
+  expect(wrong).toMatchObject({ status: 422, json: { error: { code: "invalid_input", detail: {} } } });
+  expect(wrong.json.error.message).toMatch(/increment_counter.*count: .*expected number/);
+  expect((await client.post("/get_counter_value", {})).json).toEqual({ count: 6 });
+  const verified = await client.post("/verify", { ...row, response });
+  expect(verified.status).toBe(200);
+  expect(verified.json).toEqual({
+    ...row,
+    response,
+    reward: 1,
+    count: 6,
+    answered: true,
+    session_id: session,
+    episode: 1,
+    reseeds: 0,
+    verdicts: 1,
+  });
+});
 
 describe("the wire", () => {
-  test("says that it is there, and whether rollouts can be verified again", async () => {
+  test("reports that it is available, and whether rollouts can be verified again", async () => {
     const { client } = start(gymCounter);
     expect(await client.get("/")).toMatchObject({ status: 200, json: { status: "ok" } });
     expect((await client.get("/ng-rollout/3-1/")).json).toEqual({ status: "ok" });
@@ -83,20 +80,20 @@ describe("the wire", () => {
     ["POST", "/ng-rollout/x/ng-rollout/y/seed_session"],
     ["POST", "//seed_session"],
     ["POST", "seed_session"],
-  ])("%s %s is not for this protocol", async (method, path) => {
+  ])("%s %s is not part of this protocol", async (method, path) => {
     const { sessions, client } = start(gymCounter);
     expect(await client.protocol.handle(requestOf({ method, path, body: { initial_count: 1 } }))).toBeUndefined();
     expect(await countOpen(sessions)).toBe(0);
   });
 
-  test.each(["/seed_session", "/verify", "/increment_counter"])("GET %s is told to POST", async (path) => {
+  test.each(["/seed_session", "/verify", "/increment_counter"])("GET %s is told to use POST", async (path) => {
     const { client } = start(gymCounter);
     const { status, headers, json } = await client.get(path);
     expect({ status, json }).toMatchObject({ status: 405, json: { error: { code: "method_not_allowed" } } });
     expect(headers).toMatchObject({ allow: "POST", "set-cookie": expect.any(String) as unknown });
   });
 
-  test("a tool that gives a string answers with that text, everything else is JSON", async () => {
+  test("a string output is the response text, everything else is JSON", async () => {
     const { client } = start(gymCounter);
     const said = await client.post("/say");
     expect(said).toMatchObject({ status: 200, text: 'it is "0"', json: undefined });
@@ -105,7 +102,7 @@ describe("the wire", () => {
     expect(slow.reply).toMatchObject({ status: 200, body: null });
   });
 
-  test("a seed takes a bare body or a whole row, keeps what the trainer calls the rollout, and refuses what is no task", async () => {
+  test("a seed accepts a bare body or a whole row, keeps the trainer's rollout id, and refuses an invalid task", async () => {
     const { sessions, client } = start(gymCounter);
     const labels = { _ng_session_id: "s", _ng_rollout_id: "r", _ng_attempt_index: 2, _ng_session_close_token: "t" };
     const { json } = await client.post("/ng-rollout/4-1/seed_session", { ...row, ...labels, other: 1 });
@@ -124,7 +121,7 @@ describe("the wire", () => {
     expect(await sessions.state(json.session_id)).toEqual({ count: 1 });
   });
 
-  test("a seed that is refused leaves no session behind", async () => {
+  test("a refused seed leaves no session behind", async () => {
     const { sessions, client } = start(gymCounter);
     expect((await client.post("/seed_session", {})).status).toBe(422);
     expect(await countOpen(sessions)).toBe(0);
@@ -132,7 +129,7 @@ describe("the wire", () => {
     expect(await countOpen(sessions)).toBe(1);
   });
 
-  test("a body that is nested too deep to be kept is refused", async () => {
+  test("a body that is nested too deeply is refused", async () => {
     const deep: unknown = JSON.parse(`${"[".repeat(5000)}${"]".repeat(5000)}`);
     const { client } = start(
       defineEnvironment({ name: "any", tools: { echo: tool({ description: "", run: (_, x) => x }) } }),
@@ -142,7 +139,7 @@ describe("the wire", () => {
     }
   });
 
-  test("metrics are of the rows that are sent; anything else is refused", async () => {
+  test("metrics cover the posted rows; anything else is refused", async () => {
     const { sessions, client } = start(gymCounter);
     const { status, json } = await client.post("/aggregate_metrics", {
       verify_responses: [{ reward: 1 }, { reward: 0 }],
@@ -159,7 +156,7 @@ describe("the wire", () => {
     expect(await countOpen(sessions)).toBe(0);
   });
 
-  test("a reply says whose it is, for the server's log", async () => {
+  test("a reply names its session, for the server's log", async () => {
     const { client } = start(gymCounter);
     const { json, reply } = await client.post("/ng-rollout/7-0/seed_session", { initial_count: 1 });
     expect(reply.about).toMatchObject({ session: json.session_id, rollout: "7-0" });
@@ -168,8 +165,8 @@ describe("the wire", () => {
   });
 });
 
-describe("a session that was never seeded", () => {
-  onEveryStore("MISSING: its tools see the defaults and say so; verify gives 0 and says why", async (place) => {
+describe("an unseeded session", () => {
+  onEveryStore("MISSING: its tools see the defaults and say so; verify gives 0 with the reason", async (place) => {
     const sessions = place.engine(gymCounter);
     const client = new StrictClient(gymOf(sessions));
     const first = await client.post("/increment_counter", { count: 2 });
@@ -184,7 +181,7 @@ describe("a session that was never seeded", () => {
     expect(await countOpen(sessions)).toBe(1);
   });
 
-  test("MISSING: verify without any session gives 0 and says why", async () => {
+  test("MISSING: verify without any session gives 0 with the reason", async () => {
     const { client } = start(gymCounter);
     const verified = await client.post("/verify", { ...row, response });
     expect(verified).toMatchObject({
@@ -193,7 +190,7 @@ describe("a session that was never seeded", () => {
     });
   });
 
-  test("is refused where the environment says so", async () => {
+  test("is refused if the environment says so", async () => {
     const strict = defineEnvironment({
       name: "strict",
       tools: { go: tool({ description: "", run: () => 1 }) },
@@ -205,7 +202,7 @@ describe("a session that was never seeded", () => {
     expect((await client.post("/go")).json).toBe(1);
   });
 
-  test("is not opened for a tool that does not exist", async () => {
+  test("is not opened for an unknown tool", async () => {
     const { sessions, client } = start(gymCounter);
     const { status, json } = await client.post("/wp-login.php", { a: 1 });
     expect({ status, code: json.error.code }).toEqual({ status: 404, code: "unknown_tool" });
@@ -231,7 +228,7 @@ describe("the cookie", () => {
     );
   });
 
-  test("is found among others, quoted, escaped, and after ones that are not ours", async () => {
+  test("is found among others, quoted, escaped, and after foreign ones", async () => {
     const { cookie, count } = await seeded();
     const [name, value = ""] = cookie.split("=");
     const octal = value.replaceAll(".", String.raw`\056`);
@@ -247,7 +244,7 @@ describe("the cookie", () => {
     }
   });
 
-  test("TOKEN: a cookie that is forged, cut, foreign, or of another name opens nothing", async () => {
+  test("TOKEN: a cookie that is forged, truncated, foreign, or of another name opens nothing", async () => {
     const { cookie, session, count, client } = await seeded();
     const [name, value = ""] = cookie.split("=");
     const foreign = tokensOf("another key").issue(session);
@@ -275,7 +272,7 @@ describe("the cookie", () => {
     expect((await client.post("/get_counter_value")).json).toEqual({ count: 5 });
   });
 
-  test("of an id that was handed out and not used is good for the first request, and for its repeat", async () => {
+  test("of an unused id is valid for the first request, and for its repeat", async () => {
     const { client, sessions } = start(gymCounter);
     await client.get("/");
     const first = client.cookie as string;
@@ -290,7 +287,7 @@ describe("the cookie", () => {
     expect(await countOpen(sessions)).toBe(1);
   });
 
-  test("stands also on replies that the server makes by itself, and is not put there twice", async () => {
+  test("is also on replies of the server itself, and is not set twice", async () => {
     const { client, cookie } = await seeded();
     const tooLarge = Object.freeze({ status: 413, headers: Object.freeze({ "x-why": "size" }) });
     const request = requestOf({ path: "/increment_counter", headers: { cookie } });
@@ -316,7 +313,7 @@ describe("the cookie", () => {
   });
 });
 
-onEveryStore("a session that has ended is told as ended, and never comes back as an empty one", async (place) => {
+onEveryStore("an ended session is reported as ended, and never returns as an empty one", async (place) => {
   const sessions = place.engine(gymCounter);
   const client = new StrictClient(gymOf(sessions));
   expect((await client.post("/close_session")).json).toEqual({ closed: false });
@@ -330,14 +327,14 @@ onEveryStore("a session that has ended is told as ended, and never comes back as
   expect((await client.post("/seed_session", { initial_count: 3 })).status).toBe(status);
   expect((await client.post("/verify", { expected_count: 3 })).status).toBe(place.kind.persistent ? 200 : 404);
   expect(client.cookie).toBe(cookie);
-  // The cookie that the client had before there was a session.
+  // The client's cookie from before its session.
   client.cookie = unopened;
   expect((await client.post("/get_counter_value")).status).toBe(status);
   expect(await countOpen(sessions)).toBe(0);
 });
 
 describe("call ids", () => {
-  onEveryStore("ONCE: a key in the header makes a repeat give the recorded answer", async (place) => {
+  onEveryStore("ONCE: an Idempotency-Key makes a repeat return the recorded answer", async (place) => {
     const client = new StrictClient(gymOf(place.engine(gymCounter)));
     const key = { "idempotency-key": "call_1" };
     const seeds = [await client.post("/seed_session", row, key), await client.post("/seed_session", row, key)];
@@ -356,7 +353,7 @@ describe("call ids", () => {
     expect((await client.post("/say", {}, { "idempotency-key": "x".repeat(300) })).status).toBe(400);
   });
 
-  test("ONCE: the first seed of a client, repeated under its key with the cookie it had then, seeds once", async () => {
+  test("ONCE: the first seed of a client, repeated under its key with the old cookie, seeds once", async () => {
     const { client, sessions } = start(gymCounter);
     await client.get("/");
     const first = client.cookie as string;
@@ -368,7 +365,7 @@ describe("call ids", () => {
     expect((await sessions.verify(json.session_id)).reseeds).toBe(0);
   });
 
-  test("a call that names its episode is refused in the next", async () => {
+  test("a call that names its episode is refused in the next one", async () => {
     const { client } = start(gymCounter);
     await client.post("/seed_session", row);
     expect((await client.post("/say", {}, { "holdfast-episode": "1" })).status).toBe(200);
@@ -384,7 +381,7 @@ describe("call ids", () => {
 });
 
 describe("verify", () => {
-  test("judges by the seeded task, and by what the row adds to it", async () => {
+  test("judges by the seeded task, and by the fields the row adds", async () => {
     const { client } = start(gymCounter);
     await client.post("/seed_session", { initial_count: 3 });
     expect((await client.post("/verify", { response })).json).toMatchObject({ reward: 0 });
@@ -399,7 +396,7 @@ describe("verify", () => {
     for (const body of [[], "x", 1]) expect((await client.post("/verify", body)).status).toBe(422);
   });
 
-  test("without a schema of the task, judges by what was seeded and echoes the rest", async () => {
+  test("without a task schema, judges by the seeded task and echoes the rest", async () => {
     const free = defineEnvironment({
       name: "free",
       state: z.object({}).default({}),
@@ -416,7 +413,7 @@ describe("verify", () => {
     expect(Object.hasOwn(json as object, "__proto__")).toBe(true);
   });
 
-  test("of a stateless environment needs no session: the row is all there is", async () => {
+  test("of a stateless environment needs no session: the row is enough", async () => {
     const weather = defineEnvironment({
       name: "weather",
       task: z.object({ city: z.string() }),
@@ -435,7 +432,7 @@ describe("verify", () => {
 });
 
 describe("the name of a tool", () => {
-  test("RESERVED: no way of writing it reaches a lifecycle call", async () => {
+  test("RESERVED: no spelling of it reaches a lifecycle call", async () => {
     const { client, sessions } = start(gymCounter);
     const { json } = await client.post("/seed_session", row);
     for (const path of [

@@ -1,4 +1,4 @@
-// A small client of the REST API that needs no port: requests go straight to the protocol, refusals come back as replies.
+// A small REST client without a port: requests go straight to the protocol, and refusals return as replies.
 import { isHoldfastError, type Sessions } from "holdfast";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
 import type { SessionPlayer } from "../../src/rollout/play/continue-session.ts";
@@ -11,7 +11,7 @@ export interface Asked {
   signal?: AbortSignal;
 }
 
-/** What came back, as loosely as a program in another language would read it. */
+/** A reply, typed as loosely as a program in another language would read it. */
 export interface Got {
   status: number;
   body: any; // eslint-disable-line typescript/no-explicit-any
@@ -22,7 +22,7 @@ export interface Got {
 
 export type Client = (method: string, target: string, asked?: Asked) => Promise<Got>;
 
-/** What is sent over the wire and read from it: JSON. */
+/** Converts a value to JSON and back, as the wire does. */
 const overTheWire = (value: unknown): unknown =>
   value === undefined ? undefined : (JSON.parse(JSON.stringify(value)) as unknown);
 

@@ -1,4 +1,4 @@
-// Whatever is sent to the REST API, it replies, or refuses with a code: never anything else, and no session but the caller's is touched.
+// The REST API answers any input with a reply or a coded refusal, and touches only the caller's session.
 import { isHoldfastError, scriptedModel } from "holdfast";
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -46,39 +46,36 @@ const id = fc.oneof(
 );
 const method = fc.constantFrom("GET", "POST", "DELETE", "PUT", "");
 
-onEveryStore(
-  "anything as path, query, headers and body gives a reply or a coded refusal, and never a 5xx",
-  async (place) => {
-    const sessions = place.engine(counter, { keepEnded: true });
-    // Its name is one of the values that are tried.
-    const { protocol } = clientOf(sessions, goingOnOf(sessions, { read: () => scriptedModel(() => "Done.") }));
-    const bystander = await sessions.open({ task: { start: 1, goal: 2 } });
-    const property = fc.asyncProperty(
-      ...([fc.constantFrom(...paths), id, method, query, headers, body] as const),
-      async (path, id, method, query, headers, body) => {
-        const { session } = await sessions.open({ task: { start: 1, goal: 2 } });
-        const target = path.replace("{id}", () => (id === "OWN" ? session : id));
-        const gone = new AbortController();
-        const request = {
-          ...requestOf(method, "", { headers, signal: gone.signal }),
-          path: target,
-          query: new URLSearchParams(query),
-          body,
-        };
-        try {
-          const reply = await protocol.handle(request);
-          // It is live, and has to be left.
-          const leaving = reply?.stream && setTimeout(() => gone.abort(), 5);
-          for await (const text of reply?.stream ?? []) expect(text).toMatch(/^id: /);
-          clearTimeout(leaving);
-          if (reply) expect(reply.status).toBeLessThan(300);
-        } catch (thrown) {
-          if (!isHoldfastError(thrown)) throw thrown;
-          expect(thrown.status).toBeLessThan(500);
-        }
-      },
-    );
-    await fc.assert(property, { numRuns: runs(1000) });
-    expect(await sessions.info(bystander.session)).toEqual(bystander);
-  },
-);
+onEveryStore("any path, query, headers and body give a reply or a coded refusal, and never a 5xx", async (place) => {
+  const sessions = place.engine(counter, { keepEnded: true });
+  // Its name is one of the tried values.
+  const { protocol } = clientOf(sessions, goingOnOf(sessions, { read: () => scriptedModel(() => "Done.") }));
+  const bystander = await sessions.open({ task: { start: 1, goal: 2 } });
+  const property = fc.asyncProperty(
+    ...([fc.constantFrom(...paths), id, method, query, headers, body] as const),
+    async (path, id, method, query, headers, body) => {
+      const { session } = await sessions.open({ task: { start: 1, goal: 2 } });
+      const target = path.replace("{id}", () => (id === "OWN" ? session : id));
+      const gone = new AbortController();
+      const request = {
+        ...requestOf(method, "", { headers, signal: gone.signal }),
+        path: target,
+        query: new URLSearchParams(query),
+        body,
+      };
+      try {
+        const reply = await protocol.handle(request);
+        // A live stream must be left.
+        const leaving = reply?.stream && setTimeout(() => gone.abort(), 5);
+        for await (const text of reply?.stream ?? []) expect(text).toMatch(/^id: /);
+        clearTimeout(leaving);
+        if (reply) expect(reply.status).toBeLessThan(300);
+      } catch (thrown) {
+        if (!isHoldfastError(thrown)) throw thrown;
+        expect(thrown.status).toBeLessThan(500);
+      }
+    },
+  );
+  await fc.assert(property, { numRuns: runs(1000) });
+  expect(await sessions.info(bystander.session)).toEqual(bystander);
+});

@@ -1,4 +1,4 @@
-// Events as they happen, over server-sent events.
+// Live events over server-sent events.
 import { getActiveResourcesInfo } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { NumberedEvent } from "holdfast";
@@ -10,7 +10,7 @@ import { clientOf, type Asked, type Client } from "./rest-client.ts";
 
 const [memory] = everyStore as [(typeof everyStore)[0]];
 
-/** One message, read as a browser would. */
+/** Parses one message as a browser would. */
 function parse(text: string): { id: number; event: string; data: NumberedEvent } {
   const match = /^id: (\d+)\nevent: ([a-z.]+)\ndata: (.*)\n\n$/.exec(text);
   if (!match) throw new Error(`not one whole message: ${text}`);
@@ -38,9 +38,9 @@ async function opened(client: Client): Promise<string> {
 }
 
 describe("live events", () => {
-  onEveryStore("events arrive once and in order while calls are made, and end with the session", async (place) => {
+  onEveryStore("events arrive once and in order during calls, and end with the session", async (place) => {
     const client = clientOf(place.engine(counter, { keepEnded: true }));
-    // Written by another engine on the same storage: what is watched is the log, not this process.
+    // Written by another engine on the same store: the log is watched, not this process.
     const writer = clientOf(await place.replica(counter, { keepEnded: true }));
     const at = await opened(client);
     const stream = await watch(client, at);
@@ -64,7 +64,7 @@ describe("live events", () => {
     expect(seen.map(({ data }) => data)).toEqual(body.events);
   });
 
-  onEveryStore("Last-Event-ID goes on with exactly the rest", async (place) => {
+  onEveryStore("Last-Event-ID resumes with exactly the rest", async (place) => {
     const client = clientOf(place.engine(counter, { keepEnded: true }));
     const at = await opened(client);
     for (let n = 0; n < 10; n++) await client("POST", `${at}/call`, { body: { tool: "read" } });
@@ -83,22 +83,19 @@ describe("live events", () => {
     expect(await all(await watch(client, at, {}, "?after=12"))).toEqual([13, 14]);
   });
 
-  onEveryStore(
-    "a session that has ended gives what is left of it, then 204, so that browsers stop asking",
-    async (place) => {
-      const client = clientOf(place.engine(counter, { keepEnded: true }));
-      const at = await opened(client);
-      await client("DELETE", at);
-      // A verdict may follow the end.
-      await client("POST", `${at}/verify`);
-      expect(await all(await watch(client, at))).toEqual([1, 2, 3, 4]);
-      expect(await all(await watch(client, at, { headers: { "last-event-id": "3" } }))).toEqual([4]);
-      const headers = { accept: "text/event-stream", "last-event-id": "4" };
-      expect(await client("GET", `${at}/events`, { headers })).toMatchObject({ status: 204, stream: undefined });
-    },
-  );
+  onEveryStore("an ended session sends its remaining events, then 204, so that browsers stop asking", async (place) => {
+    const client = clientOf(place.engine(counter, { keepEnded: true }));
+    const at = await opened(client);
+    await client("DELETE", at);
+    // A verdict may follow the end.
+    await client("POST", `${at}/verify`);
+    expect(await all(await watch(client, at))).toEqual([1, 2, 3, 4]);
+    expect(await all(await watch(client, at, { headers: { "last-event-id": "3" } }))).toEqual([4]);
+    const headers = { accept: "text/event-stream", "last-event-id": "4" };
+    expect(await client("GET", `${at}/events`, { headers })).toMatchObject({ status: 204, stream: undefined });
+  });
 
-  test("a stream ends when its session is forgotten, or the engine is stopped", async () => {
+  test("a stream ends when its session is deleted or the engine stops", async () => {
     const place = await open(memory);
     const forgetting = clientOf(place.engine(counter));
     const at = await opened(forgetting);
@@ -115,7 +112,7 @@ describe("live events", () => {
     expect(await other).toEqual([1, 2]);
   });
 
-  test("a failure of the store is not taken for the end", async () => {
+  test("a store failure is not taken for the end", async () => {
     const place = await open(memory);
     const client = clientOf(place.engine(counter));
     const reading = all(await watch(client, await opened(client)));
@@ -123,7 +120,7 @@ describe("live events", () => {
     await expect(reading).rejects.toMatchObject({ code: "store_closed" });
   });
 
-  test("a client that goes ends its stream at once and leaves nothing running", async () => {
+  test("a disconnecting client ends its stream at once and leaves nothing running", async () => {
     const place = await open(memory);
     const engine = place.engine(counter);
     let looks = 0;
@@ -134,7 +131,7 @@ describe("live events", () => {
     const before = timers();
     const streams = await Promise.all(clients.map(({ signal }) => watch(client, at, { signal })));
     const reading = Promise.all(streams.map(all));
-    // Long enough that the looks have become rare.
+    // Long enough for the polling to slow down.
     await sleep(700);
     const looked = looks;
     expect(looked / 20).toBeLessThan(8);
@@ -158,7 +155,7 @@ describe("live events", () => {
     expect(await all(stream)).toEqual([]);
   });
 
-  test("a Last-Event-ID that is no version is a bad request", async () => {
+  test("a Last-Event-ID that is not a version is a bad request", async () => {
     const place = await open(memory);
     const client = clientOf(place.engine(counter));
     const at = await opened(client);

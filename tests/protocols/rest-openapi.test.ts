@@ -1,4 +1,4 @@
-// The OpenAPI document tells the truth: every path of it is walked, and every reply is held against what it says.
+// The OpenAPI document is correct: every path is called, and every reply is checked against it.
 import { defineEnvironment, scriptedModel, tool } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -37,7 +37,7 @@ const operationsOf = ({ paths }: Document): [string, string, Operation][] =>
     Object.entries(methods).map(([method, operation]): [string, string, Operation] => [path, method, operation]),
   );
 
-/** That a reply is one that the document says this operation gives. */
+/** Checks that the document describes this reply of the operation. */
 function expectDocumented(document: Document, { operationId, responses }: Operation, got: Got): void {
   const response = responses[got.status];
   expect(response, `${operationId} gave ${got.status}: ${JSON.stringify(got.body)}`).toBeDefined();
@@ -52,46 +52,43 @@ function expectDocumented(document: Document, { operationId, responses }: Operat
   expect(problemIn(schema as FieldSchema, got.body, operationId)).toBe(undefined);
 }
 
-onEveryStore(
-  "every operation of the document, asked as its example says, gives what the document says",
-  async (place) => {
-    const episodes = place.engine(counter);
-    const client = clientOf(episodes, goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") }));
-    const document = await documentOf(client);
-    const walked: string[] = [];
-    for (const [path, method, operation] of operationsOf(document)) {
-      const { body } = await client("POST", "/v1/sessions", { body: { task: { start: 1, goal: 2 } } });
-      const target = path.replace("{id}", body.session);
-      const example = operation.requestBody?.content["application/json"].example;
-      const good = await client(method.toUpperCase(), target, { body: example });
-      expect(good.status, `${operation.operationId}: ${JSON.stringify(good.body)}`).toBeLessThan(300);
-      expectDocumented(document, operation, good);
-      walked.push(`${method} ${path}`);
-      // Everything that it may be asked, wrong in every single way.
-      for (const { name, in: where } of operation.parameters ?? []) {
-        if (where !== "query") continue;
-        for (const value of ["", "x", "-1", "0", "true", "1e9"]) {
-          expectDocumented(document, operation, await client(method.toUpperCase(), `${target}?${name}=${value}`));
-        }
-      }
-      for (const [name] of Object.entries(operation.requestBody?.content["application/json"].schema.properties ?? {})) {
-        for (const value of [null, -1, 1.5, 1e9, "x", true, [], {}, { a: 1 }]) {
-          const wrong = { ...example, [name]: value };
-          expectDocumented(document, operation, await client(method.toUpperCase(), target, { body: wrong }));
-        }
-      }
-      // The session is closed, and unknown.
-      await client("DELETE", `/v1/sessions/${body.session}`);
-      for (const gone of [target, path.replace("{id}", "nobody")]) {
-        expectDocumented(document, operation, await client(method.toUpperCase(), gone, { body: example }));
+onEveryStore("every operation of the document, called with its example, gives a documented reply", async (place) => {
+  const episodes = place.engine(counter);
+  const client = clientOf(episodes, goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") }));
+  const document = await documentOf(client);
+  const walked: string[] = [];
+  for (const [path, method, operation] of operationsOf(document)) {
+    const { body } = await client("POST", "/v1/sessions", { body: { task: { start: 1, goal: 2 } } });
+    const target = path.replace("{id}", body.session);
+    const example = operation.requestBody?.content["application/json"].example;
+    const good = await client(method.toUpperCase(), target, { body: example });
+    expect(good.status, `${operation.operationId}: ${JSON.stringify(good.body)}`).toBeLessThan(300);
+    expectDocumented(document, operation, good);
+    walked.push(`${method} ${path}`);
+    // Every parameter and body, wrong in every way.
+    for (const { name, in: where } of operation.parameters ?? []) {
+      if (where !== "query") continue;
+      for (const value of ["", "x", "-1", "0", "true", "1e9"]) {
+        expectDocumented(document, operation, await client(method.toUpperCase(), `${target}?${name}=${value}`));
       }
     }
-    expect(walked).toHaveLength(17);
-  },
-);
+    for (const [name] of Object.entries(operation.requestBody?.content["application/json"].schema.properties ?? {})) {
+      for (const value of [null, -1, 1.5, 1e9, "x", true, [], {}, { a: 1 }]) {
+        const wrong = { ...example, [name]: value };
+        expectDocumented(document, operation, await client(method.toUpperCase(), target, { body: wrong }));
+      }
+    }
+    // The session is closed, and unknown.
+    await client("DELETE", `/v1/sessions/${body.session}`);
+    for (const gone of [target, path.replace("{id}", "nobody")]) {
+      expectDocumented(document, operation, await client(method.toUpperCase(), gone, { body: example }));
+    }
+  }
+  expect(walked).toHaveLength(17);
+});
 
 describe("the document", () => {
-  test("describes what a request is checked by", async () => {
+  test("describes the schemas that requests are checked by", async () => {
     const client = clientOf((await open(memory)).engine(counter));
     const document = await documentOf(client);
     expect(document.openapi).toBe("3.1.0");
@@ -117,7 +114,7 @@ describe("the document", () => {
     });
   });
 
-  test("refers only to what it has, also for schemas that refer to themselves", async () => {
+  test("has no dangling references, also for recursive schemas", async () => {
     const part: z.ZodType = z.lazy(() => z.object({ name: z.string(), parts: z.array(part) }));
     const machine = defineEnvironment({
       name: "machine",
@@ -143,7 +140,7 @@ describe("the document", () => {
   });
 });
 
-test("the page at /docs is whole: nothing in it is loaded from elsewhere, and it finds the document beside it", async () => {
+test("the page at /docs is complete: it loads nothing from elsewhere, and finds the document beside it", async () => {
   const { status, text = "", headers } = await clientOf((await open(memory)).engine(counter))("GET", "/docs");
   expect(status).toBe(200);
   expect(headers["content-type"]).toBe("text/html; charset=utf-8");

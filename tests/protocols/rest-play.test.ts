@@ -1,4 +1,4 @@
-// POST /v1/sessions/{id}/play: a model that the server has goes on with a session.
+// POST /v1/sessions/{id}/play: one of the server's models continues a session.
 import { scriptedModel } from "holdfast";
 import { expect, test } from "vitest";
 import { goingOnOf } from "../rollout/continuing.ts";
@@ -18,7 +18,7 @@ async function started() {
   return { sessions, client, session, at: `/v1/sessions/${session}/play` };
 }
 
-test("a model goes on, and the reply says what came of it", async () => {
+test("a model continues the session, and the reply has the result", async () => {
   const { client, session, at } = await started();
   const { status, body } = await client("POST", at, { body: { model: "adder" } });
   expect(status).toBe(200);
@@ -28,7 +28,7 @@ test("a model goes on, and the reply says what came of it", async () => {
   expect(once.body).toMatchObject({ version: 4, outcome: "steps", steps: 1 });
 });
 
-test("a play whose client has gone is cancelled", async () => {
+test("a play whose client disconnects is cancelled", async () => {
   const { client, sessions, session, at } = await started();
   const left = AbortSignal.abort();
   expect(await client("POST", at, { body: { model: "adder" }, signal: left })).toMatchObject({
@@ -38,7 +38,7 @@ test("a play whose client has gone is cancelled", async () => {
   expect(await sessions.info(session)).toMatchObject({ version: 2 });
 });
 
-test("what is wrong with a request is told, and nothing is called", async () => {
+test("an invalid request is refused, and nothing is called", async () => {
   const { client, sessions, session, at } = await started();
   for (const [body, message] of [
     [undefined, "model is missing"],

@@ -1,4 +1,4 @@
-// GET /v1/sessions/{id}/rewards: what verify would give at every version that changed the state, and nothing recorded.
+// GET /v1/sessions/{id}/rewards: the reward of verify at every version that changed the state, without recording it.
 import { defineEnvironment, tool } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -10,7 +10,7 @@ import { clientOf } from "./rest-client.ts";
 const [memory] = everyStore as [(typeof everyStore)[0]];
 const task = { start: 3, goal: 5 };
 
-onEveryStore("PURE-VERIFY: rewards of all versions are given, and the log stays as it is", async (place) => {
+onEveryStore("PURE-VERIFY: returns the rewards of all versions, and the log is unchanged", async (place) => {
   const sessions = place.engine(counter, { keepEnded: true });
   const client = clientOf(sessions);
   const { session } = await sessions.open({ task });
@@ -29,13 +29,13 @@ onEveryStore("PURE-VERIFY: rewards of all versions are given, and the log stays 
   const at = `/v1/sessions/${session}/rewards`;
   expect(await client("GET", at)).toMatchObject({ status: 200, body: { session, rewards: expected } });
   expect(await sessions.info(session)).toEqual(before);
-  // Verdicts and the end are no changes; both are as they were before the rewards were asked for.
+  // Verdicts and the end are not changes; both are as before.
   expect(await sessions.verify(session)).toMatchObject({ reward: 1, verdicts: 1 });
   await sessions.close(session);
   expect((await client("GET", at)).body.rewards).toEqual(expected);
 });
 
-test("of a fork they begin with the version that it began with", async () => {
+test("the rewards of a fork start at its first version", async () => {
   const sessions = (await open(memory)).engine(counter);
   const { session: parent } = await sessions.open({ task });
   const { session } = await sessions.fork(parent);
@@ -46,7 +46,7 @@ test("of a fork they begin with the version that it began with", async () => {
   ]);
 });
 
-test("a session that was never seeded has none", async () => {
+test("an unseeded session has none", async () => {
   const sessions = (await open(memory)).engine(counter);
   const { session } = await sessions.open();
   await sessions.call(session, "add", { by: 2 });
@@ -57,7 +57,7 @@ test("a session that was never seeded has none", async () => {
 });
 
 describe("a verifier", () => {
-  /** Judges by what it is told to do. */
+  /** Judges with the given function. */
   const judging = (verify: (count: number, signal: AbortSignal) => number | Promise<number>) =>
     defineEnvironment({
       name: "judged",
@@ -67,7 +67,7 @@ describe("a verifier", () => {
       verify: ({ state, signal }) => verify(state.count, signal),
     });
 
-  test("that fails at a version has an error there, and goes on", async () => {
+  test("that fails at a version has an error there, and continues", async () => {
     const environment = judging((count) => {
       if (count === 1) throw new Error("one is not to be judged");
       return count;
@@ -83,7 +83,7 @@ describe("a verifier", () => {
     ]);
   });
 
-  test("is asked for 1,000 versions at most, spread evenly, one after the other", async () => {
+  test("is asked for at most 1,000 versions, spread evenly, one after the other", async () => {
     let [running, most] = [0, 0];
     const environment = judging(async (count) => {
       most = Math.max(most, ++running);
@@ -105,7 +105,7 @@ describe("a verifier", () => {
     expect(most).toBe(1);
   });
 
-  test("is not asked any more when the client has gone", async () => {
+  test("is not asked any more when the client disconnects", async () => {
     const leaving = new AbortController();
     let asked = 0;
     const environment = judging((_, signal) => {
@@ -123,7 +123,7 @@ describe("a verifier", () => {
     expect([status, body.error.code, asked]).toEqual([408, "call_cancelled", 1]);
   });
 
-  test("that answers at once leaves others their turn, and can be cancelled", async () => {
+  test("that answers synchronously yields to others, and can be cancelled", async () => {
     const leaving = new AbortController();
     let asked = 0;
     const environment = judging(() => {
@@ -139,7 +139,7 @@ describe("a verifier", () => {
     expect(asked).toBeLessThan(5);
   });
 
-  test("that is not there is told, once", async () => {
+  test("that is missing is reported once", async () => {
     const environment = defineEnvironment({ name: "unjudged", seed: () => ({}), tools: {} });
     const sessions = (await open(memory)).engine(environment);
     const { session } = await sessions.open({ task: {} });
@@ -150,7 +150,7 @@ describe("a verifier", () => {
   });
 });
 
-test("a session that is not there is a 404, and what it does not take is told", async () => {
+test("a missing session is a 404, and unknown parameters are refused", async () => {
   const client = clientOf((await open(memory)).engine(counter));
   expect(await client("GET", "/v1/sessions/nobody/rewards")).toMatchObject({
     status: 404,

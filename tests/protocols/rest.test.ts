@@ -1,4 +1,4 @@
-// The REST API: every route with good and bad input, and the scenarios that every protocol must get right.
+// The REST API: every route with good and bad input, and the scenarios shared by all protocols.
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -37,7 +37,7 @@ describe("the scenarios of every protocol", () => {
     expect(await client("POST", `${at}/verify`, { body: {} })).toMatchObject(verdict);
   });
 
-  onEveryStore("what a model does wrong is an answer, and the session goes on", async (place) => {
+  onEveryStore("a mistake of the model is an answer, and the session continues", async (place) => {
     const client = clientOf(place.engine(counter));
     const at = await started(client);
     const call = (body: unknown) => client("POST", `${at}/call`, { body });
@@ -93,7 +93,7 @@ describe("the scenarios of every protocol", () => {
       const repeat = { status: 200, body: { output: { count: 4 }, repeated: true } };
       expect(await add(1, undefined, "a")).toMatchObject(repeat);
       expect(await add(1, "a")).toMatchObject(repeat);
-      // The body's own id is the one that counts.
+      // The id in the body wins.
       expect(await add(1, "a", "b")).toMatchObject(repeat);
       expect(await add(2, undefined, "a")).toMatchObject({ status: 409, body: { error: { code: "call_conflict" } } });
       expect(await add(1, undefined, "b")).toMatchObject({
@@ -104,7 +104,7 @@ describe("the scenarios of every protocol", () => {
     },
   );
 
-  onEveryStore("a call of an episode that is over is refused, and one of a closed session", async (place) => {
+  onEveryStore("a call of a finished episode or a closed session is refused", async (place) => {
     const client = clientOf(place.engine(counter, { keepEnded: true }));
     const at = await started(client);
     const seed = (): Promise<unknown> =>
@@ -192,7 +192,7 @@ describe("lists", () => {
     expect((await client("GET", `${at}/events?after=99`)).body).toEqual({ events: [], next: null });
   });
 
-  onEveryStore("sessions are listed page by page while others are opened, each once and in order", async (place) => {
+  onEveryStore("sessions are listed page by page while others open, each once and in order", async (place) => {
     const sessions = place.engine(counter, { keepEnded: true });
     const client = clientOf(sessions);
     const opened: string[] = [];
@@ -257,7 +257,7 @@ test("the environment is described, with the schemas of its tools, its task and 
   expect(body.tools).toContainEqual(expect.objectContaining({ name: "gather", kind: "concurrent" }));
 });
 
-describe("a bad request says which field, why, and what would be right", () => {
+describe("a bad request names the field, the reason, and a correct value", () => {
   const cases: [method: string, target: string, body: unknown, field: string, message: string][] = [
     ["POST", "", 3, "the body", "the body must be an object, not 3"],
     ["POST", "", null, "the body", "the body must be an object, not null"],
@@ -300,7 +300,7 @@ describe("a bad request says which field, why, and what would be right", () => {
     expect((await client("GET", at)).body.version).toBe(2);
   });
 
-  test("a task that does not fit is a 422, and `__proto__` is a field like any other", async () => {
+  test("an invalid task is a 422, and `__proto__` is an ordinary field", async () => {
     const client = clientOf((await open(memory)).engine(counter));
     const refused = { status: 422, body: { error: { code: "invalid_task" } } };
     expect(await client("POST", "/v1/sessions", { body: { task: { start: "x" } } })).toMatchObject(refused);
@@ -316,7 +316,7 @@ describe("a bad request says which field, why, and what would be right", () => {
 });
 
 describe("paths", () => {
-  test("a wrong method on a known path says which are right", async () => {
+  test("a wrong method on a known path lists the right ones", async () => {
     const client = clientOf((await open(memory)).engine(counter));
     for (const [method, path, allow] of [
       ["PUT", "/v1/sessions", ["POST", "GET"]],
@@ -332,7 +332,7 @@ describe("paths", () => {
     }
   });
 
-  test("an unknown path under /v1 is a 404, and any other is left to others", async () => {
+  test("an unknown path under /v1 is a 404, and any other is left to other protocols", async () => {
     const client = clientOf((await open(memory)).engine(counter));
     for (const path of ["/v1", "/v1/", "/v1/sessions/", "/v1/sessions/x/nothing", "/v1/sessions//call", "/v1/{id}"]) {
       expect(await client("GET", path), path).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
@@ -342,7 +342,7 @@ describe("paths", () => {
     }
   });
 
-  test("a session id is percent-decoded, and a bad one is a bad request", async () => {
+  test("a session id is percent-decoded, and an invalid one is a bad request", async () => {
     const client = clientOf((await open(memory)).engine(counter));
     const at = await started(client);
     const id = at.split("/").at(-1) as string;
@@ -358,7 +358,7 @@ describe("paths", () => {
   });
 });
 
-test("a client that goes away takes its call back", async () => {
+test("a disconnecting client cancels its call", async () => {
   let began = (): void => undefined;
   const running = new Promise<void>((resolve) => (began = resolve));
   const slow = defineEnvironment({

@@ -1,4 +1,4 @@
-// POST /run: Holdfast as the agent of a collector of others, on a real port.
+// POST /run: Holdfast as the agent of a third-party collector, on a real port.
 import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Json } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
@@ -64,7 +64,7 @@ async function served(model = adding): Promise<string> {
 
 const saying = (content: string): TaskRow => row({ responses_create_params: { input: content } });
 
-test("a collector of others has its rows played, scored and counted", async () => {
+test("a third-party collector gets its rows played, scored and counted", async () => {
   const url = await served();
   const { rows, failures, metrics } = await gather(url, [row(), row({ expected_count: 9 })], 3);
   expect(failures).toEqual([]);
@@ -87,13 +87,13 @@ test("a collector of others has its rows played, scored and counted", async () =
   });
   expect(metrics.agent_metrics).toMatchObject({ "mean/reward": 0.5 });
   expect(metrics.group_level_metrics.length).toBe(2);
-  // The environment is there too, and so is each episode.
+  // The environment is served too, with each episode.
   expect(await (await fetch(`${url}/counter/reverify_mode`)).json()).toBe("unsupported");
   const session = await fetch(`${url}/v1/sessions/${String(rows[0]?.["session_id"])}`);
   expect(session.status).toBe(200);
 });
 
-test("SCORED: what failed is no row of the collection, and does not end it", async () => {
+test("SCORED: a failed rollout is not a row of the collection, and does not end it", async () => {
   const tasks = [row(), saying("fail"), row({ broken: true }), saying("for ever"), { note: "no task" }, row()];
   const { rows, failures } = await gather(await served(), tasks as TaskRow[]);
   expect(rows.map(({ _ng_task_index: task, reward, stopped }) => [task, reward, stopped])).toEqual([
@@ -118,7 +118,7 @@ test("SCORED: what failed is no row of the collection, and does not end it", asy
   expect(failures[1]).toMatchObject({ response: { output: [{ name: "add" }, {}, {}] } });
 });
 
-test("a client that goes ends the rollout that it asked for", async () => {
+test("a disconnecting client ends its rollout", async () => {
   const gone = new AbortController();
   const cancelled = new Promise<void>((resolve) => {
     const url = served({
@@ -149,7 +149,7 @@ function protocolOf(played: Partial<Played> = {}, seen: Rollout[] = []) {
   });
 }
 
-test("a rollout is known by its numbers, and has the same luck each time", async () => {
+test("a rollout is identified by its numbers, and has the same randomness each time", async () => {
   const seen: Rollout[] = [];
   const protocol = protocolOf({ stopped: "steps" }, seen);
   const numbers = { _ng_task_index: 7, _ng_rollout_index: 2, _ng_attempt_index: 1 };
@@ -169,7 +169,7 @@ test("a rollout is known by its numbers, and has the same luck each time", async
   expect(seen[0]?.random).toBe(seen[1]?.random);
 });
 
-test("only a row that is posted to /run is played", async () => {
+test("only a row posted to /run is played", async () => {
   const protocol = protocolOf();
   expect(await protocol.handle(requestOf({ path: "/runs", body: {} }))).toBeUndefined();
   expect(await protocol.handle(requestOf({ path: "/verify", body: {} }))).toBeUndefined();

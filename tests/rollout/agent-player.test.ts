@@ -1,4 +1,4 @@
-// createAgentPlayer: rollouts that an agent of others plays, and all that it may answer.
+// createAgentPlayer: rollouts played by a third-party agent, with all its possible answers.
 import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { createGymClient } from "../../src/rollout/gym-client.ts";
@@ -39,7 +39,7 @@ async function playedBy(answer: Parameters<typeof agentOf>[0], timeout?: number)
 const response = { id: "resp_1", output: [] };
 const body = (fields: object): { body: string } => ({ body: JSON.stringify({ response, ...fields }) });
 
-test("the row is posted, and the verdict comes back as it is", async () => {
+test("the row is posted, and the verdict is returned unchanged", async () => {
   const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", session_id: "theirs" }));
   const played = await createAgentPlayer({ client: createGymClient(url) })(rollout, never);
   expect(played).toEqual({ fields: { response, reward: 0.5, extra: "kept" }, session: "theirs" });
@@ -71,14 +71,14 @@ const failed: [what: string, answer: Parameters<typeof agentOf>[0], kind: string
   ],
 ];
 
-test.each(failed)("SCORED: %s is a failure, and no reward", async (_, answer, kind) => {
+test.each(failed)("SCORED: %s is a failure, and not a reward", async (_, answer, kind) => {
   const played = await playedBy(answer);
   expect(played.failure?.kind).toBe(kind);
   expect(played.failure?.reason).not.toBe("");
   expect(played.fields).not.toHaveProperty("reward");
 });
 
-test("an agent that does not answer in time, or is not waited for any more", async () => {
+test("an agent that does not answer in time, or is cancelled", async () => {
   expect((await playedBy("silent", 50)).failure?.kind).toBe("timeout");
   const { url } = await agentOf("silent");
   const play = createAgentPlayer({ client: createGymClient(url) });

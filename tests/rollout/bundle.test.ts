@@ -1,4 +1,4 @@
-// A bundle: runs as files that a page can load from disk, whatever is in them.
+// A bundle: runs as files that a page can load from disk, with any content.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runInNewContext } from "node:vm";
@@ -34,7 +34,7 @@ function world(...files: TaskRow[][]) {
     onBad: () => undefined,
     onLongLog: (session) => void long.push(session),
   };
-  /** What a page is given that loads the file. */
+  /** The data that a page receives from a file. */
   const data = <T>(name: string): T => {
     const given: unknown[] = [];
     const holdfastData = (...values: unknown[]): void => void given.push(...values);
@@ -47,7 +47,7 @@ function world(...files: TaskRow[][]) {
 
 const rollout = (task: number, more: TaskRow = {}): TaskRow => ({ _ng_task_index: task, reward: 1, ...more });
 
-test("a bundle has the page, told of its data, and every row with its log", async () => {
+test("a bundle has the page with the list of its data, and every row with its log", async () => {
   const { options, out, data } = world([rollout(0, { session_id: "s" }), rollout(1)], [rollout(2)]);
   const events = [{ type: "session.closed", reason: "closed", at: 1, version: 1 }] as NumberedEvent[];
   await writeBundle({ ...options, events: async (session) => (session === "s" ? events : undefined) });
@@ -82,14 +82,14 @@ test("rows come in chunks, and their contents in parts of about a megabyte or on
   expect(parts.map(({ length }) => length).slice(0, 2)).toEqual([1, 1]);
 });
 
-test("nothing that is in a row is taken for a program", async () => {
+test("nothing in a row is executed as a program", async () => {
   const text = '</script><img src=x onerror=alert(1)> "); alert(1); ("\\u0022 \u2028\u2029\uD800 ${`}` \n\r\0';
   const { options, data } = world([rollout(0, { text })]);
   await writeBundle(options);
   expect(data<BundlePart[]>("runs/0/part-0")[0]?.content["text"]).toBe(text);
 });
 
-test("a log that no page could show is left out, and told", async () => {
+test("a log that no page could show is left out, and reported", async () => {
   const { options, data, long } = world([rollout(0, { session_id: "s" })]);
   const input = "x".repeat(9_000_000);
   const event = {
@@ -107,7 +107,7 @@ test("a log that no page could show is left out, and told", async () => {
 });
 
 describe("the folder of a bundle", () => {
-  test("may have an older bundle, of which nothing is left", async () => {
+  test("may have an older bundle, which is replaced completely", async () => {
     const { options, out, data } = world([rollout(0)], [rollout(1)]);
     await writeBundle(options);
     await writeBundle({ ...options, collections: options.collections.slice(0, 1) });
@@ -130,7 +130,7 @@ describe("the folder of a bundle", () => {
     expect(readdirSync(out)).toEqual([name]);
   });
 
-  test("is refused if it is a file, or cannot be made", async () => {
+  test("is refused if it is a file, or cannot be created", async () => {
     const { options, page } = world([rollout(0)]);
     const [file, below] = [join(page, "app.js"), join(page, "app.js/site")];
     await expect(writeBundle({ ...options, out: file })).rejects.toThrow("is a file");
@@ -139,13 +139,13 @@ describe("the folder of a bundle", () => {
     );
   });
 
-  test("is not made where the page was not built", async () => {
+  test("is not created if the page was not built", async () => {
     const { options, out, folder } = world([rollout(0)]);
     await expect(writeBundle({ ...options, page: join(folder, "no") })).rejects.toThrow("the viewer was not built");
     expect(existsSync(out)).toBe(false);
   });
 
-  test("has no list of runs before all of them are there", async () => {
+  test("gets its list of runs last, when all of them are written", async () => {
     const { options, out } = world([rollout(0, { session_id: "s" })]);
     const events = () => Promise.reject(new Error("the store is gone"));
     await expect(writeBundle({ ...options, events })).rejects.toThrow("the store is gone");

@@ -1,4 +1,4 @@
-// collectRollouts(): a collection from code, with objects in place of names.
+// collectRollouts(): a collection from code, with objects instead of names.
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ async function settings() {
 const rewardsIn = async (file: string): Promise<unknown[]> =>
   (await readFile(file, "utf8")).split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line).reward]));
 
-test("RESUME: a collection of objects that was stopped continues, and repeats no finished rollout", async () => {
+test("RESUME: a stopped collection of objects continues, and repeats no finished rollout", async () => {
   const given = await settings();
   const stopping = new AbortController();
   const first = await collectRollouts({
@@ -47,7 +47,7 @@ test("RESUME: a collection of objects that was stopped continues, and repeats no
   expect(second.metrics.key_metrics["mean/reward"]).toBe(1);
 });
 
-test("refuses what it cannot do, with what would be right", async () => {
+test("refuses invalid options and says how to correct them", async () => {
   const given = await settings();
   await expect(collectRollouts({ ...given, tasks: given.out })).rejects.toMatchObject({ code: "invalid_option" });
   await expect(collectRollouts({ ...given, tasks: undefined as never })).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-// A collection plays what is missing, so many at once, and writes each outcome once, however often it is cut short.
+// A collection plays missing rollouts with limited concurrency, and writes each outcome once despite interruptions.
 import { copyFileSync, existsSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,7 +18,7 @@ async function* rowsFrom(lines: Iterable<string>): AsyncGenerator<ReadRow | BadR
 
 const linesOf = (count: number): string[] => Array.from({ length: count }, (_, at) => `{"n":${at}}`);
 
-/** A reward that follows from the rollout and its luck. */
+/** A reward that depends on the rollout and its randomness. */
 const scored: Play = ({ task, repeat, random, session }) =>
   Promise.resolve({ session, fields: { reward: (task * 7 + repeat + random) % 2 } });
 
@@ -46,7 +46,7 @@ function collected(out: string, given: Partial<CollectOptions> & { lines?: Itera
 
 const newOut = (): string => join(newFolder(), "rows.jsonl");
 
-test("every task is played so many times, and its rows and inputs say which is which", async () => {
+test("every task is played the given number of times, and its rows and inputs are numbered", async () => {
   const out = newOut();
   expect(await collected(out, { repeats: 2 })).toEqual({ before: 0, scored: 6, failed: 0, stopped: false });
   const wanted = ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"];
@@ -56,14 +56,14 @@ test("every task is played so many times, and its rows and inputs say which is w
   expect(new Set(rowsOf(out).map((row) => row["session_id"])).size).toBe(6);
 });
 
-test("a rollout that says how long it was played is believed: it may have waited elsewhere", async () => {
+test("a rollout's own duration is used: it may have waited elsewhere", async () => {
   const out = newOut();
   const play: Play = async (rollout, signal) => ({ ...(await scored(rollout, signal)), seconds: 61.2345 });
   await collected(out, { play, lines: linesOf(1) });
   expect(rowsOf(out)).toMatchObject([{ seconds: 61.235 }]);
 });
 
-test("a line that comes twice has twice the repeats, a row may bring its number, and the limit counts rows", async () => {
+test("a duplicate line has twice the repeats, a row may bring its number, and the limit counts rows", async () => {
   const lines = ['{"a":1}', '{"a":1}', '{"_ng_task_index":9}', '{"a":2}'];
   const out = newOut();
   await collected(out, { lines, repeats: 2 });
@@ -73,7 +73,7 @@ test("a line that comes twice has twice the repeats, a row may bring its number,
   expect(keysOf(rowsOf(few))).toEqual(["0-0", "0-1", "0-2", "0-3"]);
 });
 
-test("at most so many are played at once, and so many are", async () => {
+test("runs exactly as many rollouts at once as allowed", async () => {
   let [now, most] = [0, 0];
   const play: Play = async (rollout, signal) => {
     most = Math.max(most, ++now);
@@ -85,7 +85,7 @@ test("at most so many are played at once, and so many are", async () => {
   expect(most).toBe(7);
 });
 
-test("of 100,000 tasks only those are read that are played: nothing is read ahead", async () => {
+test("of 100,000 tasks only the played ones are read: nothing is read ahead", async () => {
   let [read, ended, isClosed, ahead] = [0, 0, false, 0];
   function* endless(): Generator<string, void, undefined> {
     try {
@@ -112,7 +112,7 @@ test("of 100,000 tasks only those are read that are played: nothing is read ahea
   expect(read).toBeLessThanOrEqual(5_000 + 50);
 });
 
-test("SCORED: what fails is played again in another session, then it is a failure without a reward", async () => {
+test("SCORED: a failed rollout is retried in another session, then it is a failure without a reward", async () => {
   const out = newOut();
   const played: Rollout[] = [];
   const [retried, pauses]: [string[], number[]] = [[], []];
@@ -134,7 +134,7 @@ test("SCORED: what fails is played again in another session, then it is a failur
   expect(retried).toEqual(["1.0 model", "1.1 model", "2.0 model", "2.1 model"]);
   expect(pauses).toEqual([0, 1, 0, 1]);
   expect(new Set(played.map(({ session }) => session)).size).toBe(7);
-  // The luck of an episode is its rollout's.
+  // The randomness of an episode is its rollout's.
   expect(new Set(played.map(({ random }) => random)).size).toBe(3);
   const failures = rowsOf(pathsOf(out).failures);
   expect(failures.map((row) => row["retried"] === true)).toEqual([true, true, false, true, true]);
@@ -153,7 +153,7 @@ test("SCORED: what fails is played again in another session, then it is a failur
   expect(rows.some((row) => "mask_sample" in row || "failure_kind" in row)).toBe(false);
 });
 
-test("to go on plays again what had failed, and counts its attempts on", async () => {
+test("resuming plays failed rollouts again, and continues their attempt count", async () => {
   const out = newOut();
   const attempts: number[] = [];
   const play =
@@ -175,7 +175,7 @@ test("to go on plays again what had failed, and counts its attempts on", async (
   expect(attempts).toHaveLength(4);
 });
 
-test("attempts that were cut short are not had again", async () => {
+test("interrupted attempts are not granted again", async () => {
   const out = newOut();
   const stopping = new AbortController();
   const attempts: number[] = [];
@@ -195,7 +195,7 @@ test("attempts that were cut short are not had again", async () => {
   expect(attempts).toEqual([0, 1, 2]);
 });
 
-test("SCORED: a line that is no row, or no task, fails once for each repeat, and costs no attempt", async () => {
+test("SCORED: an invalid line or task fails once per repeat, and costs no attempt", async () => {
   const out = newOut();
   const lines = ['{"n":0}', "nope", '{"n":2}', '{"n":3}', "nope"];
   const prepare = (row: TaskRow): TaskRow => {
@@ -208,12 +208,12 @@ test("SCORED: a line that is no row, or no task, fails once for each repeat, and
   expect(keysOf(failures)).toEqual(["1-0", "1-1", "1-2", "1-3", "2-0", "2-1"]);
   expect(failures.map((row) => row["failure_kind"])).toEqual(Array(6).fill("task"));
   expect(failures.map((row) => String(row["failure_reason"]).slice(0, 18))).toContain("line 3: n is wrong");
-  // Told again, and not written again.
+  // Reported again, and not written again.
   expect(await collected(out, given)).toMatchObject({ before: 4, scored: 0, failed: 6 });
   expect(rowsOf(pathsOf(out).failures)).toEqual(failures);
 });
 
-test("RESUME: when it is stopped, what is scored stays, what is under way is no failure, and the rest is played later", async () => {
+test("RESUME: after a stop, scored rollouts stay, running ones are not failures, and the rest is played later", async () => {
   const out = newOut();
   const stopping = new AbortController();
   let ended = 0;
@@ -240,7 +240,7 @@ test("RESUME: when it is stopped, what is scored stays, what is under way is no 
   expect(rowsOf(pathsOf(out).failures)).toEqual([]);
 });
 
-test("RESUME: whatever is cut off the ends of the files, the collection comes to the same in the end", async () => {
+test("RESUME: wherever the files are truncated, the collection ends with the same rows", async () => {
   const whole = newOut();
   const lines = [...linesOf(8), "nope"];
   const play: Play = async (rollout, signal) =>
@@ -270,7 +270,7 @@ test("RESUME: whatever is cut off the ends of the files, the collection comes to
   );
 });
 
-test("the same seed gives every rollout the same luck in another collection, in sessions of its own", async () => {
+test("the same seed gives every rollout the same randomness in another collection, in new sessions", async () => {
   const lucks = async (run: string, seed: number): Promise<Rollout[]> => {
     const found: Rollout[] = [];
     const play: Play = (rollout, signal) => (found.push(rollout), scored(rollout, signal));
@@ -284,7 +284,7 @@ test("the same seed gives every rollout the same luck in another collection, in 
   expect(a.map(({ session }) => session)).not.toEqual(b.map(({ session }) => session));
 });
 
-test("what came of a row in an earlier collection is not what comes of it now", async () => {
+test("a row's result in an earlier collection does not affect the new one", async () => {
   const out = newOut();
   const before = {
     reward: 0,
@@ -302,7 +302,7 @@ test("what came of a row in an earlier collection is not what comes of it now", 
   expect(row).toEqual({ n: 1, reward: 1, session_id: "s", _ng_task_index: 0, _ng_rollout_index: 0 });
 });
 
-test("where one cannot go on nobody does, and the reason is told", async () => {
+test("a fatal error of one rollout stops all, and is reported", async () => {
   const out = newOut();
   let played = 0;
   const play: Play = async (rollout, signal) => {

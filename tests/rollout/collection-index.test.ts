@@ -1,4 +1,4 @@
-// A file of rollouts to be looked at: what a table shows of its rows, and each of them whole by its number.
+// A collection to be viewed: the summary of its rows, and each whole row by its number.
 import { appendFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -86,7 +86,7 @@ describe("a summary", () => {
     parent: "p",
   };
 
-  test("has what a table shows", () => {
+  test("has the fields of a table", () => {
     expect(summarizeRow({ row, failed: false }, 7)).toEqual(whole);
   });
 
@@ -122,7 +122,7 @@ describe("a summary", () => {
     expect(summarizeRow({ row, failed }, 0)).toMatchObject(wanted);
   });
 
-  test("long texts and many tools are cut, not within a character", () => {
+  test("truncates long texts and many tools, not within a character", () => {
     const output = Array.from({ length: 300 }, (_, at) => call(String(at), `${at}${"x".repeat(1000)}`));
     const long: TaskRow = { responses_create_params: { input: `${"x".repeat(119)}😀` }, response: { output } };
     const { text, tools, calls } = summarizeRow({ row: long, failed: false }, 0);
@@ -130,7 +130,7 @@ describe("a summary", () => {
     expect(Math.max(...tools.map(({ length }) => length))).toBe(100);
   });
 
-  test("is made of whatever a row holds", () => {
+  test("can be made from any row", () => {
     const odd = fc.record(
       {
         responses_create_params: fc.jsonValue(),
@@ -157,7 +157,7 @@ describe("a summary", () => {
 });
 
 describe("rows", () => {
-  test("failures come after what was scored, without those that a later attempt has replaced", async () => {
+  test("failures come after scored rows, without those that a later attempt replaced", async () => {
     const again = lines(
       failure(1, { retried: true, n: 1 }),
       failure(2, { n: 2 }),
@@ -175,13 +175,13 @@ describe("rows", () => {
     expect(await run.row(3)).toBeUndefined();
   });
 
-  test("what is no row, and a last one that is cut short, are passed over", async () => {
+  test("invalid rows, and a truncated last one, are skipped", async () => {
     const run = runOf(fileOf(`${lines(rollout(0))}oops\n\n[1]\n${lines(rollout(1))}{"_ng_task_in`));
     expect((await summariesOf(run)).map(({ task }) => task)).toEqual([0, 1]);
     expect(await run.row(1)).toMatchObject({ _ng_task_index: 1 });
   });
 
-  test("each is found by its number, also before anybody has asked for all of them", async () => {
+  test("each is found by its number, even before all of them were read", async () => {
     const text = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("\u2028", "\uFEFF", "é", "😀", "a\r\nb"));
     const row = fc.record({ text, n: fc.integer() });
     const between = fc.constantFrom("\n", "\n\n", "\r\n", "\nno row\n", "\n  \n");
@@ -200,7 +200,7 @@ describe("rows", () => {
     );
   });
 
-  test("they come some at a time, and long ones fewer at a time", async () => {
+  test("they come in batches, with fewer long ones per batch", async () => {
     const many = Array.from({ length: 1_200 }, (_, at) => rollout(at));
     const sizes = async (file: string): Promise<number[]> => (await batchesOf(runOf(file))).map(({ length }) => length);
     expect(await sizes(fileOf(lines(...many)))).toEqual([500, 500, 200]);
@@ -218,7 +218,7 @@ describe("rows", () => {
     expect(await summariesOf(run)).toHaveLength(2);
   });
 
-  test("of a file that was written anew, or cut, no row is given from where it was before", async () => {
+  test("a replaced or truncated file gives no row from its old position", async () => {
     const file = fileOf(lines(rollout(0), rollout(1)));
     const run = runOf(file);
     await summariesOf(run);
@@ -232,7 +232,7 @@ describe("rows", () => {
   });
 });
 
-describe("what is no file of rollouts is refused", () => {
+describe("a file without rollouts is refused", () => {
   test.each<[string, string, string | undefined]>([
     ["one without rows yet", "", undefined],
     ["one with a row after a line that is none", `oops\n${lines(rollout(0))}`, undefined],
@@ -247,17 +247,17 @@ describe("what is no file of rollouts is refused", () => {
       );
   });
 
-  test("one that is not there, and a folder", async () => {
+  test("one that is missing, and a folder", async () => {
     const folder = newFolder();
     await expect(assertRollouts(join(folder, "no.jsonl"))).rejects.toThrow("there is no file");
     await expect(assertRollouts(folder)).rejects.toThrow("is a folder");
   });
 
-  test.skipIf(process.platform === "win32")("one that cannot be read again", async () => {
+  test.skipIf(process.platform === "win32")("one that can be read only once", async () => {
     await expect(assertRollouts("/dev/null")).rejects.toThrow("can be read only once");
   });
 
-  test("one that has gone since is refused before the first row", () => {
+  test("one that was deleted since is refused before the first row", () => {
     const run = runOf(join(newFolder(), "no.jsonl"));
     expect(() => run.rows()).toThrow(expect.objectContaining({ code: "cannot_load" }));
   });

@@ -1,11 +1,11 @@
-// What a collection was made of is kept beside it, and compared in words.
+// The settings of a collection are stored beside it, and differences are named.
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { differences, readRecord, writeRecord } from "../../src/rollout/collection-record.ts";
 import { newFolder } from "./folder.ts";
 
-test("a record is read as it was written; without one there is none", async () => {
+test("a record is read as it was written; without one the result is undefined", async () => {
   const folder = newFolder();
   const file = join(folder, "deep/run.json");
   expect(readRecord(file)).toBeUndefined();
@@ -15,7 +15,7 @@ test("a record is read as it was written; without one there is none", async () =
   expect(readdirSync(join(folder, "deep"))).toEqual(["run.json"]);
 });
 
-test("where the code was is no setting: going on from elsewhere is going on with the same", async () => {
+test("the location of the code is not a setting: a resumed collection may have moved", async () => {
   const file = join(newFolder(), "run.json");
   const record = { run: "r", settings: { seed: 3 }, target: "../examples/counter" };
   await writeRecord(file, record);
@@ -25,7 +25,7 @@ test("where the code was is no setting: going on from elsewhere is going on with
   expect(readRecord(file)).toEqual({ run: "r", settings: { seed: 3 } });
 });
 
-test("a record that cannot be read is no missing one", () => {
+test("an unreadable record is not a missing one", () => {
   const folder = newFolder();
   const file = join(folder, "run.json");
   for (const text of ["", "{", "[]", '{"run":1,"settings":{}}']) {
@@ -37,7 +37,7 @@ test("a record that cannot be read is no missing one", () => {
   expect(() => readRecord(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
 });
 
-test("every difference is named, with what it was and what it is", () => {
+test("every difference is named, with its old and new value", () => {
   const long = "x".repeat(100);
   expect(differences({ a: 1, b: [1], c: "same" }, { a: 2, b: [1], c: "same", d: long })).toEqual([
     "a was 1 and is 2",

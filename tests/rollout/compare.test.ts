@@ -25,7 +25,7 @@ describe("compareRuns", () => {
   const before = { 0: [0, 0], 1: [1, 0], 2: [1, 1], 3: [0.5], 9: [1] };
   const after = { 0: [1, 1], 1: [1, 0], 2: [1, 0], 3: [0.25], 7: [0] };
 
-  test("pairs the tasks, counts what is better, worse and the same, and names those that changed most", () => {
+  test("pairs the tasks, counts better, worse and equal ones, and names the largest changes", () => {
     const { difference, ...rest } = compareRuns(run(before), run(after));
     expect(rest).toEqual({
       tasks: 4,
@@ -45,7 +45,7 @@ describe("compareRuns", () => {
     expect(difference?.high).toBeGreaterThan(0.25);
   });
 
-  test("the interval is that of the differences: a gain in every task is sure, however far tasks are apart", () => {
+  test("the interval is that of the differences: a gain in every task is certain, however far tasks are apart", () => {
     const easyAndHard = Array.from({ length: 40 }, (_, task) => task / 10);
     const gain = compareRuns(
       run(Object.fromEntries(easyAndHard.map((reward, task) => [task, [reward]]))),
@@ -60,7 +60,7 @@ describe("compareRuns", () => {
     fc.assert(
       fc.property(tasks, fc.integer(), (tasks, seed) => {
         const same = run(tasks);
-        // Huge rewards can have no mean: then there is nothing to compare.
+        // Huge rewards may have no mean: then there is nothing to compare.
         fc.pre(same.tasks.some(({ mean }) => mean !== null));
         const { difference, better, worse, changed } = compareRuns(same, same, { seed });
         expect({ difference, better, worse, changed }).toEqual({
@@ -74,7 +74,7 @@ describe("compareRuns", () => {
     );
   });
 
-  test("the other way round it is the opposite, and a seed gives the same again", () => {
+  test("the reverse comparison is the negative, and a seed gives the same again", () => {
     fc.assert(
       fc.property(tasks, tasks, (first, second) => {
         const [a, b] = [run({ ...first, 0: [0] }), run({ ...second, 0: [1] })];
@@ -89,12 +89,12 @@ describe("compareRuns", () => {
     );
   });
 
-  test("the same rewards in another order are no change", () => {
+  test("the same rewards in another order are not a change", () => {
     const { same, changed } = compareRuns(run({ 0: [0.1, 0.2, 0.3] }), run({ 0: [0.3, 0.2, 0.1] }));
     expect({ same, changed }).toEqual({ same: 1, changed: [] });
   });
 
-  test("a task without a reward in one run is in the other only, and no task in both is refused", () => {
+  test("a task without a reward in one run counts for the other only, and runs without a common task are refused", () => {
     expect(compareRuns(run({ 0: [1], 1: [1] }), run({ 0: [1], 1: [null] }))).toMatchObject({
       tasks: 1,
       only_first: [1],

@@ -1,4 +1,4 @@
-// Going on: a model takes a session of an environment further, by calls that are committed to it as they are made.
+// A model continues a session of an environment, and its calls are committed as they are made.
 import { randomModel } from "../../src/models/random.ts";
 import { scriptedModel, type Item, type Model, type ModelRequest } from "holdfast";
 import { expect, test } from "vitest";
@@ -14,7 +14,7 @@ const { signal } = new AbortController();
 const adding = (...by: number[]) => ({ calls: by.map((n) => ({ name: "add", arguments: { by: n } })) });
 const adder = (): Model => scriptedModel([adding(2), "Done."]);
 
-/** A model that is asked once, and what it was asked. */
+/** A model that is asked once, and the requests it received. */
 function listener(): { model: Model; asked: ModelRequest[] } {
   const asked: ModelRequest[] = [];
   const model = scriptedModel((request) => {
@@ -24,7 +24,7 @@ function listener(): { model: Model; asked: ModelRequest[] } {
   return { model, asked };
 }
 
-onEveryStore("a model goes on with a session that is there, and its calls are in the log", async (place) => {
+onEveryStore("a model continues an existing session, and its calls are in the log", async (place) => {
   const episodes = place.engine(counter);
   const { session } = await episodes.open({ task });
   const { play } = goingOnOf(episodes, { adder });
@@ -35,7 +35,7 @@ onEveryStore("a model goes on with a session that is there, and its calls are in
   expect((await episodes.verify(session)).reward).toBe(1);
 });
 
-onEveryStore("ONCE: a play that is asked for again makes its calls again, by ids of their own", async (place) => {
+onEveryStore("ONCE: a second play makes its calls again, with its own ids", async (place) => {
   const episodes = place.engine(counter);
   const { session } = await episodes.open({ task });
   const { play } = goingOnOf(episodes, { adder });
@@ -49,7 +49,7 @@ onEveryStore("ONCE: a play that is asked for again makes its calls again, by ids
   expect(new Set(calls).size).toBe(2);
 });
 
-test("RESERVED: a model that goes on cannot reach the life cycle by the names of tools", async () => {
+test("RESERVED: a continuing model cannot reach lifecycle verbs by the names of tools", async () => {
   const episodes = (await open(memory)).engine(counter);
   const { session } = await episodes.open({ task });
   const names = ["seed", "seed_session", "verify", "close_session", "fork", "rewind"];
@@ -62,7 +62,7 @@ test("RESERVED: a model that goes on cannot reach the life cycle by the names of
   for (const text of told) expect(text).toContain("unknown_tool");
 });
 
-test("the model is told the task, what the user says, or the conversation so far", async () => {
+test("the model receives the task, the user's message, or the conversation so far", async () => {
   const episodes = (await open(memory)).engine(counter);
   const { session } = await episodes.open({ task });
   const { model, asked } = listener();
@@ -87,7 +87,7 @@ test("the model is told the task, what the user says, or the conversation so far
   expect(asked[0]?.tools?.map(({ name }) => name)).toContain("add");
 });
 
-test("it stops after 20 answers, or as many as it may give", async () => {
+test("it stops after 20 answers, or after the given limit", async () => {
   const episodes = (await open(memory)).engine(counter);
   const { session } = await episodes.open({ task });
   const { play } = goingOnOf(episodes, { endless: () => scriptedModel(() => adding(1)) });
@@ -96,7 +96,7 @@ test("it stops after 20 answers, or as many as it may give", async () => {
   expect(await play(session, two)).toMatchObject({ outcome: "steps", steps: 2, version: 24 });
 });
 
-test("a model that fails is an outcome with its reason, and the calls that it made stay made", async () => {
+test("a model failure is an outcome with its reason, and its calls stay applied", async () => {
   const episodes = (await open(memory)).engine(counter);
   const { session } = await episodes.open({ task });
   const { play } = goingOnOf(episodes, { short: () => scriptedModel([adding(1)]) });
@@ -104,7 +104,7 @@ test("a model that fails is an outcome with its reason, and the calls that it ma
   expect(played).toMatchObject({ outcome: "failed", steps: 1, version: 3, error: { code: "model_exhausted" } });
 });
 
-test("a play that is cancelled ends at once, and the calls that it made stay made", async () => {
+test("a cancelled play ends at once, and its calls stay applied", async () => {
   const episodes = (await open(memory)).engine(counter);
   const { session } = await episodes.open({ task });
   const leaving = new AbortController();
@@ -121,7 +121,7 @@ test("a play that is cancelled ends at once, and the calls that it made stay mad
   expect(await episodes.info(session)).toMatchObject({ version: 3 });
 });
 
-test("a session that is closed meanwhile ends the play, as the model cannot help it", async () => {
+test("closing the session ends the play, because the model cannot help it", async () => {
   const episodes = (await open(memory)).engine(counter, { keepEnded: true });
   const { session } = await episodes.open({ task });
   const closing = scriptedModel(async () => {
@@ -132,7 +132,7 @@ test("a session that is closed meanwhile ends the play, as the model cannot help
   expect(await codeOf(play(session, { model: "closing", signal }))).toBe("session_closed");
 });
 
-test("what cannot be played is refused, and nothing is called", async () => {
+test("an invalid play is refused, and nothing is called", async () => {
   const episodes = (await open(memory)).engine(counter, { keepEnded: true });
   const { play, models } = goingOnOf(episodes, { adder, random: () => randomModel() });
   expect(models).toEqual(["adder", "random"]);
@@ -149,6 +149,6 @@ test("what cannot be played is refused, and nothing is called", async () => {
   expect(await refused(ended, {})).toBe("session_closed");
   expect(await refused("nobody", {})).toBe("session_not_found");
   expect(await episodes.info(session)).toMatchObject({ version: 2 });
-  // A session without a task can be played, too, if the model is told what to do.
+  // A session without a task can be played too, if the model gets an input.
   expect(await play(unseeded, { model: "adder", input: "Add 2.", signal })).toMatchObject({ outcome: "answered" });
 });

@@ -1,4 +1,4 @@
-// Has models go on with sessions in tests: their conversations are in memory, as a server has them.
+// Lets models continue sessions in tests, with conversations in memory, as on a server.
 import { createAgentSessions, memoryStore, type Sessions } from "holdfast";
 import { createSessionPlayer, type ModelFor } from "../../src/rollout/play/continue-session.ts";
 import type { AnyEnvironment } from "../../src/core/environment.ts";

@@ -1,4 +1,4 @@
-// Messages of a rollout: what belongs to an answer of the model stays on it.
+// The messages of a rollout: each answer of the model keeps its own fields.
 import { expect, test } from "vitest";
 import { messagesOf } from "../../src/models/chat/messages.ts";
 import { chatOf } from "../../src/rollout/export/chat.ts";
@@ -48,6 +48,6 @@ test("reasoning is part of the answer", () => {
   expect(chat([thought, said("a")]).completion).toEqual([{ role: "assistant", reasoning_content: "hm", content: "a" }]);
 });
 
-test("what is no item is passed over", () => {
+test("invalid items are skipped", () => {
   expect(chat([null, 7, { type: "message" }, { type: "function_call" }, said("a")]).completion).toHaveLength(1);
 });

@@ -1,4 +1,4 @@
-// A store that is gone with the process keeps no more than what is under way.
+// A store in memory keeps only the running rollouts.
 import {
   createAgentSessions,
   createSessions,
@@ -32,7 +32,7 @@ async function* tasks(count: number) {
   for (let n = 1; n <= count; n++) yield readLine(`{"n":${n},"responses_create_params":{"input":"Add ${n}."}}`, n);
 }
 
-/** Collects on memory. Gives the rows, and how many sessions there were at most while they were played, and at the end. */
+/** Collects on memory. Returns the rows, and the number of sessions: the maximum and the final one. */
 async function collected(
   count: number,
   given: Partial<CollectOptions>,
@@ -74,14 +74,14 @@ async function collected(
   return { rows: rowsOf(out), most, left: await listed() };
 }
 
-test("on memory, what has its row is forgotten: there are never more sessions than are played at once", async () => {
+test("on memory, finished rollouts are deleted: there are never more sessions than running rollouts need", async () => {
   const { rows, most, left } = await collected(60, {});
   expect(rows.map(({ reward }) => reward)).toEqual(Array.from({ length: 60 }, () => 1));
   // A conversation and an episode each.
   expect({ isBounded: most <= 8, left }).toEqual({ isBounded: true, left: 0 });
 });
 
-test("what was forked is forgotten with the last of its continuations, in trees of any depth, also where some fail", async () => {
+test("a forked episode is deleted with its last continuation, in trees of any depth, also if some fail", async () => {
   let fails = 0;
   const failing =
     (play: Play): Play =>
@@ -98,10 +98,10 @@ test("what was forked is forgotten with the last of its continuations, in trees 
   const { rows, most, left } = await collected(20, { branches }, failing);
   expect(rows.length).toBe(120);
   expect(rows.every(({ reward }) => reward === 1)).toBe(true);
-  // Of each that is under way, the two episodes above it too.
+  // For each running rollout, the two episodes above it too.
   expect({ isBounded: most <= 4 * 2 * 3, left }).toEqual({ isBounded: true, left: 0 });
 });
 
-test("of a store that outlives the process nothing is forgotten", () => {
+test("a persistent store deletes nothing", () => {
   expect(forgetIn({ ...memoryStore(), persistent: true })).toBeUndefined();
 });

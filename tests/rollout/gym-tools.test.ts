@@ -1,4 +1,4 @@
-// gymTools: an agent plays an environment behind the gym protocol: Holdfast's own server, and one of others.
+// gymTools: an agent plays an environment behind the gym protocol, on Holdfast's own server and a third-party one.
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
@@ -35,7 +35,7 @@ const outputs = (events: { type: string; items?: unknown }[]): string[] =>
     type === "tools.answered" ? (items as { output: string }[]).map(({ output }) => output) : [],
   );
 
-test("an agent plays an episode on a server, by what the server says of its tools", async () => {
+test("an agent plays an episode on a server, with the tools the server describes", async () => {
   const url = await served();
   const sessions = engine();
   const shown: unknown[] = [];
@@ -65,7 +65,7 @@ test("an agent plays an episode on a server, by what the server says of its tool
   expect(JSON.parse(picky as string)).toMatchObject({ error: { code: "invalid_input" } });
   const cookies = (await sessions.state(session))[`gym:${url}`] as Record<string, string>;
   expect(Object.keys(cookies)).toEqual(["holdfast_gym_counter"]);
-  // Another process has nothing but the state.
+  // Another process has only the state.
   const other = defineAgent({ name: "player", model, toolsets: [gymTools(url)] });
   expect(outputs((await finish(other, { sessions, session, message: "and?" })).events)).toEqual(['{"count":6}']);
   const verified = await fetch(`${url}/verify`, {
@@ -79,7 +79,7 @@ test("an agent plays an episode on a server, by what the server says of its tool
   expect(await replaySession(agent, saved, engine())).toEqual({ same: true, events: saved.events.length });
 });
 
-test("ONCE: cut short after a call reached the server, it is not applied again", async () => {
+test("ONCE: interrupted after a call reached the server, it is not applied again", async () => {
   const url = await served();
   const sessions = engine();
   const tools = gymTools(url);
@@ -103,7 +103,7 @@ test("ONCE: cut short after a call reached the server, it is not applied again",
   expect(outputs(events)).toEqual(['{"success":true}', '{"count":11}']);
 });
 
-/** A server as others write them: cookies come and go, replies are any text. */
+/** A third-party server: cookies come and go, and replies are any text. */
 async function foreign(reply: (request: IncomingMessage, body: string, seen: number) => [number, string, string[]?]) {
   const requests: { path: string; cookie: string | undefined; body: string }[] = [];
   let atOnce = 0;
@@ -125,7 +125,7 @@ async function foreign(reply: (request: IncomingMessage, body: string, seen: num
 
 const parameters = { type: "object", properties: {} };
 
-test("a server of others: one call at a time, cookies are merged, and any reply is what the model reads", async () => {
+test("a third-party server gets one call at a time, cookies are merged, and the model reads any reply", async () => {
   const { url, requests } = await foreign((_, __, seen) => {
     if (seen === 1) return [200, "{}", ["a=1; Path=/; HttpOnly", 'b="x=y"; Path=/']];
     if (seen === 2) return [500, "\"KeyError('boom')\""];
@@ -150,11 +150,11 @@ test("a server of others: one call at a time, cookies are merged, and any reply 
   ]);
   const [failed, spaced, plain] = outputs(events);
   expect(failed).toContain("the server answered 500: \\\"KeyError('boom')\\\"");
-  // As it came, spaces included.
+  // Unchanged, spaces included.
   expect([spaced, plain]).toEqual(['{"a": 1}', "plain"]);
 });
 
-test("a server that is not there, or does not tell its tools, is said so", async () => {
+test("an unreachable server, or one that does not describe its tools, is reported", async () => {
   const sessions = engine();
   const { url } = await foreign(() => [404, '{"detail":"Not Found"}']);
   const asking = defineAgent({ name: "player", model: scriptedModel(["Hi."]), toolsets: [gymTools(url)] });

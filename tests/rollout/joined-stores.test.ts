@@ -1,4 +1,4 @@
-// Stores that are looked at together behave as one.
+// Joined stores behave as one.
 import { describe, expect, test } from "vitest";
 import { createSessions, memoryStore, type Store } from "holdfast";
 import { joinedStores } from "../../src/rollout/joined-stores.ts";
@@ -22,7 +22,7 @@ const listed = async (store: Store, filter = {}): Promise<string[]> => {
   return found;
 };
 
-test("a session is read, called and forked where it is", async () => {
+test("a session is read, called and forked in its own store", async () => {
   const [one, two] = [memoryStore(), memoryStore()];
   const [a, b] = [await sessionIn(one, 1), await sessionIn(two, 2)];
   const joined = joinedStores([one, two]);
@@ -38,7 +38,7 @@ test("a session is read, called and forked where it is", async () => {
   expect(await joined.count(counter.name)).toBe(4);
 });
 
-test("the list goes on from any of them into the next store", async () => {
+test("the list continues from any session into the next store", async () => {
   const [one, two] = [memoryStore(), memoryStore()];
   const all = [await sessionIn(one, 1), await sessionIn(one, 2), await sessionIn(two, 3), await sessionIn(two, 4)];
   const joined = joinedStores([one, two]);

@@ -1,4 +1,4 @@
-// Environments are loaded from wherever they lie, with this very copy of the package, and what is wrong is said clearly.
+// Environments are loaded from any folder with this copy of the package, and errors are clear.
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { root } from "../files.ts";
 
 let folder = "";
 
-// Outside the repository: nothing here leads to this package but the loader.
+// Outside the repository, so that only the loader leads to this package.
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "holdfast-load-"));
   await mkdir(join(folder, "node_modules"));
@@ -73,12 +73,12 @@ describe("an environment is loaded from", () => {
     expect([...environment.definitions.keys()]).toEqual(["ping"]);
   });
 
-  test("a package, as seen from the working folder", async () => {
+  test("a package, resolved from the working folder", async () => {
     await file("node_modules/plain-environment/package.json", '{"type":"module","exports":{"import":"./index.js"}}');
     await file("node_modules/plain-environment/index.js", script);
     const before = process.cwd();
     const change = (to: string): void => process.chdir(to);
-    // Workers of vitest that are threads cannot change their folder.
+    // Worker threads of vitest cannot change their folder.
     try {
       change(folder);
       expect((await load("plain-environment")).environment.name).toBe("plain");
@@ -88,7 +88,7 @@ describe("an environment is loaded from", () => {
   });
 });
 
-describe("what is served is told apart:", () => {
+describe("the kind of the target is detected:", () => {
   const agent = `import { defineAgent, scriptedModel } from "holdfast";
     export default defineAgent({ name: "helper", model: scriptedModel(["Hi."]) });`;
 
@@ -118,7 +118,7 @@ describe("what is served is told apart:", () => {
   });
 });
 
-describe("what is wrong is said:", () => {
+describe("errors are reported:", () => {
   const refusals: [string, string | undefined, string][] = [
     ["gone/environment.ts", undefined, "gone/environment.ts is not there"],
     ["empty/readme.txt", "", "has no environment.ts, .js or .mjs"],
@@ -150,7 +150,7 @@ describe("what is wrong is said:", () => {
     });
   });
 
-  test("a store that there is not", async () => {
+  test("an unknown store", async () => {
     await expect(openStore("mysql://me:secret@host")).rejects.toThrow(
       '"mysql://…@host" is no store; there are memory:',
     );

@@ -1,4 +1,4 @@
-// Confidence intervals: the same for the same seed, around the figure, and about as wide as theory says.
+// Confidence intervals: repeatable, around the value, and about as wide as theory predicts.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bootstrap, type Interval } from "../../src/rollout/metrics/bootstrap.ts";
@@ -14,7 +14,7 @@ const successes = (right: number, all: number): { over: number[]; under: number[
   Array.from({ length: all }, (_, at) => ({ over: [at < right ? 1 : 0], under: [1] }));
 
 describe("bootstrap", () => {
-  test("gives the same for the same seed, and holds the figure itself", () => {
+  test("gives the same interval for the same seed, which contains the value itself", () => {
     fc.assert(
       fc.property(shares, seed, (tasks, seed) => {
         const intervals = bootstrap(tasks, seed);
@@ -33,7 +33,7 @@ describe("bootstrap", () => {
     expect(bootstrap(tasks, 1)).not.toEqual(bootstrap(tasks, 2));
   });
 
-  test("a task brings all its rollouts: the figure is a sum over a sum", () => {
+  test("a task brings all its rollouts: the value is a sum over a sum", () => {
     const [interval] = bootstrap(
       [
         { over: [3], under: [3] },
@@ -48,17 +48,17 @@ describe("bootstrap", () => {
     const [interval] = bootstrap(successes(tasks * 0.3, tasks), 5) as Interval[];
     const half = 1.96 * Math.sqrt((0.3 * 0.7) / tasks);
     expect(interval?.value).toBeCloseTo(0.3, 10);
-    // Of 100 tasks it comes in steps of a hundredth, an eighth of that.
+    // For 100 tasks it has steps of 0.01, an eighth of that width.
     for (const end of [interval?.low, interval?.high]) {
       expect(Math.abs((end ?? NaN) - 0.3) / half).toBeGreaterThan(0.85);
       expect(Math.abs((end ?? NaN) - 0.3) / half).toBeLessThan(1.15);
     }
   });
 
-  test("holds the truth about 95 times in 100", () => {
+  test("contains the truth about 95 times in 100", () => {
     let held = 0;
     for (let sample = 0; sample < 200; sample++) {
-      // A sample of 60 tasks of which each succeeds with 0.5: drawn here from the bits of a hash.
+      // 60 tasks, each with a success probability of 0.5, drawn from the bits of a hash.
       const tasks = Array.from({ length: 60 }, (_, at) => {
         const bits = Math.imul((sample * 60 + at + 1) ^ ((sample * 60 + at) << 13), 0x9e3779b1);
         return { over: [(Math.imul(bits ^ (bits >>> 15), 0x85ebca77) >>> 31) & 1], under: [1] };
@@ -69,7 +69,7 @@ describe("bootstrap", () => {
     expect(held).toBeGreaterThan(180);
   });
 
-  test("a figure that only some tasks have is drawn from those, and one without a finite value is null", () => {
+  test("a metric of some tasks is drawn from those, and one without a finite value is null", () => {
     const tasks = [
       { over: [1, 5], under: [1, 1] },
       { over: [0], under: [1] },

@@ -1,4 +1,4 @@
-// How rewards are spread: every value is counted once, and every line fits the terminal.
+// Histograms of rewards: every value is counted once, and every line fits the terminal.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { histogram, histogramLines } from "../../src/rollout/metrics/histogram.ts";
@@ -16,7 +16,7 @@ describe("histogram", () => {
     expect(histogram([])).toEqual([]);
   });
 
-  test("counts every finite value once, in a bin that holds it", () => {
+  test("counts every finite value once, in a bin that contains it", () => {
     fc.assert(
       fc.property(fc.array(fc.double(), { maxLength: 60 }), (values) => {
         const bins = histogram(values);
@@ -33,17 +33,17 @@ describe("histogram", () => {
 });
 
 describe("histogramLines", () => {
-  test("draws a bar for each bin, the longest for the most", () => {
+  test("draws a bar for each bin, the longest for the largest count", () => {
     expect(histogramLines([0, 1, 1], 20)).toEqual(["0 ████████         1", "1 ████████████████ 2"]);
     expect(histogramLines([], 80)).toEqual([]);
   });
 
-  test("a little is not nothing: a single one among thousands has a bar", () => {
+  test("a small count stays visible: one among thousands has a bar", () => {
     const [one] = histogramLines([0, ...Array.from({ length: 9_999 }, () => 1)], 40);
     expect(one).toMatch(/^0 ▏ +1$/);
   });
 
-  test("lines are as wide as asked for, and all alike, whatever the values and the width", () => {
+  test("all lines have the requested width, for any values", () => {
     fc.assert(
       fc.property(fc.array(fc.double(), { maxLength: 40 }), fc.oneof(fc.integer(), fc.double()), (values, width) => {
         const lines = histogramLines(values, width);

@@ -1,4 +1,4 @@
-// How often tries succeed, against the worked example of NeMo Gym and against counting every choice of k.
+// pass@k and pass^k, against the worked example of NeMo Gym and against counting every choice of k.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { passMetrics } from "../../src/rollout/metrics/pass.ts";
@@ -56,7 +56,7 @@ describe("passMetrics", () => {
     expect(example["pass^3/accuracy"]).toBe(0);
   });
 
-  test("pass@k and pass^k are what counting every choice of k rollouts gives", () => {
+  test("pass@k and pass^k equal a count over every choice of k rollouts", () => {
     fc.assert(
       fc.property(fc.array(binary, { minLength: 1, maxLength: 4 }), (tasks) => {
         const metrics = passMetrics(tasks);
@@ -72,7 +72,7 @@ describe("passMetrics", () => {
     );
   });
 
-  test("of other scores than 0 and 1 they are the best and the worst of the first k", () => {
+  test("for scores other than 0 and 1 they are the best and the worst of the first k", () => {
     const metrics = passMetrics([[0.5, 0.25], [0.75]], { score: "score" });
     expect(metrics["pass@1/score"]).toBeCloseTo(62.5, 10);
     expect(metrics).toMatchObject({ "pass@2/score": 50, "pass^2/score": 25 });
@@ -90,7 +90,7 @@ describe("passMetrics", () => {
     );
   });
 
-  test("a rollout without a score keeps its place, and counts nowhere", () => {
+  test("a rollout without a score keeps its position, and counts nowhere", () => {
     const metrics = passMetrics([
       [undefined, 1, 1],
       [0, 0, undefined],
@@ -103,7 +103,7 @@ describe("passMetrics", () => {
     expect(metrics["pass@1[avg-of-3]/accuracy/std_dev_across_runs"]).toBe(50);
   });
 
-  test("majority@k is the score of the most common answer; equally common ones share it, and none is worth 0", () => {
+  test("majority@k is the score of the most common answer; ties share it, and no answer is worth 0", () => {
     const scores = [[1, 0, 0, 1, 1]];
     const majority = (answers: (number | undefined)[]): (number | undefined)[] => {
       const metrics = passMetrics(scores, { answers: [answers] });
@@ -115,7 +115,7 @@ describe("passMetrics", () => {
     expect(majority([7, 7, 7, 9, 9])).toEqual([100, 50, 0, 0, 50]);
   });
 
-  test("majority@k of a task with fewer rollouts is that of all it has", () => {
+  test("majority@k of a task with fewer rollouts uses all of them", () => {
     const metrics = passMetrics([[1], [0, 0]], { answers: [[1], [2, 2]] });
     expect(metrics).toMatchObject({ "majority@1/accuracy": 50, "majority@2/accuracy": 50 });
   });
@@ -126,7 +126,7 @@ describe("passMetrics", () => {
     expect(metrics).not.toHaveProperty(["pass@1001/accuracy"]);
   });
 
-  test("huge scores leave out what is too large for a number", () => {
+  test("huge scores omit values too large for a number", () => {
     const metrics = passMetrics([[1.7e308, -1.7e308]]);
     expect(Object.values(metrics).every(Number.isFinite)).toBe(true);
   });

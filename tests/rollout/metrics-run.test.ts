@@ -1,4 +1,4 @@
-// Metrics of rows that come one at a time: the same in any order, from any rows, and with little kept of each.
+// Metrics of rows that arrive one at a time: independent of order, for any rows, with little kept of each.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { aggregate, createMetrics, type MetricsOptions, type RunMetrics } from "../../src/rollout/metrics.ts";
@@ -33,7 +33,7 @@ describe("createMetrics", () => {
     expect({ group_level_metrics: [...metrics.groups()], agent_metrics, key_metrics }).toEqual(aggregate(example));
   });
 
-  test("what failed has no part in the statistics, and is missing from its task", () => {
+  test("failed rollouts are not in the statistics, and are missing from their task", () => {
     const metrics = createMetrics();
     const lost = { ...failed, mask_sample: true, _ng_attempt_index: 2, response: { usage: { total_tokens: 0 } } };
     for (const row of [...example, lost]) metrics.add(row);
@@ -45,7 +45,7 @@ describe("createMetrics", () => {
     expect(second).toMatchObject({ reward_profile_completion_pct: 50 });
   });
 
-  test("gives the worked example's figures, each with its interval", () => {
+  test("gives the values of the worked example, each with its interval", () => {
     const { pass_metrics: pass, estimates } = metricsOf(example);
     expect(pass["pass@2/accuracy"]).toBeCloseTo(41.67, 2);
     expect(pass["pass@1[avg-of-4]/accuracy/std_dev_across_runs"]).toBeCloseTo(28.87, 2);
@@ -55,7 +55,7 @@ describe("createMetrics", () => {
     for (const { name, value } of estimates.slice(1)) expect(value).toBe(pass[name]);
   });
 
-  test("SCORED: a failed rollout is counted as such, and is no reward of 0, also where its row has one", () => {
+  test("SCORED: a failed rollout is counted as such, and not as a reward of 0, even if its row has one", () => {
     for (const reward of [null, 0]) {
       const { scored, rollouts, pass_metrics, tasks, failures } = metricsOf([...example, { ...failed, reward }]);
       expect({ scored, rollouts, failures }).toEqual({
@@ -98,11 +98,11 @@ describe("createMetrics", () => {
     ]);
     expect({ tokens, seconds }).toEqual({ tokens: { input: 84, output: 40, total: 124 }, seconds: 14 });
     expect(metricsOf([{ reward: 1 }])).toMatchObject({ tokens: { total: null }, seconds: null });
-    // Without a total it is what went in and came out.
+    // Without a total it is the sum of input and output.
     expect(metricsOf([{ response: { usage: { input_tokens: 2, output_tokens: 3 } } }]).tokens.total).toBe(5);
   });
 
-  test("counts failures by kind, the most frequent first, and thousands of kinds together", () => {
+  test("counts failures by kind, most frequent first, and thousands of kinds together", () => {
     const kinds = ["b", "a", "__proto__", "c", "c"].map((failure_kind) => ({ failure_kind }));
     expect(metricsOf(kinds).failures).toEqual([
       { kind: "c", count: 2 },
@@ -112,14 +112,14 @@ describe("createMetrics", () => {
     expect(metricsOf(many).failures[0]).toEqual({ kind: "other", count: 900 });
   });
 
-  test("with the answer's field there are majority@k and no_answer, without it there are none", () => {
+  test("with an answer field there are majority@k and no_answer, without one there are none", () => {
     const { pass_metrics: pass } = metricsOf(example, { answerKey: "answer" });
-    // Three of four times "42" or nothing was answered, and "42" is right.
+    // Three of four answers are "42" or missing, and "42" is right.
     expect(pass).toMatchObject({ "majority@1/accuracy": 50, "majority@4/accuracy": 50, "pass@1/no_answer": 75 });
     expect(Object.keys(metricsOf(example).pass_metrics).join()).not.toMatch(/majority|no_answer/);
   });
 
-  test("answers are the same when they are the same JSON, and true is 1", () => {
+  test("answers are equal if their JSON is equal, and true equals 1", () => {
     const rewards = [1, 0, 0];
     const majority = (...answers: unknown[]): number | undefined =>
       metricsOf(
@@ -132,7 +132,7 @@ describe("createMetrics", () => {
     expect(majority(5, "1", 1)).toBeCloseTo(100 / 3, 10);
   });
 
-  test("the first k of a task are those with the lowest index, not those that came first", () => {
+  test("the first k of a task are the lowest indexes, not the first to arrive", () => {
     const rows = [0.25, 0.5, 0.75].map((reward, index) => ({ _ng_rollout_index: index, reward })).reverse();
     expect(metricsOf(rows).pass_metrics).toMatchObject({ "pass@1/accuracy": 25, "pass@2/accuracy": 50 });
     const unnumbered = [{ reward: 0.75 }, { reward: 0.25 }];
@@ -165,7 +165,7 @@ describe("createMetrics", () => {
         const { agent_metrics: left, key_metrics: _, ...one } = a;
         const { agent_metrics: right, key_metrics: __, ...other } = b;
         expect(other).toEqual(one);
-        // These are summed as they come, as a collection of NeMo Gym does.
+        // These are summed as they arrive, as a collection of NeMo Gym does.
         expect(Object.keys(right).sort()).toEqual(Object.keys(left).sort());
         for (const [name, value] of Object.entries(left)) expect(right[name]).toBeCloseTo(value, 9);
       }),
@@ -173,7 +173,7 @@ describe("createMetrics", () => {
     );
   });
 
-  test("rows that are wrong in every way break nothing, and what comes out is JSON", () => {
+  test("invalid rows of every kind break nothing, and the result is JSON", () => {
     const key = fc.constantFrom(
       "_ng_task_index",
       "_ng_rollout_index",
@@ -206,12 +206,12 @@ describe("createMetrics", () => {
     );
   });
 
-  test("an answer nested too deeply to be written counts as none", () => {
+  test("an answer nested too deeply to be written counts as missing", () => {
     const answer: unknown = JSON.parse("[".repeat(200_000) + "]".repeat(200_000));
     expect(metricsOf([{ reward: 1, answer }], { answerKey: "answer" }).pass_metrics["pass@1/no_answer"]).toBe(100);
   });
 
-  test("a row that brings too many fields is refused whole, and the metrics go on without it", () => {
+  test("a row with too many fields is refused as a whole, and the metrics continue without it", () => {
     const metrics = createMetrics();
     metrics.add({ reward: 1 });
     const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`field_${at}`, at]));
@@ -219,7 +219,7 @@ describe("createMetrics", () => {
     expect(metrics.result()).toMatchObject({ rollouts: 1, key_metrics: { "mean/reward": 1 } });
   });
 
-  test("asking for the result changes nothing, and more rows may follow", () => {
+  test("reading the result changes nothing, and more rows may follow", () => {
     const metrics = createMetrics();
     expect(metrics.result()).toMatchObject({ rollouts: 0, estimates: [], tasks: [], histogram: [], pass_metrics: {} });
     for (const row of example) {
@@ -241,7 +241,7 @@ describe("createMetrics", () => {
       failure_kind: "f".repeat(9_999),
     });
     for (let row = 0; row < 2_000; row++) metrics.add({ ...(JSON.parse(line) as object), _ng_task_index: row });
-    // Kept whole, the rows would be 400 MB; the kinds alone would be 20.
+    // Kept whole, the rows would take 400 MB; the kinds alone 20.
     expect(metrics.result()).toMatchObject({ rollouts: 2_000, failures: [{ kind: "other", count: 2_000 }] });
   });
 });

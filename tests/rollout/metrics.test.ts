@@ -1,4 +1,4 @@
-// Metrics of rollouts, against numbers that were worked out elsewhere.
+// Metrics of rollouts, against numbers that were computed elsewhere.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { aggregate } from "../../src/rollout/metrics.ts";
@@ -37,7 +37,7 @@ describe("aggregate", () => {
     expect(keys).toEqual(Object.fromEntries(columns.map((column) => [`mean/${column}`, metrics[`mean/${column}`]])));
   });
 
-  test("gives the same for each task, and who was in it", () => {
+  test("gives the same for each task, with its members", () => {
     const [first, second] = aggregate(rows.toReversed()).group_level_metrics;
     expect(first).toMatchObject({ _ng_task_index: 0, "mean/reward": 0.5, "median/reward": 0.5, num_rollouts: 4 });
     expect(first?.["std/reward"]).toBeCloseTo(Math.sqrt(1 / 3), 12);
@@ -63,7 +63,7 @@ describe("aggregate", () => {
     });
   });
 
-  test("the std of a single row is 0, and a column without one is left out where another has one", () => {
+  test("the std of a single row is 0, and a column without a value is left out if another has one", () => {
     expect(aggregate([{ reward: 1 }]).agent_metrics).toMatchObject({ "mean/reward": 1, "std/reward": 0 });
     const { agent_metrics: metrics } = aggregate([{ reward: 1, extra: 3 }, { reward: 0 }]);
     expect(metrics).toHaveProperty(["std/reward"]);
@@ -71,19 +71,19 @@ describe("aggregate", () => {
     expect(metrics).toMatchObject({ "mean/extra": 3, "max/extra": 3 });
   });
 
-  test("nothing gives nothing, and what is no list is refused", () => {
+  test("an empty list gives nothing, and a value that is not a list is refused", () => {
     expect(aggregate([])).toEqual({ group_level_metrics: [], agent_metrics: {}, key_metrics: {} });
     for (const junk of [undefined, null, {}, "rows", 3]) {
       expect(() => aggregate(junk)).toThrow(expect.objectContaining({ code: "invalid_input" }));
     }
   });
 
-  test("rows with a field each are refused, as they would keep a server busy for seconds", () => {
+  test("rows with a different field each are refused, because they would keep a server busy for seconds", () => {
     const rows = Array.from({ length: 100_000 }, (_, at) => ({ reward: 1, [`field_${at}`]: at }));
     expect(() => aggregate(rows)).toThrow(expect.objectContaining({ code: "invalid_input" }));
   });
 
-  test("junk among the rows breaks nothing, and what comes out is JSON", () => {
+  test("invalid rows break nothing, and the result is JSON", () => {
     const huge = { reward: 1.7e308, ["__proto__"]: 5, _ng_task_index: "x", response: { usage: 3 } };
     const { agent_metrics: metrics } = aggregate([
       1,

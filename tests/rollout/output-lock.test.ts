@@ -1,4 +1,4 @@
-// One process has an output, and one that was killed has it no more.
+// One process owns an output, and a killed process no longer owns it.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { claimOutput } from "../../src/rollout/output-lock.ts";
 import { newFolder } from "./folder.ts";
 
-test("a claim is given back, and nothing is left of it", async () => {
+test("a released lock leaves nothing behind", async () => {
   const out = join(newFolder(), "deep/rows.jsonl");
   const claim = await claimOutput(out);
   expect(readdirSync(join(out, ".."))).toEqual([expect.stringMatching(/^rows_run\.\d+\.\d+\.lock$/)]);
@@ -15,7 +15,7 @@ test("a claim is given back, and nothing is left of it", async () => {
   expect(readdirSync(join(out, ".."))).toEqual([]);
 });
 
-test("the claim of a process that runs refuses others, and one that was killed blocks nobody", async () => {
+test("the lock of a running process refuses others, and that of a killed one blocks nobody", async () => {
   const out = join(newFolder(), "rows.jsonl");
   const other = spawn("sleep", ["60"]);
   await once(other, "spawn");
@@ -28,7 +28,7 @@ test("the claim of a process that runs refuses others, and one that was killed b
     code: "invalid_option",
     message: expect.stringContaining(`process ${other.pid} is collecting`) as string,
   });
-  // Of another one that had its number before.
+  // A different process that had the same id before.
   if (isLinux) {
     const before = join(out, "..", `rows_run.${other.pid}.1.lock`);
     writeFileSync(before, "");

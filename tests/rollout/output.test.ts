@@ -1,4 +1,4 @@
-// Rows are in a file whole or not at all, wherever the process that wrote them was killed.
+// A row is in a file whole or not at all, wherever the writing process was killed.
 import { readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -18,7 +18,7 @@ test("the parts of a collection have the names that other tools look for", () =>
   expect(pathsOf("a").inputs).toBe("a_materialized_inputs.jsonl");
 });
 
-test("wherever a line is torn it is cut, also if all but its end is there, and the next row is whole", () => {
+test("a torn line is cut at any point, even if only its end is missing, and the next row is whole", () => {
   const file = join(newFolder(), "rows.jsonl");
   const rows = [0, 1, 2].map((task) => rowAt(task, { text: "ä\u2028" }));
   const whole = Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
@@ -33,7 +33,7 @@ test("wherever a line is torn it is cut, also if all but its end is there, and t
   }
 });
 
-test("a torn line may be longer than what is read at once", () => {
+test("a torn line may be longer than the read buffer", () => {
   const file = join(newFolder(), "rows.jsonl");
   for (const length of [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 300_000]) {
     writeFileSync(file, `{"a":1}\n${"x".repeat(length)}`);
@@ -45,12 +45,12 @@ test("a torn line may be longer than what is read at once", () => {
   }
 });
 
-test("a file that cannot be written to is refused by its name", () => {
+test("a file that cannot be written is refused by its name", () => {
   const folder = newFolder();
   expect(() => openLines(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
 });
 
-test("of two that write to one file, the one that comes second is refused and writes nothing", () => {
+test("of two writers to one file, the second is refused and writes nothing", () => {
   const file = join(newFolder(), "rows.jsonl");
   const [first, second] = [openLines(file), openLines(file)];
   second.write(rowAt(0));
@@ -61,7 +61,7 @@ test("of two that write to one file, the one that comes second is refused and wr
   second.close();
 });
 
-test("what is there is known by task and repeat; failures also by how often, and whether the attempts are over", async () => {
+test("existing rows are known by task and repeat; failures also by their attempts, and whether more are left", async () => {
   const file = join(newFolder(), "failures.jsonl");
   expect(await keysIn(file)).toEqual(new Set());
   const lines = openLines(file);
@@ -79,7 +79,7 @@ test("what is there is known by task and repeat; failures also by how often, and
   expect(keysOf(rowsOf(file))).toEqual(["0-0", "1-0", "1-0", "1-0", "2-0", "2-0"]);
 });
 
-test("a file is written whole or left as it was, and nothing lies beside it", async () => {
+test("a file is written whole or left unchanged, and no temporary file stays", async () => {
   const folder = newFolder();
   const file = join(folder, "metrics.json");
   await writeWhole(file, ["[", "1", "]"]);

@@ -1,4 +1,5 @@
-// An episode is played from its seed to its verdict, goes on wherever it was cut, and what is not the model's doing is no reward.
+// An episode is played from its seed to its verdict and resumes after any interruption; only the model's doing is a
+// reward.
 import {
   createAgentSessions,
   createSessions,
@@ -16,7 +17,7 @@ import { createPlayer } from "../../src/rollout/play/player.ts";
 import type { Model } from "../../src/core/model.ts";
 import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
 
-/** What was done, in order. */
+/** The actions, in order. */
 let done: string[] = [];
 
 const pile = defineEnvironment({
@@ -59,7 +60,7 @@ const pile = defineEnvironment({
 const stack = (n: number) => ({ calls: [{ name: "stack", arguments: { n } }] });
 const script = [stack(2), { calls: [stack(3).calls[0], stack(5).calls[0]] }, "Done."] as const;
 
-/** A model that says what it is asked. */
+/** A model that counts its requests. */
 function counting(answers: readonly unknown[] = script): Model {
   const inner = scriptedModel(answers as never);
   return { name: "counting", respond: (...asked) => (done.push("ask"), inner.respond(...asked)) };
@@ -91,7 +92,7 @@ function play(
   return player(rollout, given.signal ?? new AbortController().signal);
 }
 
-/** A store that fails from a commit on, before or after it is made; `of` picks the commits that count. */
+/** A store that fails from a commit on, before or after it is made; `of` selects the counted commits. */
 function dying(inner: Store, from: number, when: "before" | "after", of: (session: string) => boolean = () => true) {
   let commits = 0;
   const append: Store["append"] = async (first, ...rest) => {
@@ -125,7 +126,7 @@ test("an episode is seeded, played and verified; the row has the transcript, the
   expect(done).toEqual(["seed", "ask", "stack", "ask", "stack", "stack", "ask", "verify"]);
 });
 
-test("RESUME: an episode that is cut before or after any commit goes on, asks for nothing again, and comes to the same", async () => {
+test("RESUME: an episode interrupted before or after any commit resumes, repeats no request, and ends the same", async () => {
   const counted = dying(memoryStore(), Infinity, "before");
   const whole = await play(rolloutOf(), { store: counted.store });
   const wholeDone = [...done];
@@ -142,27 +143,27 @@ test("RESUME: an episode that is cut before or after any commit goes on, asks fo
       const { response: b, ...wholeVerdict } = whole.fields;
       expect(verdict).toEqual(wholeVerdict);
       expect((a as TaskRow)["output"]).toEqual((b as TaskRow)["output"]);
-      // What was under way when it was cut is done again, and nothing else.
+      // Only the interrupted action is repeated.
       const times = (what: string): number => [...before, ...done].filter((each) => each === what).length;
       const extra = (what: string): number => times(what) - wholeDone.filter((each) => each === what).length;
       expect(extra("ask")).toBe(when === "before" && extra("ask") > 0 ? 1 : 0);
       expect(extra("verify")).toBe(when === "before" && extra("verify") > 0 ? 1 : 0);
-      // A tool that changes only the state may run again: of two side by side both. It is applied once.
+      // A tool that changes only the state may run again, both of two parallel ones. It is applied once.
       expect(extra("stack")).toBeLessThanOrEqual(2);
-      // Seeded again only if the conversation had not begun.
+      // Seeded again only if the conversation had not started.
       expect(times("seed")).toBeLessThanOrEqual(commit <= 2 ? 2 : 1);
     }
   }
 });
 
-test("the luck of an episode is that of its rollout", async () => {
+test("the randomness of an episode is that of its rollout", async () => {
   const [a, b] = [await play(rolloutOf()), await play({ ...rolloutOf(), session: "another" })];
   const c = await play({ ...rolloutOf(), random: 43 });
   expect(a.fields["luck"]).toBe(b.fields["luck"]);
   expect(a.fields["luck"]).not.toBe(c.fields["luck"]);
 });
 
-test("SCORED: what the model does wrong, and what a tool throws, is read by the model and scored", async () => {
+test("SCORED: mistakes of the model and errors of tools are shown to the model and scored", async () => {
   const fell = await play(rolloutOf({ trouble: "tool" }));
   expect(fell).toMatchObject({ fields: { reward: 0 } });
   expect(outputOf(fell)[1]?.output).toContain("it fell");
@@ -180,7 +181,7 @@ test("SCORED: what the model does wrong, and what a tool throws, is read by the 
   expect(outputOf(bad).filter(({ output }) => output?.includes("invalid_input"))).toHaveLength(2);
 });
 
-test("RESERVED: a model that calls the life cycle as tools is told that there are no such tools, and changes nothing", async () => {
+test("RESERVED: a model that calls lifecycle verbs as tools is told that they do not exist, and changes nothing", async () => {
   const names = ["seed_session", "verify", "aggregate_metrics", "close", "ng-rollout/x/seed_session", "/verify"];
   const calls = names.map((name) => ({ name, arguments: { goal: 0, height: 10 } }));
   const store = memoryStore();
@@ -199,7 +200,7 @@ test("RESERVED: a model that calls the life cycle as tools is told that there ar
   expect(done).toEqual(["seed", "ask", "ask", "verify"]);
 });
 
-test("a limit ends an episode, which is scored all the same", async () => {
+test("a limit ends an episode, which is still scored", async () => {
   const endless: Model = scriptedModel(() => stack(1));
   expect(await play(rolloutOf({ goal: 4 }), { model: endless, steps: 4 })).toMatchObject({
     stopped: "steps",
@@ -212,7 +213,7 @@ test("a limit ends an episode, which is scored all the same", async () => {
   });
 });
 
-/** It does not look at the signal. */
+/** It ignores the signal. */
 const deafModel: Model = { name: "deaf", respond: () => sleep(10_000, { status: "completed", output: [] }) };
 
 const failingModel = scriptedModel(() => {
@@ -245,7 +246,7 @@ test.each<[string, Rollout, Playing, string, string]>([
     "may not",
   ],
 ])(
-  "SCORED: %s is a failure with its kind and its transcript, and no reward",
+  "SCORED: %s is a failure with its kind and its transcript, and not a reward",
   async (_, rollout, given, kind, reason) => {
     const began = performance.now();
     const { failure, fields } = await play(rollout, given);
@@ -258,7 +259,7 @@ test.each<[string, Rollout, Playing, string, string]>([
   },
 );
 
-test("SCORED: a model is not shown, and not judged by, a store that fails under its tools", async () => {
+test("SCORED: a store failure under a tool is neither shown to the model nor scored", async () => {
   const seen: string[] = [];
   const inner = counting();
   const model: Model = {
@@ -273,7 +274,7 @@ test("SCORED: a model is not shown, and not judged by, a store that fails under 
   expect(outputOf({ fields, session: "" })).toHaveLength(1);
 });
 
-test("what is cancelled ends at once, is no outcome, and goes on later", async () => {
+test("a cancelled rollout ends at once, is not an outcome, and resumes later", async () => {
   const store = memoryStore();
   const stopping = new AbortController();
   let asked = 0;
@@ -300,7 +301,7 @@ test("token ids and log-probabilities stay on the items of the transcript", asyn
   expect(outputOf(played).filter(({ type }) => type !== "function_call_output")).toEqual([call, text]);
 });
 
-test("a row says how the model is asked, and its usage is added up", async () => {
+test("a row sets the model parameters, and its usage is summed", async () => {
   const asked: unknown[] = [];
   const inner = counting();
   const model: Model = {
@@ -319,7 +320,7 @@ test("a row says how the model is asked, and its usage is added up", async () =>
   expect(response).toMatchObject({ object: "response", parallel_tool_calls: false, model: "watching" });
 });
 
-test("a row that names tools offers the model those alone, and refuses it the others", async () => {
+test("a row that names tools offers the model only those, and refuses the others", async () => {
   const offered: unknown[] = [];
   const inner = counting([{ calls: [{ name: "send", arguments: {} }] }, ...script]);
   const model: Model = {

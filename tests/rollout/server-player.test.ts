@@ -1,4 +1,4 @@
-// createServerPlayer: episodes on a server of others that is strict about cookies, and on Holdfast's own.
+// createServerPlayer: episodes on a third-party server with strict cookies, and on Holdfast's own.
 import { createAgentSessions, defineAgent, memoryStore, scriptedModel, type AgentSessions, type Json } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { createGymClient } from "../../src/rollout/gym-client.ts";
@@ -50,7 +50,7 @@ const outputsOf = ({ fields }: Played): string[] =>
     type === "function_call_output" ? [output] : [],
   );
 
-test("an episode on a strict server of others: every cookie is the newest, also after errors that set none", async () => {
+test("an episode on a strict third-party server: every cookie is the newest, also after errors that set none", async () => {
   const { url, requests, counts } = await foreignGym();
   const model = scriptedModel([
     { calls: [add(1), { name: "crash" }, add("x"), add(1)] },
@@ -61,7 +61,7 @@ test("an episode on a strict server of others: every cookie is the newest, also 
   const played = await playerOn(`${url}/`, model)(rolloutOf(), never);
   expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 }, session: "conversation-0123456789" });
   expect(played.failure).toBeUndefined();
-  // As they came; what the row does not list is not sent.
+  // Unchanged; fields that the row does not list are not sent.
   const [first, crashed, wrong, , nowhere, , seeding, read] = outputsOf(played);
   expect([first, crashed, nowhere, read]).toEqual([
     '{"success":true}',
@@ -84,7 +84,7 @@ test("an episode on a strict server of others: every cookie is the newest, also 
     "/increment_counter",
     "/verify",
   ]);
-  // The whole row, but for what such servers refuse.
+  // The whole row, except the fields that such servers refuse.
   const { responses_create_params: params, ...fields } = (requests[0] as { body: unknown }).body as TaskRow;
   expect(fields).toEqual({ initial_count: 3, expected_count: 6, _ng_task_index: 4, _ng_rollout_index: 1 });
   expect(params).toEqual({
@@ -96,7 +96,7 @@ test("an episode on a strict server of others: every cookie is the newest, also 
   expect(new Set(keys).size).toBe(8);
 });
 
-test("RESUME: an episode that was cut short goes on with its cookies, and what was answered is not asked for again", async () => {
+test("RESUME: an interrupted episode resumes with its cookies, and answered requests are not repeated", async () => {
   const { url, requests } = await foreignGym();
   const sessions = engine();
   let asked = 0;
@@ -121,17 +121,17 @@ test("RESUME: an episode that was cut short goes on with its cookies, and what w
     "/increment_counter",
     "/verify",
   ]);
-  // The answer during which it was cut short was not committed.
+  // The interrupted answer was not committed.
   expect(asked).toBe(5);
 });
 
-/** A player that is cut short when its second request has reached the server, which does not answer it. */
+/** A player that is interrupted when its second request has reached the server, which does not answer it. */
 async function cutInCall(url: string, sessions: AgentSessions, model: Model, cut: AbortController): Promise<void> {
   const played = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
   expect(played.failure).toEqual({ kind: "internal", reason: "it was cancelled" });
 }
 
-test("ONCE: a call that may have reached a server of others is not sent again: the rollout has failed", async () => {
+test("ONCE: a call that may have reached a third-party server is not sent again: the rollout has failed", async () => {
   const cut = new AbortController();
   const { url, requests } = await foreignGym((_, seen) => {
     if (seen !== 2) return undefined;
@@ -169,7 +169,7 @@ test("ONCE: to Holdfast's own server it is sent again, and applied once", async 
   await createServerPlayer({ client: cutting, sessions, agentFor })(rolloutOf(row), cut.signal);
   const played = await createServerPlayer({ client, sessions, agentFor })(rolloutOf(row), never);
   expect(played).toMatchObject({ fields: { reward: 1, count: 6, answered: true } });
-  // The server's own session, which it can be asked for.
+  // The server's own session, which can be requested.
   const info = await fetch(`${serving.url}/v1/sessions/${played.session}`);
   expect(await info.json()).toMatchObject({ session: played.session });
 });
@@ -192,7 +192,7 @@ const failures: [what: string, path: string, instead: Parameters<typeof foreignG
   ],
 ];
 
-test.each(failures)("SCORED: %s is a failure, and no reward", async (_, path, instead, kind) => {
+test.each(failures)("SCORED: %s is a failure, and not a reward", async (_, path, instead, kind) => {
   const { url } = await foreignGym((request, seen) => (request.path === path ? instead?.(request, seen) : undefined));
   const played = await playerOn(url, scriptedModel([doing, "Done."]))(rolloutOf(), never);
   expect(played.failure?.kind).toBe(kind);
@@ -201,7 +201,7 @@ test.each(failures)("SCORED: %s is a failure, and no reward", async (_, path, in
   if (path === "/verify" && kind === "verify") expect(played.failure?.reason).toMatch(/server/);
 });
 
-test("a server that is not there, or does not answer in time", async () => {
+test("an unreachable server, or one that does not answer in time", async () => {
   const gone = await playerOn("http://127.0.0.1:1", scriptedModel([]))(rolloutOf(), never);
   expect(gone.failure).toMatchObject({ kind: "seed", reason: expect.stringContaining("did not answer") as string });
   const { url } = await foreignGym();

@@ -1,4 +1,4 @@
-// Transcripts: which event of the log belongs to which call, and what it changed.
+// Transcripts: the log event of each call, and its changes.
 import { expect, test } from "vitest";
 import type { Delta } from "../../src/core/delta.ts";
 import type { NumberedEvent } from "../../src/core/event.ts";
@@ -30,7 +30,7 @@ function called(id: string | undefined, delta?: Delta, tool = "add"): NumberedEv
 const changes = (events: NumberedEvent[], ...items: Json[]): unknown[] =>
   transcriptOf(row(...items), events).steps.flatMap((step) => (step.type === "answered" ? [step.changes] : []));
 
-test("calls that ended in another order than they were made have each their own change", () => {
+test("calls that ended out of order have their own changes", () => {
   const events = [called("4.b", set("n", 2)), called("4.a", set("n", 1))];
   expect(changes(events, call("a"), call("b"), output("a"), output("b"))).toEqual([
     [{ key: "n", value: 1 }],
@@ -38,7 +38,7 @@ test("calls that ended in another order than they were made have each their own 
   ]);
 });
 
-test("an id that a model uses again is another call", () => {
+test("an id that a model reuses is another call", () => {
   const events = [called("4.a", set("n", 1)), called("6.a"), called("8.a", set("n", 3))];
   const items = [call("a"), output("a"), call("a"), output("a"), call("a"), output("a")];
   expect(changes(events, ...items)).toEqual([[{ key: "n", value: 1 }], [], [{ key: "n", value: 3 }]]);
@@ -53,7 +53,7 @@ test("a call that never reached the environment changed nothing", () => {
   expect(changes([called("4.b", set("n", 1))], call("a"), output("a"))).toEqual([[]]);
 });
 
-test("changes are named by the way to them, and what was removed is gone", () => {
+test("changes are named by their paths, and removed values are marked", () => {
   const delta: Delta = [
     { op: "add", path: "/orders/a~1b/items/0", value: { n: 1 } },
     { op: "remove", path: "/orders/c" },
@@ -69,7 +69,7 @@ test("changes are named by the way to them, and what was removed is gone", () =>
   ]);
 });
 
-test("what a verifier said beside the reward is shown only of the verdict that the row has", () => {
+test("a verifier's extra fields are shown only for the verdict of the row", () => {
   const verified = (verdict: { reward: number; why: string }): NumberedEvent => ({
     type: "session.verified",
     version: ++version,
@@ -83,7 +83,7 @@ test("what a verifier said beside the reward is shown only of the verdict that t
   expect(transcriptOf({ ...row(), why: "new" }, events).verdict).toBeUndefined();
 });
 
-test("a row from anywhere is shown as far as it can be", () => {
+test("any row is shown as far as possible", () => {
   expect(transcriptOf({}).steps).toEqual([]);
   const odd = row(
     null,

@@ -1,4 +1,4 @@
-// The model that plays a solution: its calls, and what it says at the end.
+// The model that plays a solution: its calls and its final message.
 import { expect, test } from "vitest";
 import { solutionModel } from "../../src/rollout/solution-model.ts";
 import { answerText, isFunctionCall, type Item } from "../../src/core/model.ts";
@@ -15,7 +15,7 @@ async function played(solution: Parameters<typeof solutionModel>[0]): Promise<st
   return answerText((await model.respond({ input: [said, ...output, result] })).output);
 }
 
-test("what a solution returns is its last answer, made from what its calls returned", async () => {
+test("the return value of a solution is its last answer, made from the outputs of its calls", async () => {
   const solution = function* ({ goal }: { goal: number }) {
     const [value] = (yield [{ tool: "add", input: { by: goal } }]) as [{ count: number }];
     return `It is ${value.count}.`;

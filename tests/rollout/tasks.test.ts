@@ -1,4 +1,4 @@
-// Tasks are read line by line, whatever is in the lines, and have numbers that stay the same.
+// Tasks are read line by line, with any content, and have stable numbers.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -17,7 +17,7 @@ async function read(text: string | Buffer): Promise<(ReadRow | BadRow)[]> {
 const shortOf = (found: (ReadRow | BadRow)[]) =>
   found.map((each) => [each.line, "row" in each ? each.row : each.problem.slice(0, 20)]);
 
-test("lines are rows with their places; blank ones are passed over, and what is no row is told", async () => {
+test("lines are rows with their positions; blank ones are skipped, and invalid ones reported", async () => {
   const found = await read('\uFEFF{"a":1}\r\n\n  \n{"a":2}\nnope\n[1]\nnull\n{"a":3}');
   expect(shortOf(found)).toEqual([
     [1, { a: 1 }],
@@ -29,7 +29,7 @@ test("lines are rows with their places; blank ones are passed over, and what is 
   ]);
 });
 
-test("a line ends at a line feed and nowhere else: texts have other ends of lines in them", async () => {
+test("a line ends only at a line feed: texts may contain other line separators", async () => {
   const row = { text: "a\u2028b\u2029c\u0085d\u000Be" };
   expect(shortOf(await read(`${JSON.stringify(row)}\n${JSON.stringify(row)}\n`))).toEqual([
     [1, row],
@@ -37,20 +37,20 @@ test("a line ends at a line feed and nowhere else: texts have other ends of line
   ]);
 });
 
-test("a row that could not be written again is told, and those after it are read", async () => {
+test("a row that could not be written again is reported, and the next ones are read", async () => {
   const deep = `{"deep":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
   const [first, second, third] = await read(`{"a":1}\n${deep}\n{"a":2}\n`);
   expect([first, third]).toMatchObject([{ row: { a: 1 } }, { row: { a: 2 } }]);
   expect(second).toMatchObject({ line: 2, problem: expect.stringContaining("only JSON can be kept") as unknown });
 });
 
-test("a line may be longer than what is read at once, and letters may lie across", async () => {
+test("a line may be longer than the read buffer, and characters may cross its boundary", async () => {
   const rows = Array.from({ length: 5 }, (_, at) => ({ at, text: "ä€𝄞".repeat(30_000 + at) }));
   const found = await read(rows.map((row) => JSON.stringify(row)).join("\n"));
   expect(found.map((each) => "row" in each && each.row)).toEqual(rows);
 });
 
-test("what cannot be read is refused with a reason", async () => {
+test("an unreadable file is refused with a reason", async () => {
   const folder = newFolder();
   const all = async (file: string): Promise<void> => {
     for await (const _ of readRows(file)) continue;
@@ -59,13 +59,13 @@ test("what cannot be read is refused with a reason", async () => {
   await expect(all(folder)).rejects.toMatchObject({ code: "cannot_load" });
 });
 
-test("the same line is the same task, a row may bring its number, and a bad line keeps its place", async () => {
+test("the same line is the same task, a row may bring its number, and an invalid line keeps its position", async () => {
   const lines = ['{"a":1}', '{"a":2}', '{"a":1}', "nope", '{"a":3}', '{"_ng_task_index":7}', '{"a":4}', '{"a":2}'];
   const found = await read(lines.join("\n"));
   expect(found.map(createNumbering()).map(({ task }) => task)).toEqual([0, 1, 0, 2, 3, 7, 8, 1]);
 });
 
-test("two tasks of one number are refused; the same task under its number is one task, whatever else is in the row", async () => {
+test("two tasks with one number are refused; the same task under its number is one task, whatever else is in the row", async () => {
   const row = (n: number, added: object = {}) => ({ _ng_task_index: 3, n, responses_create_params: {}, ...added });
   const rows = [
     { n: 0 },
@@ -88,7 +88,7 @@ test("two tasks of one number are refused; the same task under its number is one
   ]);
 });
 
-test("repeats that were collected before are one task: what came of them is not the task", async () => {
+test("repeats of an earlier collection are one task: their results are not part of the task", async () => {
   const row = { _ng_task_index: 1, responses_create_params: { input: "Go." } };
   const repeats = [0, 1].map((reward) => ({
     ...row,
@@ -100,7 +100,7 @@ test("repeats that were collected before are one task: what came of them is not 
   expect(found.filter((each) => "problem" in each)).toEqual([]);
 });
 
-test("a line that is too long is told without being held, two of them are two tasks, and those after it are read", async () => {
+test("an overlong line is reported without being held, two of them are two tasks, and the next ones are read", async () => {
   const file = join(newFolder(), "tasks.jsonl");
   const long = `{"a":"${"x".repeat(200_000)}"}`;
   writeFileSync(file, `{"a":1}\n${long}\n${long}\n{"a":2}\n{"a":"${"y".repeat(92)}"}\n${long}`);

@@ -1,4 +1,4 @@
-// Episodes are forked into trees: every continuation is a rollout of its own, once, however often the collection is cut short.
+// Episodes are forked into trees: every continuation is one rollout, once, despite interruptions.
 import {
   createAgentSessions,
   createSessions,
@@ -39,7 +39,7 @@ const pile = defineEnvironment({
   verify: ({ state }) => ({ reward: state.bricks.filter((brick) => brick.endsWith("1")).length, pile: state.bricks }),
 });
 
-/** Puts down the step and the way that it took, or does what a test wants instead. */
+/** Records the step and its path, or does a test's action instead. */
 type Instead = (rollout: Rollout, step: number) => string | undefined;
 
 interface Given extends Partial<CollectOptions> {
@@ -92,7 +92,7 @@ async function collected(out: string, { store = memoryStore(), lines = ['{"n":0}
 const newOut = (): string => join(newFolder(), "rows.jsonl");
 const inOrder = (rows: TaskRow[]): TaskRow[] =>
   rows.sort((a, b) => Number(a["_ng_rollout_index"]) - Number(b["_ng_rollout_index"]));
-/** What is the same whenever it is played. */
+/** The fields that are the same in every run. */
 const about = (rows: TaskRow[]) =>
   inOrder(rows).map(({ _ng_task_index, _ng_rollout_index, session_id, parent, forked_at, branch, reward, pile }) => ({
     _ng_task_index,
@@ -106,7 +106,7 @@ const about = (rows: TaskRow[]) =>
   }));
 const branchesOf = (rows: TaskRow[]) => inOrder(rows).map((row) => row["branch"] ?? null);
 
-test("FORK: an episode is forked after a step: its continuations are the rows, and what one does no other sees", async () => {
+test("FORK: an episode is forked after a step: its continuations are the rows, and none sees the others", async () => {
   const [out, store] = [newOut(), memoryStore()];
   expect(await collected(out, { store, repeats: 2 })).toEqual({ before: 0, scored: 6, failed: 0, stopped: false });
   const rows = inOrder(rowsOf(out));
@@ -115,7 +115,7 @@ test("FORK: an episode is forked after a step: its continuations are the rows, a
   expect(rows.map((row) => row["pile"])).toEqual(
     ["0", "1", "2", "0", "1", "2"].map((way) => ["0:-", "1:-", `2:${way}`, `3:${way}`, `4:${way}`]),
   );
-  // The transcript is whole.
+  // The transcript is complete.
   expect((rows[1]!["response"] as { output: unknown[] }).output).toHaveLength(11);
   expect(new Set(rows.map((row) => row["session_id"])).size).toBe(6);
   const parents = rows.map((row) => row["parent"]);
@@ -129,7 +129,7 @@ test("FORK: an episode is forked after a step: its continuations are the rows, a
   expect(rowsOf(pathsOf(out).inputs).map((row) => row["_ng_rollout_index"])).toEqual([0, 3]);
 });
 
-test("FORK: continuations are forked again, and every node has the mean of what is below it", async () => {
+test("FORK: continuations are forked again, and every node has the mean of its subtree", async () => {
   const [out, store] = [newOut(), memoryStore()];
   await collected(out, { store, branches: twice });
   const rows = inOrder(rowsOf(out));
@@ -149,14 +149,14 @@ test("FORK: continuations are forked again, and every node has the mean of what 
     ["2.0", 1, 0],
     ["2.1", 1, 1],
   ]);
-  // The log of a continuation, with what its parents have of it.
+  // The log of a continuation, with its parents' events.
   const log = await logWithParents(store, rows[3]?.["session_id"] as string);
   expect(log?.flatMap((event) => (event.type === "tool.called" ? [(event.input as TaskRow)["brick"]] : []))).toEqual(
     rows[3]?.["pile"],
   );
 });
 
-test("an episode that ends before it is forked is one row, at any depth", async () => {
+test("an episode that ends before its fork is one row, at any depth", async () => {
   const out = newOut();
   let fewer = 0;
   const instead: Instead = ({ task, origin }, step) =>
@@ -173,7 +173,7 @@ test("an episode that ends before it is forked is one row, at any depth", async 
   expect(fewer).toBe(5 + 1);
 });
 
-test("RESUME, FORK: cut short at any commit, a tree goes on: the same rows, none twice, and no answer is asked for again", async () => {
+test("RESUME, FORK: a tree interrupted at any commit resumes: the same rows, none twice, and no answer is requested again", async () => {
   const whole = newOut();
   let [commits, asked] = [0, 0];
   const counting = (inner: Store, onCommit: () => void): Store => ({
@@ -202,12 +202,12 @@ test("RESUME, FORK: cut short at any commit, a tree goes on: the same rows, none
     expect(rowsOf(pathsOf(out).failures)).toEqual([]);
     await collected(out, { branches: twice, store, onAsk });
     expect(about(rowsOf(out)), `cut at ${cut}`).toEqual(wanted);
-    // Those under way, at most two.
+    // The running ones, at most two.
     expect(asked - all, `cut at ${cut}`).toBeLessThanOrEqual(2);
   }
 });
 
-test("SCORED: a continuation that fails is forked off again; an episode that fails before is one failure, until it is played again", async () => {
+test("SCORED: a failed continuation is forked again; an episode that fails before its fork is one failure, until it is retried", async () => {
   const [out, store] = [newOut(), memoryStore()];
   let isBroken = true;
   const instead: Instead = ({ task, attempt, origin }, step) => {
@@ -228,7 +228,7 @@ test("SCORED: a continuation that fails is forked off again; an episode that fai
   expect(ended.sort()).toEqual(["0 0", "0 1", "0 2", "1 0", "1 1", "1 2"]);
 });
 
-test("a store that lost a forked episode ends no second one in its place: the rows that are there stay the only ones", async () => {
+test("a store that lost a forked episode ends no second one in its place: the existing rows stay the only ones", async () => {
   const out = newOut();
   const stopping = new AbortController();
   await collected(out, { concurrency: 1, signal: stopping.signal, onRow: () => stopping.abort() });
@@ -241,7 +241,7 @@ test("a store that lost a forked episode ends no second one in its place: the ro
   expect(rowsOf(pathsOf(out).failures)).toEqual([]);
 });
 
-test("continuations are judged again, also at every step from where they were forked", async () => {
+test("continuations are judged again, also at every step after their fork", async () => {
   const [out, store] = [newOut(), memoryStore()];
   await collected(out, { store });
   const scratch = () => {
@@ -256,7 +256,7 @@ test("continuations are judged again, also at every step from where they were fo
   expect(judged["step_rewards"]).toEqual([0, 1, 2, 3].map((reward, at) => ({ version: at + 1, reward })));
 });
 
-test("a tree numbers its rollouts from left to right, in whatever order its steps were given", () => {
+test("a tree numbers its rollouts from left to right, in any order of its steps", () => {
   const tree = treeOf(twice);
   const root = { task: 0, index: 12, branch: "", depth: 0 };
   expect([tree.leaves(0), tree.leaves(1), tree.leaves(2)]).toEqual([6, 2, 1]);
