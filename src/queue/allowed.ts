@@ -1,4 +1,5 @@
-// What a job may have this worker open. Jobs are written by whoever can write to the queue, and the worker has keys.
+// Checks which files and stores a job may make this worker open. Anyone who can write to the queue writes jobs, and the
+// worker holds keys.
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
@@ -6,7 +7,7 @@ import type { PlaySettings } from "./collector.ts";
 import { locate } from "../rollout/load.ts";
 import { isUrl } from "../rollout/collection-settings.ts";
 
-/** Refuses code and recordings from outside of a folder. Packages are there because somebody has installed them. */
+/** Refuses code and recordings outside a folder. Packages are allowed: they were installed on purpose. */
 export async function assertFilesWithin(folder: string, { target, agent, model }: PlaySettings): Promise<void> {
   if (target !== undefined && !isPackage(target)) assertWithin(folder, await locate(target, "environment"));
   if (agent !== undefined && !isUrl(agent) && !isPackage(agent)) assertWithin(folder, await locate(agent, "agent"));
@@ -14,7 +15,7 @@ export async function assertFilesWithin(folder: string, { target, agent, model }
   if (recording !== undefined) assertWithin(folder, recording);
 }
 
-/** Refuses a store that a job names if it is a file outside of a folder, or if a key of this worker would be sent there. */
+/** Refuses a job's store if it is a file outside the folder, or if it would receive one of this worker's keys. */
 export function assertStore(folder: string, url: string, variables = process.env): void {
   const [, file] = /^sqlite:(.+)$/i.exec(url) ?? [];
   if (file !== undefined) return assertWithin(folder, file);
@@ -23,17 +24,17 @@ export function assertStore(folder: string, url: string, variables = process.env
   throw refusal(`its store would be sent ${key} of this worker; name the store with the worker's own --store`);
 }
 
-/** The variables that are sent to where the URL of a store says, as it has no key of its own. */
+/** Returns the environment variables that would be sent to a store because its URL has no key of its own. */
 function keysSentTo(url: string): string[] {
   const { protocol, username, password, search } = URL.canParse(url) ? new URL(url) : new URL("none:");
   if (/^https?:$/.test(protocol)) return username === "" ? ["HOLDFAST_STORE_TOKEN"] : [];
   if (/^postgres(ql)?:$/.test(protocol)) return password === "" ? ["PGPASSWORD"] : [];
-  // Without those it is Amazon's, or what this worker's own variables name.
+  // Without these parameters the store is Amazon's, or the one set by this worker's own variables.
   const isElsewhere = protocol === "s3:" && /[?&](endpoint|region)=/.test(search);
   return isElsewhere ? ["AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID"] : [];
 }
 
-/** No way leads out of a package by such a name. */
+/** Recognises package names; such a name cannot point outside a package. */
 const isPackage = (target: string): boolean =>
   /^@?[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(target) && !existsSync(resolve(target));
 
@@ -43,7 +44,7 @@ function assertWithin(folder: string, file: string): void {
   throw refusal(`${file} is not in the folder that this worker was started in`);
 }
 
-/** Where a file really is, or will be. */
+/** Resolves links of a path, also if the file does not exist yet. */
 function realPath(file: string): string {
   if (existsSync(file) || dirname(file) === file) return realpathSync(file);
   return join(realPath(dirname(file)), basename(file));

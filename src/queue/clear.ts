@@ -1,32 +1,32 @@
-// clearQueue(): takes out of the queue what no collector waits for any more.
+// clearQueue(): removes jobs that no collector waits for.
 import type { QueueAddress } from "./connection.ts";
-import { runKeyIn } from "./job.ts";
-import { surveyOf, withQueue, type CollectionStatus } from "./survey.ts";
+import { parseCollectionKey } from "./job.ts";
+import { surveyQueue, withQueue, type CollectionStatus } from "./survey.ts";
 
 export interface Cleared {
   queue: string;
-  /** Those without a collector, as they were found. */
+  /** Collections without a collector, as they were found. */
   collections: CollectionStatus[];
-  /** How many rollouts and results were taken out; 0 if nothing was to be. */
+  /** Number of removed rollouts and results. */
   removed: number;
 }
 
-/** How many at once. */
+/** Jobs removed at a time. */
 const atOnce = 500;
 
 /**
- * Results that wait and rollouts that nobody has begun, of collections whose collector is gone. What a worker is playing
- * stays. A collector that comes back just then loses nothing: it hands out again what the queue does not have, and what
- * was played is in its session.
+ * Removes waiting results and unstarted rollouts of collections without a collector. Rollouts that a worker is playing
+ * stay. A collector that returns at this moment loses nothing: it queues missing rollouts again, and finished ones are
+ * in their sessions.
  */
 export async function clearQueue(address: QueueAddress, remove: boolean): Promise<Cleared> {
   return withQueue(address, async (queue, connection) => {
-    const { ids, collections } = await surveyOf(queue, connection);
-    const isLeft = (id: string): boolean => collections.get(runKeyIn(id))?.collector === false;
+    const { ids, collections } = await surveyQueue(queue, connection);
+    const isLeft = (id: string): boolean => collections.get(parseCollectionKey(id))?.collector === false;
     const left = remove ? Object.values(ids).flat().filter(isLeft) : [];
     let removed = 0;
     for (let at = 0; at < left.length; at += atOnce) {
-      // Gives 0 of one that a worker holds.
+      // Returns 0 for a job that a worker holds.
       const gone = await Promise.all(left.slice(at, at + atOnce).map((id) => queue.remove(id)));
       removed += gone.reduce((sum, count) => sum + count, 0);
     }

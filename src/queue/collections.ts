@@ -1,9 +1,10 @@
-// What a worker plays: each collection with its own environment, agent and store, as long as the files are those of the collector.
+// createCollections(): prepares the player of each collection for a worker. The worker's files must equal the
+// collector's.
 import { hostname } from "node:os";
 import { HoldfastError } from "../core/errors.ts";
 import type { Play } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
-import type { Collection } from "./job.ts";
+import type { QueuedCollection } from "./job.ts";
 import { differences } from "../rollout/collection-record.ts";
 import type { PlaySettings } from "./collector.ts";
 import { digestFiles } from "../rollout/build-record.ts";
@@ -12,22 +13,22 @@ import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
 
 export interface CollectionsOptions {
-  /** The URL of the queue, which is the store too unless a collection says otherwise. */
+  /** URL of the queue. It is also the store, unless a collection names another. */
   queue: string;
-  /** The store of all collections, whatever they say. */
+  /** Store for all collections; overrides their own. */
   store: string | undefined;
   concurrency: number;
-  /** Where all that a collection names by a path has to be. */
+  /** All paths that a collection names must be inside this folder. */
   folder: string;
 }
 
 export interface Collections {
-  /** What plays a collection. Rejects with why it is not played here. */
-  playerOf(collection: Collection): Promise<Play>;
+  /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
+  openPlayer(collection: QueuedCollection): Promise<Play>;
   close(): Promise<void>;
 }
 
-/** How many collections are kept ready that nothing is played of. */
+/** Number of unused collections to keep ready. */
 const mostIdle = 8;
 
 interface Ready {
@@ -35,7 +36,7 @@ interface Ready {
   active: number;
 }
 
-/** A store, and how many collections use it. */
+/** An open store and the number of collections that use it. */
 interface Shared {
   store: Promise<Store>;
   users: number;
@@ -43,13 +44,13 @@ interface Shared {
 
 export function createCollections(options: CollectionsOptions): Collections {
   const { queue, store: override, concurrency, folder } = options;
-  /** By all that they are made of, the one that was asked for last at the end. */
+  /** By settings, least recently used first. */
   const known = new Map<string, Ready>();
   const stores = new Map<string, Shared>();
-  /** What was loaded, with the digest that it had: a module is loaded once in the life of a process. */
+  /** Digests of loaded modules: a process loads a module only once. */
   const loaded = new Map<string, string>();
 
-  /** One for all that use it, closed by the last of them. One that is away is tried again. */
+  /** Shares one store among its users; the last user closes it. A store that failed to open is tried again. */
   async function useStore(url: string): Promise<{ store: Store; leave(): Promise<void> }> {
     const shared = stores.get(url) ?? { store: openStore(url), users: 0 };
     stores.set(url, shared);
@@ -93,7 +94,7 @@ export function createCollections(options: CollectionsOptions): Collections {
     };
   }
 
-  /** Refuses what is another in the file than what was loaded from it before. */
+  /** Refuses a file that changed after this worker loaded it. */
   function assertUnchanged({ target, agent, files }: PlaySettings): void {
     const modules = [
       ["environment's file", target],
@@ -111,7 +112,7 @@ export function createCollections(options: CollectionsOptions): Collections {
     }
   }
 
-  /** Those that were not asked for in a long time are let go. */
+  /** Stops the least recently used idle collections. */
   function trim(): void {
     const idle = [...known].filter(([, { active }]) => active === 0);
     for (const [key, { player }] of idle.slice(0, Math.max(0, idle.length - mostIdle))) {
@@ -121,7 +122,7 @@ export function createCollections(options: CollectionsOptions): Collections {
   }
 
   return {
-    async playerOf({ settings }) {
+    async openPlayer({ settings }) {
       const key = JSON.stringify(settings);
       const ready = known.get(key) ?? { player: open(settings as unknown as PlaySettings), active: 0 };
       known.delete(key);
@@ -138,7 +139,7 @@ export function createCollections(options: CollectionsOptions): Collections {
           }
         };
       } catch (thrown) {
-        // What is wrong with it may be put right.
+        // The cause may be fixed later, so the next job tries again.
         if (known.get(key) === ready) known.delete(key);
         throw thrown;
       }
@@ -153,7 +154,7 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   const own = await digestFiles(target, { model, ...(agent !== undefined && { agent }) });
   const changed = differences(files, own);
   if (changed.length === 0) return;
-  // Only which: what is said goes back into the queue, and what a file of this machine is like is nobody's business there.
+  // Names only: the message goes into the queue, and details of this machine's files must not.
   const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
   throw refusal(`the collector's files are others than this worker's: ${names}`);
 }

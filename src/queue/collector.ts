@@ -1,9 +1,9 @@
-// A collection that is played by workers: what they are told of it, and how they are reached.
+// queuePlayer(): plays a collection on workers. Builds the settings they receive and opens the connection.
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import type { Collection } from "./job.ts";
+import type { QueuedCollection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
 import type { CollectionRecord } from "../rollout/collection-record.ts";
 import { queueAddress } from "./address.ts";
@@ -11,28 +11,28 @@ import type { CollectionSettings, Target } from "../rollout/collection-settings.
 import { digestFiles } from "../rollout/build-record.ts";
 import type { Player, SourceSettings } from "../rollout/source.ts";
 
-/** What a worker makes its player of. */
+/** The settings from which a worker builds its player. */
 export interface PlaySettings extends Omit<SourceSettings, "concurrency" | "model" | "agent"> {
   model: string;
   agent?: string;
-  /** As it was given: it is looked for from the folder that the worker was started in. */
+  /** As given; resolved against the folder in which the worker was started. */
   target?: string;
-  /** Where the sessions are; undefined if that is the queue's own Redis. */
+  /** Where the sessions are; undefined for the queue's own Redis. */
   store?: string;
-  /** The machine that has the store's file, if it is a file. */
+  /** The machine with the store's file, if the store is a file. */
   host?: string;
-  /** What the files have to be, by their digests. */
+  /** Expected digests of the files. */
   files: { [name: string]: Json };
 }
 
-/** Refuses what is wrong with the queue before anything is looked at. */
+/** Refuses an invalid queue or store before anything else happens. */
 export function assertQueue(flags: CollectionSettings): void {
   if (flags.queue === undefined) return;
   queueAddress(flags.queue);
-  storeOf(flags);
+  findStore(flags);
 }
 
-/** Plays by workers. Nothing else of a collection is different. */
+/** Plays on workers. Nothing else differs from a local collection. */
 export async function queuePlayer(
   target: Target | undefined,
   flags: CollectionSettings,
@@ -46,18 +46,22 @@ export async function queuePlayer(
   const { agent, server, model, seed, maxSteps, timeout, temperature, out } = flags;
   const settings: PlaySettings = {
     ...(dropUndefined({ target, agent, server, model, seed, maxSteps, timeout, temperature }) as PlaySettings),
-    ...storeOf(flags),
+    ...findStore(flags),
     files: await digestFiles(target, flags),
   };
   const title = `${String(record.settings["environment"])}, ${String(model)}: ${out}`;
-  const collection: Collection = { run: record.run, title, settings: settings as unknown as Collection["settings"] };
+  const collection: QueuedCollection = {
+    run: record.run,
+    title,
+    settings: settings as unknown as QueuedCollection["settings"],
+  };
   const address = queueAddress(flags.queue as string);
   return openQueuePlayer({ address, collection, say });
 }
 
-/** Where workers find the sessions. Of a file they are told the whole path. */
-function storeOf({ store, queue }: CollectionSettings): Pick<PlaySettings, "store" | "host"> {
-  // Workers have the URL of the queue: its password need not be in every job.
+/** Returns the store for workers. A file gets its absolute path. */
+function findStore({ store, queue }: CollectionSettings): Pick<PlaySettings, "store" | "host"> {
+  // Workers know the queue's URL, so jobs need not contain its password.
   if (store === undefined || store === queue) return {};
   if (store.startsWith("memory:")) {
     throw new HoldfastError("invalid_option", "workers cannot share memory:; leave --store out, or name a server's");

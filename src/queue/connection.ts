@@ -1,23 +1,23 @@
-// The connections of the queue: the packages it needs, and clients that wait for a server that is away.
+// connectQueue(): loads the queue's packages and opens clients that wait for an absent server.
 import type * as Bullmq from "bullmq";
 import type * as Ioredis from "ioredis";
 import type { Cluster, Redis, RedisOptions } from "ioredis";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 
-/** Where the queue is: what the URL of a Redis store says. */
+/** The parsed URL of a queue. */
 export interface QueueAddress {
   kind: "server" | "sentinel" | "cluster";
   hosts: { host: string; port: number }[];
-  /** What Sentinel calls the master. */
+  /** Sentinel's name for the master. */
   name: string;
   database: number;
   username: string | undefined;
   password: string | undefined;
   tls: boolean;
   prefix: string;
-  /** For messages: without the password. */
+  /** For messages: the URL without a password. */
   shown: string;
-  /** For commands that people are told to type: all of the URL, with words in the place of a user and a password. */
+  /** For suggested commands: the complete URL, with placeholders for user and password. */
   typed: string;
 }
 
@@ -26,23 +26,23 @@ export type Client = Redis | Cluster;
 export interface Connection {
   bullmq: typeof Bullmq;
   client: Client;
-  /** What the names of all keys begin with. */
+  /** Prefix of all keys. */
   prefix: string;
-  /** A connection that can only listen. */
+  /** Opens a connection that only listens. */
   listener(): Client;
-  /** Asks every server that there may be something on: one, or all of a Cluster. */
+  /** Asks every server: one, or all nodes of a Cluster. */
   onEach<T>(ask: (server: Redis) => Promise<T>): Promise<T[]>;
   close(): void;
 }
 
-/** How long the first connection may take, in milliseconds. */
-const patience = 5000;
-/** Longer than any command that waits for a job. A server that is paused keeps its connections and answers nothing. */
-const silence = 15_000;
+/** Milliseconds for the first connection. */
+const connectTimeout = 5000;
+/** Longer than any command that waits for a job. A paused server keeps its connections but does not answer. */
+const socketTimeout = 15_000;
 
 /**
- * Connects. Rejects if there is no server; one that goes away later is waited for, and that is said. `name` is what the
- * server calls the connection.
+ * Connects, and rejects if the server is absent. A server that disappears later is waited for, with a message. `name`
+ * identifies the connection on the server.
  */
 export async function connectQueue(
   address: QueueAddress,
@@ -50,7 +50,7 @@ export async function connectQueue(
   name?: string,
 ): Promise<Connection> {
   const bullmq = await loaded(() => import("bullmq"));
-  const client = clientOf(await loaded(() => import("ioredis")), address, name);
+  const client = createClient(await loaded(() => import("ioredis")), address, name);
   const clients: Client[] = [client];
   try {
     await ready(client, address.shown);
@@ -62,7 +62,7 @@ export async function connectQueue(
   return {
     bullmq,
     client,
-    prefix: prefixOf(address),
+    prefix: toKeyPrefix(address),
     onEach: (ask) => Promise.all(("nodes" in client ? client.nodes() : [client]).map(ask)),
     listener() {
       const listener = (client as Redis).duplicate();
@@ -76,8 +76,8 @@ export async function connectQueue(
   };
 }
 
-/** In braces: on a Cluster all keys of a queue have to be in one place. */
-export const prefixOf = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
+/** In braces: a Cluster must keep all keys of a queue on one node. */
+export const toKeyPrefix = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
 
 async function loaded<T>(load: () => Promise<T>): Promise<T> {
   try {
@@ -89,7 +89,7 @@ async function loaded<T>(load: () => Promise<T>): Promise<T> {
 
 type Drivers = Pick<typeof Ioredis, "Redis" | "Cluster">;
 
-function clientOf({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress, connectionName?: string): Client {
+function createClient({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress, connectionName?: string): Client {
   const { kind, hosts, name, database, username, password, tls } = address;
   const soon = (times: number): number => Math.min(50 * times, 1000);
   const common: RedisOptions = {
@@ -97,11 +97,11 @@ function clientOf({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress,
     ...(password !== undefined && { password }),
     ...(tls && { tls: {} }),
     ...(connectionName !== undefined && { connectionName }),
-    connectTimeout: patience,
-    socketTimeout: silence,
-    // What was asked for is asked for until there is an answer. To ask twice does no harm here: see docs/queue.md.
+    connectTimeout: connectTimeout,
+    socketTimeout: socketTimeout,
+    // Retry without limit. Repeating a command is harmless here: see docs/queue.md.
     maxRetriesPerRequest: null,
-    // After a failover the old master may be a replica, behind a connection that still stands.
+    // After a failover the connection may still lead to the old master, now a replica.
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
   };
   if (kind === "cluster")
@@ -114,7 +114,7 @@ function clientOf({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress,
   return new One({ ...common, ...target, db: database, lazyConnect: true, retryStrategy: soon });
 }
 
-/** What no waiting helps against. */
+/** Errors that waiting does not solve. */
 const hopeless = /WRONGPASS|NOAUTH|NOPERM|invalid (username|password)/i;
 
 async function ready(client: Client, shown: string): Promise<void> {
@@ -123,7 +123,7 @@ async function ready(client: Client, shown: string): Promise<void> {
     const end = (settle: () => void): void => {
       clearTimeout(timer);
       client.off("error", failed).off("ready", done);
-      // Without a listener an error would end the process.
+      // Without a listener, an error event would end the process.
       client.on("error", () => undefined);
       settle();
     };
@@ -131,7 +131,7 @@ async function ready(client: Client, shown: string): Promise<void> {
       const why = last === undefined ? "it does not answer" : messageOf(last);
       end(() => reject(new HoldfastError(code, `the queue at ${shown} cannot be reached: ${why}`, { cause: last })));
     };
-    const timer = setTimeout(() => refuse("store_busy"), patience);
+    const timer = setTimeout(() => refuse("store_busy"), connectTimeout);
     const failed = (error: unknown): void => {
       last = error;
       if (hopeless.test(messageOf(error))) refuse("store_failed");
@@ -142,7 +142,7 @@ async function ready(client: Client, shown: string): Promise<void> {
   });
 }
 
-/** How long a server may be away before it is said, in milliseconds. */
+/** Milliseconds of absence before a message. */
 const unnoticed = 1000;
 
 function tellOutages(client: Client, shown: string, say: (text: string) => void): void {

@@ -1,50 +1,58 @@
-// openQueuePlayer(): has workers elsewhere play the rollouts of a collection, and gives what comes back.
+// openQueuePlayer(): queues the rollouts of a collection for workers and returns their results.
 import type { Job } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import { equalJson } from "../core/json.ts";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
-import { channelOf, jobIdOf, optionsOf, queueName, runKeyIn, runKeyOf, troubleIn } from "./job.ts";
-import type { Collection, JobData, RolloutQueue } from "./job.ts";
+import {
+  doneChannel,
+  toJobId,
+  queueOptions,
+  queueName,
+  parseCollectionKey,
+  toCollectionKey,
+  parseTrouble,
+} from "./job.ts";
+import type { QueuedCollection, JobData, RolloutQueue } from "./job.ts";
 
 export interface QueuePlayerOptions {
   address: QueueAddress;
-  collection: Collection;
-  /** Told what people should know: that nobody plays, that the queue is away. */
+  collection: QueuedCollection;
+  /** Receives messages for people: no worker takes part, or the queue is unreachable. */
   say(text: string): void;
 }
 
 export interface QueuePlayer {
   play: Play;
-  /** Takes what nobody has begun out of the queue, if it was cancelled, and what is left over, if it was not. */
+  /** Removes unstarted jobs after a cancellation, and leftovers otherwise. */
   stop(): Promise<void>;
 }
 
 interface Waiting {
   rollout: Rollout;
-  /** Settles when all that was begun to put it into the queue is over. */
+  /** Settles when every attempt to queue the job has ended. */
   putting: Promise<void>;
   end(played: Played): void;
 }
 
-/** How often it is looked at all jobs, in milliseconds: what is said about one may be missed. */
+/** Poll interval in ms; job events can be missed. */
 const lookEvery = 1000;
-/** How many at once. */
+/** Jobs checked at a time. */
 const lookAt = 500;
-/** After how long without a result it is said why, in milliseconds. */
+/** Milliseconds without a result before a message explains why. */
 const quiet = 5000;
 const sayEvery = 30_000;
 
 /**
- * A rollout is a job, known by its session: one that is in the queue already is not added again, and one that was
- * played while nobody waited gives its result at once. Results stay in the queue until they were given.
+ * A rollout is a job whose id derives from its session. A queued job is not added again. A job that finished while no
+ * collector waited returns its result at once. Results stay in the queue until they are delivered.
  */
 export async function openQueuePlayer({ address, collection, say }: QueuePlayerOptions): Promise<QueuePlayer> {
   const connection = await connectQueue(address, say);
-  const queue: RolloutQueue = new connection.bullmq.Queue(queueName, optionsOf(connection));
+  const queue: RolloutQueue = new connection.bullmq.Queue(queueName, queueOptions(connection));
   queue.on("error", () => undefined);
   const waiting = new Map<string, Waiting>();
-  /** What is taken out of the queue. */
+  /** Pending removals from the queue. */
   const leaving = new Set<Promise<unknown>>();
   let isCancelled = false;
   let isOver = false;
@@ -52,17 +60,17 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
 
   const listener = connection.listener();
   listener.on("message", (_channel: string, id: string) => void look(id));
-  const mine = runKeyOf(collection.run);
-  await listener.subscribe(channelOf(connection.prefix, mine));
+  const mine = toCollectionKey(collection.run);
+  await listener.subscribe(doneChannel(connection.prefix, mine));
   let timer = setTimeout(() => void lookAround(), lookEvery);
 
-  /** Puts a rollout into the queue, unless it is there. */
+  /** Queues a rollout unless it is queued already. */
   async function put(id: string, rollout: Rollout): Promise<void> {
     const job = await queue.getJob(id);
     if (job?.finishedOn !== undefined) return take(id, job);
     const data: JobData = { collection, rollout };
     if (!job) await queue.add(collection.title, data, { jobId: id });
-    // Somebody wants to go on with other settings.
+    // The collection was resumed with other settings.
     else if (!equalJson({ ...job.data.collection }, { ...collection })) await job.updateData(data);
   }
 
@@ -71,11 +79,11 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     if (!found) return;
     newest = Date.now();
     found.end(returnvalue ?? failed(found.rollout, failedReason ?? "the worker gave no result"));
-    // Whoever waited for it writes it down in the meantime: if this process is killed before, it is taken again.
+    // The caller writes the result first. If this process is killed before that, the result is still in the queue.
     setImmediate(() => leave(queue.remove(id)));
   }
 
-  /** Takes the result of a job, if it has one, and puts it into the queue again if the queue has lost it. */
+  /** Takes the result of a job, or queues the job again if the queue has lost it. */
   async function look(id: string): Promise<void> {
     const found = waiting.get(id);
     if (!found || isOver) return;
@@ -89,7 +97,10 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
 
   const complaints = new Map<string, number>();
 
-  /** What the queue does not take now, for want of memory say, it is offered again. The same is said only now and then. */
+  /**
+   * Reports a refusal of the queue, for example for lack of memory. The job is offered again. Equal messages are
+   * limited in time.
+   */
   function complain(thrown: unknown): void {
     const text = `the queue at ${address.shown} refuses: ${messageOf(thrown)}`;
     if (isOver || Date.now() - (complaints.get(text) ?? 0) < sayEvery) return;
@@ -108,7 +119,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     } catch (thrown) {
       complain(thrown);
     }
-    // Of very many it takes long: no more than a tenth of the time is spent with it.
+    // With many jobs a check takes long; spend at most a tenth of the time on it.
     const pause = Math.max(lookEvery, 10 * (Date.now() - began));
     if (!isOver) timer = setTimeout(() => void lookAround(), pause);
   }
@@ -121,7 +132,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
 
   const told = new Set<string>();
 
-  /** Nothing has come back for a while. That is as it should be where episodes are long. */
+  /** Explains why no result arrived for a while. With long episodes that is normal. */
   async function sayWhy(): Promise<void> {
     newest = Date.now();
     if ((await queue.getWorkersCount()) === 0) {
@@ -129,8 +140,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
       return;
     }
     const ids = await queue.getRanges(["delayed"], 0, lookAt);
-    const id = ids.find((each) => runKeyIn(each) === mine);
-    const trouble = id === undefined ? undefined : troubleIn((await queue.getJob(id))?.progress);
+    const id = ids.find((each) => parseCollectionKey(each) === mine);
+    const trouble = id === undefined ? undefined : parseTrouble((await queue.getJob(id))?.progress);
     if (!trouble || told.has(trouble.reason)) return;
     told.add(trouble.reason);
     say(`worker ${trouble.worker} has put rollouts back: ${trouble.reason}`);
@@ -141,22 +152,22 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     leaving.add(leaves);
   }
 
-  /** What a worker has begun, it plays to the end: the result is there when the collection goes on. */
+  /** Removes an unstarted job. A started one is played to its end, and its result waits for the resumed collection. */
   async function withdraw(id: string): Promise<void> {
     const state = await queue.getJobState(id);
     if (state === "waiting" || state === "delayed") await queue.remove(id);
   }
 
-  /** What was left by a process that was killed just when it had written something down. */
+  /** Removes jobs left by a process that was killed right after it wrote their results. */
   async function clear(): Promise<void> {
     const ids = await queue.getRanges(["completed", "failed", "wait", "delayed"], 0, -1);
-    await Promise.all(ids.filter((id) => runKeyIn(id) === mine).map((id) => queue.remove(id)));
+    await Promise.all(ids.filter((id) => parseCollectionKey(id) === mine).map((id) => queue.remove(id)));
   }
 
   return {
     play: (rollout, signal) =>
       new Promise((resolve) => {
-        const id = jobIdOf(collection.run, rollout.session);
+        const id = toJobId(collection.run, rollout.session);
         const own: Waiting = {
           rollout,
           putting: Promise.resolve(),
@@ -170,7 +181,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         const cancel = (): void => {
           isCancelled = true;
           own.end(failed(rollout, "it was cancelled"));
-          // Not before it is there: it would stay behind.
+          // Wait until it is queued, or it would stay behind.
           leave(own.putting.then(() => withdraw(id)));
         };
         if (waiting.size === 0) newest = Date.now();

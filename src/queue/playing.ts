@@ -1,23 +1,23 @@
-// A rollout that a worker is playing: what ends it early, and how long that may take.
+// A rollout that a worker is playing: how it is ended early, and how long that may take.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
 
 export interface Playing {
   readonly signal: AbortSignal;
-  /** Whether it is another worker's by now. */
+  /** True once another worker holds it. */
   readonly isLost: boolean;
   /** Settles when `end` was called. */
   readonly ended: Promise<void>;
-  /** Says that it is still played here. If it is not this worker's any more, it ends. */
+  /** Renews the lock. Ends the rollout if the lock is lost. */
   renew(): Promise<void>;
-  /** Ends it, as it is another worker's. */
+  /** Ends it because another worker holds it. */
   lose(): void;
-  /** Ends it, as the worker ends. */
+  /** Ends it because this worker stops. */
   stop(): void;
   end(): void;
 }
 
-/** `extend` holds it for some time more, and gives 0 if that cannot be. */
+/** `extend` prolongs the lock and returns 0 if that is impossible. */
 export function createPlaying(extend: () => Promise<number>): Playing {
   const stopping = new AbortController();
   let isLost = false;
@@ -37,7 +37,7 @@ export function createPlaying(extend: () => Promise<number>): Playing {
       return isLost;
     },
     async renew() {
-      // While the server is away one is on its way.
+      // An earlier renewal is still waiting for the server.
       if (isRenewing) return;
       isRenewing = true;
       try {
@@ -50,10 +50,10 @@ export function createPlaying(extend: () => Promise<number>): Playing {
   };
 }
 
-/** How long what was told to stop may take to do so, in milliseconds. */
+/** Milliseconds that a stopped rollout may take to end. */
 export const mostStopping = 2000;
 
-/** Plays a rollout. If it has to stop, no longer is waited for it than that: a tool may not look at its signal. */
+/** Plays a rollout. After an abort it waits at most `mostStopping`, because a tool may ignore its signal. */
 export async function playUntil(play: Play, rollout: Rollout, signal: AbortSignal): Promise<Played> {
   let give = (): void => undefined;
   const late = new Promise<Played>((resolve) => {
@@ -72,7 +72,7 @@ export async function playUntil(play: Play, rollout: Rollout, signal: AbortSigna
   }
 }
 
-/** Waits for something, and no longer than that. */
+/** Waits for a promise, at most for the given time. */
 export async function orAfter(work: Promise<unknown>, milliseconds: number): Promise<void> {
   const over = new AbortController();
   const quietly = work.then(

@@ -1,6 +1,6 @@
-// queueStatus(): what is in the queue, by collection, and who takes part.
+// queueStatus(): reports the collections in the queue and the workers that take part.
 import type { QueueAddress } from "./connection.ts";
-import { surveyOf, withQueue, type CollectionStatus } from "./survey.ts";
+import { surveyQueue, withQueue, type CollectionStatus } from "./survey.ts";
 import { parseName } from "./worker-name.ts";
 
 export interface QueueStatus {
@@ -12,9 +12,9 @@ export interface QueueStatus {
 export interface WorkerStatus {
   host: string;
   pid: number;
-  /** When it began. */
+  /** Start time. */
   since: string;
-  /** For how many seconds nothing was heard of it. A worker that is well says something every two. */
+  /** Seconds of silence. A healthy worker is never silent for more than two. */
   silent: number;
   concurrency: number;
   active: number;
@@ -22,8 +22,8 @@ export interface WorkerStatus {
 
 export async function queueStatus(address: QueueAddress): Promise<QueueStatus> {
   return withQueue(address, async (queue, connection) => {
-    const { collections, hearts, activeBy } = await surveyOf(queue, connection);
-    const workers = [...hearts].flatMap(([name, silent]) => {
+    const { collections, heartbeats, activeBy } = await surveyQueue(queue, connection);
+    const workers = [...heartbeats].flatMap(([name, silent]) => {
       const found = parseName(name);
       if (!found) return [];
       return [{ ...found, since: new Date(found.since).toISOString(), silent, active: activeBy.get(name) ?? 0 }];

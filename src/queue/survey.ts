@@ -1,13 +1,13 @@
-// What is in the queue, by collection: what `queue status` tells, and what `queue clear` chooses from.
+// surveyQueue(): lists the jobs of the queue by collection. `queue status` prints it and `queue clear` selects from it.
 import { connectQueue, type Connection, type QueueAddress } from "./connection.ts";
-import { heartsOf } from "./hearts.ts";
+import { readHeartbeats } from "./heartbeats.ts";
 import {
-  channelOf,
-  dataIn,
-  optionsOf,
+  doneChannel,
+  parseJob,
+  queueOptions,
   queueName,
-  runKeyIn,
-  troubleIn,
+  parseCollectionKey,
+  parseTrouble,
   type RolloutQueue,
   type Trouble,
 } from "./job.ts";
@@ -15,39 +15,39 @@ import {
 export interface CollectionStatus {
   run: string;
   title: string;
-  /** Whether a collector waits for what comes of it. */
+  /** True if a collector waits for its results. */
   collector: boolean;
   waiting: number;
   active: number;
-  /** Of those that are active: their worker is not heard of any more. */
+  /** Active jobs of workers that are silent. */
   stalled: number;
   /** Put back for a while. */
   delayed: number;
-  /** Played, and not taken by their collection yet. */
+  /** Played, and not yet taken by the collector. */
   finished: number;
-  /** Without a result, by a fault of the worker. */
+  /** Without a result, because of a fault in the worker. */
   failed: number;
-  /** Why one was put back. */
+  /** Why a job was put back. */
   trouble?: Trouble;
 }
 
 export interface Survey {
-  /** The jobs, by what they are. */
+  /** Job ids by state. */
   ids: { [state in "waiting" | "active" | "delayed" | "finished" | "failed"]: string[] };
-  /** By what the ids of their jobs begin with. */
+  /** By the prefix of their job ids. */
   collections: Map<string, CollectionStatus>;
-  /** How long each worker was silent, in seconds, and how many rollouts it holds, by its name. */
-  hearts: Map<string, number>;
+  /** By worker name: seconds of silence, and the number of rollouts it holds. */
+  heartbeats: Map<string, number>;
   activeBy: Map<string, number>;
 }
 
-/** Opens the queue for a moment. */
+/** Opens the queue for one operation. */
 export async function withQueue<T>(
   address: QueueAddress,
   use: (queue: RolloutQueue, connection: Connection) => Promise<T>,
 ): Promise<T> {
   const connection = await connectQueue(address, () => undefined);
-  const options = { ...optionsOf(connection), skipMetasUpdate: true };
+  const options = { ...queueOptions(connection), skipMetasUpdate: true };
   const queue: RolloutQueue = new connection.bullmq.Queue(queueName, options);
   queue.on("error", () => undefined);
   try {
@@ -58,7 +58,7 @@ export async function withQueue<T>(
   }
 }
 
-export async function surveyOf(queue: RolloutQueue, connection: Connection): Promise<Survey> {
+export async function surveyQueue(queue: RolloutQueue, connection: Connection): Promise<Survey> {
   const ids: Survey["ids"] = {
     waiting: await queue.getRanges(["wait"], 0, -1),
     active: await queue.getRanges(["active"], 0, -1),
@@ -69,27 +69,27 @@ export async function surveyOf(queue: RolloutQueue, connection: Connection): Pro
   const collections = new Map<string, CollectionStatus>();
   for (const [state, found] of Object.entries(ids) as [keyof typeof ids, string[]][]) {
     for (const id of found) {
-      const key = runKeyIn(id);
+      const key = parseCollectionKey(id);
       const known = collections.get(key) ?? (await newStatus(queue, connection, id));
       if (!known) continue;
       collections.set(key, known);
       known[state]++;
-      // Of each collection one: what is wrong is the same with most.
-      if (state === "delayed" && !known.trouble) Object.assign(known, await troubleOf(queue, id));
+      // One per collection: most delayed jobs have the same reason.
+      if (state === "delayed" && !known.trouble) Object.assign(known, await readTrouble(queue, id));
     }
   }
-  const hearts = await heartsOf(connection);
+  const heartbeats = await readHeartbeats(connection);
   const activeBy = new Map<string, number>();
   for (const id of ids.active) {
     const by = (await queue.getJob(id))?.processedBy;
     const isLocked = await connection.client.exists(`${queue.toKey(id)}:lock`);
-    // Whoever was killed is gone before its lock is.
-    const isHeld = isLocked && (hearts === undefined || by === undefined || hearts.has(by));
-    const known = collections.get(runKeyIn(id));
+    // A killed worker disappears before its lock expires.
+    const isHeld = isLocked && (heartbeats === undefined || by === undefined || heartbeats.has(by));
+    const known = collections.get(parseCollectionKey(id));
     if (known && !isHeld) known.stalled++;
     if (by !== undefined && isHeld) activeBy.set(by, (activeBy.get(by) ?? 0) + 1);
   }
-  return { ids, collections, hearts: hearts ?? new Map(), activeBy };
+  return { ids, collections, heartbeats: heartbeats ?? new Map(), activeBy };
 }
 
 async function newStatus(
@@ -98,20 +98,20 @@ async function newStatus(
   id: string,
 ): Promise<CollectionStatus | undefined> {
   const job = await queue.getJob(id);
-  // It may just have been taken.
+  // The collector may have taken it meanwhile.
   if (!job) return undefined;
-  const { run, title } = dataIn(job.data)?.collection ?? { run: "", title: "what is not Holdfast's" };
-  const collector = await isHeard(connection, channelOf(connection.prefix, runKeyIn(id)));
+  const { run, title } = parseJob(job.data)?.collection ?? { run: "", title: "what is not Holdfast's" };
+  const collector = await isHeard(connection, doneChannel(connection.prefix, parseCollectionKey(id)));
   return { run, title, collector, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 }
 
-/** Whether anybody listens to a channel. On a Cluster that is told by the server that they are connected to. */
+/** Tells whether a channel has subscribers. In a Cluster, only the server they are connected to knows. */
 async function isHeard({ onEach }: Connection, channel: string): Promise<boolean> {
   const listeners = await onEach(async (server) => Number((await server.pubsub("NUMSUB", channel))[1]));
   return listeners.some((count) => count > 0);
 }
 
-async function troubleOf(queue: RolloutQueue, id: string): Promise<{ trouble?: Trouble }> {
-  const trouble = troubleIn((await queue.getJob(id))?.progress);
+async function readTrouble(queue: RolloutQueue, id: string): Promise<{ trouble?: Trouble }> {
+  const trouble = parseTrouble((await queue.getJob(id))?.progress);
   return trouble ? { trouble } : {};
 }

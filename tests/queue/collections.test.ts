@@ -8,7 +8,7 @@ import type { Rollout } from "../../src/core/rollout.ts";
 import { digestFiles } from "../../src/rollout/build-record.ts";
 import { createCollections, type Collections } from "../../src/queue/collections.ts";
 import { assertStore } from "../../src/queue/allowed.ts";
-import type { Collection } from "../../src/queue/job.ts";
+import type { QueuedCollection } from "../../src/queue/job.ts";
 import { fileAt } from "../files.ts";
 
 /** A folder with an environment and its solution, and a worker that has loaded nothing yet. */
@@ -39,7 +39,7 @@ async function collectionOf(
   target: string,
   more: { [name: string]: Json } = {},
   model = "scripted",
-): Promise<Collection> {
+): Promise<QueuedCollection> {
   const files = await digestFiles(target, { model });
   return { run: "r", title: "t", settings: { target, model, seed: 0, files, ...more } };
 }
@@ -57,10 +57,10 @@ const never = new AbortController().signal;
 test("a collection is loaded once and played, with its sessions in the queue's own store", async () => {
   const { folder, collections } = newWorld();
   const collection = await collectionOf(folder);
-  const play = await collections.playerOf(collection);
+  const play = await collections.openPlayer(collection);
   expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
   // Already played: the result is looked up.
-  const again = await (await collections.playerOf(collection))(rollout, never);
+  const again = await (await collections.openPlayer(collection))(rollout, never);
   expect(again).toMatchObject({ fields: { reward: 1 } });
   expect(readFileSync(join(folder, "queue.db")).length).toBeGreaterThan(0);
 });
@@ -70,16 +70,16 @@ test("changed files are refused, and so is code that was loaded before they chan
   const before = await collectionOf(folder);
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace("state.n,", "2 * state.n,"));
-  await expect(collections.playerOf(before)).rejects.toThrow(
+  await expect(collections.openPlayer(before)).rejects.toThrow(
     /^the collector's files are others than this worker's: environment's file$/,
   );
   // After a correction it is played, also by another model.
   writeFileSync(file, text);
-  await collections.playerOf(before);
-  await collections.playerOf(await collectionOf(folder, {}, "random"));
+  await collections.openPlayer(before);
+  await collections.openPlayer(await collectionOf(folder, {}, "random"));
   writeFileSync(file, text.replace("state.n,", "3 * state.n,"));
   const after = await collectionOf(folder);
-  await expect(collections.playerOf(after)).rejects.toThrow(
+  await expect(collections.openPlayer(after)).rejects.toThrow(
     `${folder} has changed since this worker loaded it; start the worker again`,
   );
 });
@@ -88,9 +88,9 @@ test("sessions in a file of another machine are refused, unless the worker names
   const elsewhere = { store: "sqlite:/data/x.db", host: "another-machine" };
   const { folder, collections } = newWorld();
   const message = "its sessions are in sqlite:/data/x.db on another-machine; use a store that all can reach";
-  await expect(collections.playerOf(await collectionOf(folder, elsewhere))).rejects.toThrow(message);
+  await expect(collections.openPlayer(await collectionOf(folder, elsewhere))).rejects.toThrow(message);
   const other = newWorld("memory:");
-  const play = await other.collections.playerOf(await collectionOf(other.folder, elsewhere));
+  const play = await other.collections.openPlayer(await collectionOf(other.folder, elsewhere));
   expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
 });
 
@@ -107,7 +107,7 @@ test("a path in a job must lead into the worker's folder, also through a link", 
     [inside.folder, {}, `recorded:${join(outside.folder, "answers.jsonl")}`],
   ];
   for (const [target, more, model] of foreign) {
-    const playing = inside.collections.playerOf(await collectionOf(target, more, model));
+    const playing = inside.collections.openPlayer(await collectionOf(target, more, model));
     await expect(playing).rejects.toThrow(/^.* is not in the folder that this worker was started in$/);
   }
   expect(readdirSync(outside.folder)).not.toContain("new.db");
@@ -130,7 +130,7 @@ test("stores of idle collections are closed", async () => {
   const { folder, collections } = newWorld();
   for (let n = 0; n < 10; n++) {
     const store = `sqlite:${join(folder, `${n}.db`)}`;
-    const play = await collections.playerOf(await collectionOf(folder, { store }));
+    const play = await collections.openPlayer(await collectionOf(folder, { store }));
     expect(await play(rollout, never)).toMatchObject({ fields: { reward: 1 } });
   }
   // SQLite keeps such a file while a store is open.
@@ -138,16 +138,16 @@ test("stores of idle collections are closed", async () => {
   await expect.poll(open).toHaveLength(8);
   // Opened again.
   const first = await collectionOf(folder, { store: `sqlite:${join(folder, "0.db")}` });
-  expect(await (await collections.playerOf(first))(rollout, never)).toMatchObject({ fields: { reward: 1 } });
+  expect(await (await collections.openPlayer(first))(rollout, never)).toMatchObject({ fields: { reward: 1 } });
 });
 
 test("missing files are refused with a clear message", async () => {
   const { folder, collections } = newWorld();
   const collection = await collectionOf(folder);
   const gone = { ...collection, settings: { ...collection.settings, target: "./gone" } };
-  await expect(collections.playerOf(gone)).rejects.toThrow("./gone is not there");
+  await expect(collections.openPlayer(gone)).rejects.toThrow("./gone is not there");
   const closed = { ...collection, settings: { ...collection.settings, server: "http://127.0.0.1:1" } };
-  await expect(collections.playerOf(closed)).rejects.toThrow("http://127.0.0.1:1");
+  await expect(collections.openPlayer(closed)).rejects.toThrow("http://127.0.0.1:1");
 });
 
 test("the docs state how long a worker's rollouts are kept for it", () => {

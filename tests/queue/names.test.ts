@@ -1,7 +1,7 @@
 // The names of workers and queues, in Redis and in messages.
 import { expect, test } from "vitest";
 import { queueAddress } from "../../src/queue/address.ts";
-import { nameOf, parseName, shownName } from "../../src/queue/worker-name.ts";
+import { formatName, parseName, shownName } from "../../src/queue/worker-name.ts";
 
 test.each([
   ["redis://:geheim@h:1/2?prefix=x&expire=9", "'redis://:PASSWORD@h:1/2?prefix=x&expire=9'"],
@@ -13,8 +13,8 @@ test.each([
 
 test("the name of a worker is parsed as it was written", () => {
   const worker = { host: "gpu-1.lab", pid: 42, since: 1_700_000_000_000, concurrency: 32 };
-  expect(parseName(`{x}:cm9s:w:${nameOf(worker)}`)).toEqual(worker);
-  expect(parseName(nameOf({ ...worker, host: "a b/c:d" }))?.host).toBe("a_b_c_d");
-  expect(shownName(nameOf(worker))).toBe("gpu-1.lab:42");
+  expect(parseName(`{x}:cm9s:w:${formatName(worker)}`)).toEqual(worker);
+  expect(parseName(formatName({ ...worker, host: "a b/c:d" }))?.host).toBe("a_b_c_d");
+  expect(shownName(formatName(worker))).toBe("gpu-1.lab:42");
   expect(parseName("{x}:cm9s")).toBeUndefined();
 });

@@ -8,7 +8,7 @@ import type { Play, Played, Rollout } from "../../src/core/rollout.ts";
 import { queueAddress } from "../../src/queue/address.ts";
 import { clearQueue } from "../../src/queue/clear.ts";
 import type { QueueAddress } from "../../src/queue/connection.ts";
-import { jobIdOf, type Collection } from "../../src/queue/job.ts";
+import { toJobId, type QueuedCollection } from "../../src/queue/job.ts";
 import { openQueuePlayer, type QueuePlayer } from "../../src/queue/player.ts";
 import { queueStatus } from "../../src/queue/status.ts";
 import { startQueueWorker, type QueueWorker, type WorkerEvent } from "../../src/queue/worker.ts";
@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 
 const addressTo = (port: number): QueueAddress => queueAddress(`redis://127.0.0.1:${port}`);
-const collectionOf = (run: string): Collection => ({ run, title: `dice: ${run}`, settings: { seed: 1 } });
+const collectionOf = (run: string): QueuedCollection => ({ run, title: `dice: ${run}`, settings: { seed: 1 } });
 
 const rolloutOf = (task: number): Rollout => ({
   task,
@@ -57,7 +57,7 @@ async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Pr
     address: addressTo(redis.port),
     concurrency,
     onEvent: (event) => void events.push(event),
-    playerOf: () =>
+    openPlayer: () =>
       refuses === ""
         ? Promise.resolve((rollout, signal) => {
             begun.push(rollout.task);
@@ -78,7 +78,7 @@ async function putAsIfKilled(run: string, tasks: number[]): Promise<void> {
   const queue = new Queue("rollouts", { connection, prefix: "{holdfast:queue}" });
   for (const rollout of tasks.map(rolloutOf)) {
     const data = { collection: collectionOf(run), rollout };
-    await queue.add("dice", data, { jobId: jobIdOf(run, rollout.session) });
+    await queue.add("dice", data, { jobId: toJobId(run, rollout.session) });
   }
   await queue.close();
 }
@@ -95,7 +95,7 @@ const allOf = (player: QueuePlayer, count: number): Promise<Played[]> =>
   Promise.all(Array.from({ length: count }, (_, task) => player.play(rolloutOf(task), never)));
 const rewardsOf = (played: Played[]): unknown[] => played.map(({ fields }) => fields["reward"]);
 const lockOf = (run: string, task: number): string =>
-  `{holdfast:queue}:rollouts:${jobIdOf(run, rolloutOf(task).session)}:lock`;
+  `{holdfast:queue}:rollouts:${toJobId(run, rolloutOf(task).session)}:lock`;
 const counts = { collector: true, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 
 describe("a queue", () => {
@@ -367,7 +367,7 @@ describe("a queue", () => {
       const worker = await startQueueWorker({
         address,
         concurrency: 4,
-        playerOf: () => Promise.resolve(atOnce),
+        openPlayer: () => Promise.resolve(atOnce),
         onEvent: () => undefined,
         say: () => undefined,
       });

@@ -32,7 +32,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   const worker = await startQueueWorker({
     address,
     concurrency,
-    playerOf: collections.playerOf,
+    openPlayer: collections.openPlayer,
     say,
     onEvent(event) {
       counts[event.type]++;
