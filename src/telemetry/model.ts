@@ -1,10 +1,10 @@
-// Models whose answers are spans, in the words of OpenTelemetry's conventions for generative AI. Never what was said.
+// tracedAgent(): records a span per model answer, with OpenTelemetry's names for generative AI. Never records content.
 import type { Attributes } from "@opentelemetry/api";
 import type { Agent } from "../core/agent.ts";
 import type { Model, ModelRequest, ModelResponse } from "../core/model.ts";
 import type { Spans } from "./spans.ts";
 
-/** Kinds of models whose name goes on with that of the model; `chat` is what speaks OpenAI's older API. */
+/** Model kinds with the model's name after the colon; `chat` is OpenAI's older API. */
 const providers = new Map([
   ["openai", "openai"],
   ["chat", "openai"],
@@ -24,7 +24,7 @@ function tracedModel(model: Model, spans: Spans): Model {
         run: () => model.respond(request, options),
         before: () => ({
           "gen_ai.operation.name": "chat",
-          // The newer name of the two. Not every tool knows it yet.
+          // The newer of the two names. Some tools know only `gen_ai.system`.
           "gen_ai.provider.name": provider,
           "gen_ai.system": provider,
           "gen_ai.request.model": name,
@@ -56,14 +56,14 @@ function answered({ id, model, status, usage, output }: ModelResponse): Attribut
   };
 }
 
-/** What a server or a row says may be anything. */
+/** Keeps only numbers: servers and rows may send any type. */
 function numbers(given: { [attribute: string]: unknown }): Attributes {
   return Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, number] => typeof entry[1] === "number"),
   );
 }
 
-/** The agent with all of its models traced, and those of every agent below it, or that is one of its tools. */
+/** Copies an agent with all its models traced, including those of agents below it or used as tools. */
 export function tracedAgent<A extends Agent>(agent: A, spans: Spans): A {
   const copy = (child: Agent): Agent => tracedAgent(child, spans);
   const agents = agent.agents.map(copy);

@@ -1,20 +1,23 @@
-// The traces of this process: begun once, by whatever part of a command asks first, and ended with the command.
+// The telemetry of this process: started once, on first use, and stopped with the command.
 import type { Telemetry } from "./start.ts";
 
 let started: Promise<Telemetry | undefined> | undefined;
 
-/** Undefined where nobody wants traces. */
+/** Returns undefined if tracing is off. */
 export function telemetry(): Promise<Telemetry | undefined> {
   started ??= import("./start.ts").then(({ startTelemetry }) => startTelemetry(process.env));
   return started;
 }
 
-/** Sends what is left, for a while. To be waited for before the process ends. */
+/** Sends the remaining spans, within a time limit. Await it before the process ends. */
 export async function endTelemetry(): Promise<void> {
   await (await started?.catch(() => undefined))?.stop();
 }
 
-/** Ends the process when all was said. Not by itself: what was told to stop and does not may keep it for hours. */
+/**
+ * Ends the process after all output is written. Forced, because work that ignores its signal could keep the process
+ * alive for hours.
+ */
 export async function endProcess(code?: number): Promise<void> {
   await endTelemetry();
   process.stdout.write("", () => process.exit(code ?? process.exitCode));

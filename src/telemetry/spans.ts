@@ -1,34 +1,36 @@
-// Spans around work that gives a promise: who its parent is, what is said about it, and that it ends.
+// createSpans(): records spans around promises and generators, with their parent, attributes and end.
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Attributes, Context, Span, SpanKind, Tracer } from "@opentelemetry/api";
 import { hash } from "node:crypto";
 import { isHoldfastError } from "../core/errors.ts";
 
-/** The API as a whole: it is an optional package, which only `startTelemetry` loads. */
+/** The whole API as a type: the package is optional, and only `startTelemetry` loads it. */
 export type Api = typeof OpenTelemetry;
 
 interface Traced<T> {
   name: string;
   kind: SpanKind;
-  /** By default what is under way. */
+  /** Default: the active context. */
   parent?: Context;
-  /** What is known of it before. Asked for only if the span is kept. */
+  /** Attributes known at the start. Called only if the span is recorded. */
   before(): Attributes;
-  /** What is known of it after. One that has `error.type` makes the span a failure. */
+  /** Attributes known at the end. An `error.type` marks the span as failed. */
   after(value: T): Attributes;
-  /** Of what environment the spans below it are. */
+  /** Environment of the spans below it. */
   environment?: string;
   run(): Promise<T>;
 }
 
 export interface Spans {
   readonly api: Api;
-  /** Whether a span is under way. */
+  /** Tells whether a span is active. */
   isWithin(): boolean;
-  /** The environment that what is under way is of. */
+  /** The environment of the active context. */
   environment(): string | undefined;
   traced<T>(options: Traced<T>): Promise<T>;
-  /** As `traced`, of what yields: it is under way whenever its reader asks for more, and ends with it. */
+  /**
+   * Like `traced`, for a generator: the span is active whenever the reader asks for more, and ends with the generator.
+   */
   tracedGenerator<Event, Result>(
     options: Omit<Traced<Result>, "run">,
     generator: AsyncGenerator<Event, Result, undefined>,
@@ -46,9 +48,9 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
     if (said["error.type"] !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR });
   }
 
-  /** The code alone: what a message says may be out of somebody's state. */
+  /** Records only the code: a message may contain parts of a state. */
   function fail(span: Span, thrown: unknown): void {
-    describe(span, () => ({ "error.type": codeOf(thrown) }));
+    describe(span, () => ({ "error.type": errorCode(thrown) }));
   }
 
   function start({ name, kind, parent = context.active(), before, environment }: Omit<Traced<never>, "run" | "after">) {
@@ -63,7 +65,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
     isWithin: () => trace.getActiveSpan() !== undefined,
     environment: () => context.active().getValue(environmentKey) as string | undefined,
     async traced({ run, after, ...options }) {
-      // What a trace that is not kept would have below it would not be kept either.
+      // Below a span that is not recorded, skip tracing.
       if (!options.parent && trace.getActiveSpan()?.isRecording() === false) return run();
       const { span, inside } = start(options);
       try {
@@ -92,7 +94,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
         fail(span, thrown);
         throw thrown;
       } finally {
-        // A reader that has read enough leaves here.
+        // Also reached when the reader stops early.
         await context.with(inside, () => generator.return(undefined as never));
         span.end();
       }
@@ -100,7 +102,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
   };
 }
 
-const codeOf = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
+const errorCode = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
 
-/** What a session is called in a trace. Its id opens it, and traces are kept by others. */
+/** Returns a session's name in traces. The id itself grants access, and traces are kept elsewhere. */
 export const shortDigest = (session: string): string => hash("sha256", session).slice(0, 16);

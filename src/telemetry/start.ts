@@ -1,4 +1,4 @@
-// startTelemetry(): OpenTelemetry traces, where the environment says where to send them. Without that nothing is loaded.
+// startTelemetry(): sends OpenTelemetry traces if an endpoint is configured. Otherwise it loads nothing.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { hostname } from "node:os";
@@ -14,11 +14,11 @@ import { tracedAgent } from "./model.ts";
 import { tracedSessions } from "./sessions.ts";
 import { createSpans } from "./spans.ts";
 import { tracedStore } from "./store.ts";
-import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "./whole.ts";
+import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "./root-spans.ts";
 
-/** Each gives what it was given, traced. */
+/** Each method returns a traced version of its argument. */
 export interface Telemetry {
-  /** `url`: the one it was opened by; of which only the kind of the store is told. */
+  /** `url`: the URL it was opened with; spans show only the kind of store. */
   store(store: Store, url: string): Store;
   sessions<E extends AnyEnvironment>(sessions: Sessions<E>): Sessions<E>;
   agent<A extends Agent>(agent: A): A;
@@ -28,23 +28,23 @@ export interface Telemetry {
     running: AsyncGenerator<Event, Result, undefined>,
   ): AsyncGenerator<Event, Result, undefined>;
   requests<App extends { handle(request: Request): Promise<Reply> }>(app: App): App;
-  /** What a request to another server carries, so that what it does there is of the same trace. */
+  /** Headers for a request to another server, so that its spans join this trace. */
   headers(): { [name: string]: string };
-  /** Sends what is left, for a while. Stopping twice is fine. */
+  /** Sends the remaining spans, within a time limit. Can be called twice. */
   stop(): Promise<void>;
 }
 
 type Variables = { readonly [name: string]: string | undefined };
 
 const packages = ["api", "sdk-trace-node", "resources", "exporter-trace-otlp-http"];
-/** How long the last spans may take to be sent, in milliseconds. */
-const patience = 2_000;
-/** What goes wrong with sending is said once in this many milliseconds. */
-const silence = 60_000;
+/** Milliseconds for sending the last spans. */
+const flushTimeout = 2_000;
+/** Milliseconds between two messages about failed exports. */
+const complaintInterval = 60_000;
 
 /**
- * Starts tracing if OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, is set. The packages read the
- * other variables of OpenTelemetry from the process themselves.
+ * Starts tracing if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set. The packages read
+ * OpenTelemetry's other variables themselves.
  *
  * @example
  * const telemetry = await startTelemetry(process.env);
@@ -74,7 +74,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     resource: resourceFromAttributes(own).merge(detected),
     spanProcessors: [new sdk.BatchSpanProcessor(exporter)],
   });
-  // For all of the process: spans that an author's code makes are then below ours.
+  // Registered globally, so that spans of an author's code become children of this trace.
   provider.register();
   const spans = createSpans(api, provider.getTracer("holdfast"));
   let stopping: Promise<void> | undefined;
@@ -88,9 +88,9 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     headers: () => traceHeaders(spans),
     stop() {
       const sent = async (): Promise<void> => {
-        // Whoever stops has finished its work: that nobody takes the spans is no failure of it.
+        // The work is finished at this point: undelivered spans must not make it fail.
         const flushed = provider.shutdown().catch(() => undefined);
-        await Promise.race([flushed, delay(patience, undefined, { ref: false })]);
+        await Promise.race([flushed, delay(flushTimeout, undefined, { ref: false })]);
         for (const agent of agents) agent.destroy();
       };
       return (stopping ??= sent());
@@ -119,12 +119,12 @@ async function loaded() {
   }
 }
 
-/** Says on the error stream what goes wrong with sending, but not each time: a collector may be away for long. */
+/** Writes export failures to standard error, at limited intervals: a collector may be unreachable for long. */
 function complaints() {
-  let said = -silence;
+  let said = -complaintInterval;
   const say = (message: string): void => {
     const now = performance.now();
-    if (now - said < silence) return;
+    if (now - said < complaintInterval) return;
     said = now;
     const [, plain = message] = /"message":"([^"]*)"/.exec(message) ?? [];
     process.stderr.write(`traces are being lost, and all else goes on: ${plain.slice(0, 300)}\n`);

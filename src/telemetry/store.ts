@@ -1,8 +1,8 @@
-// A store whose commits are spans, and its reads too where they are a part of something.
+// tracedStore(): records spans for commits, and for reads inside another span.
 import type { Commit, Store } from "../core/store.ts";
 import { shortDigest, type Spans } from "./spans.ts";
 
-/** What the conventions of OpenTelemetry call a store that is named by its URL. */
+/** OpenTelemetry's names of stores, by URL scheme. */
 const systems = new Map([
   ["postgres", "postgresql"],
   ["rediss", "redis"],
@@ -14,12 +14,15 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
   const system = systems.get(scheme) ?? scheme;
   const kind = spans.api.SpanKind.CLIENT;
 
-  function environmentOf({ heading }: Commit): { "holdfast.environment"?: string } {
+  function environmentAttribute({ heading }: Commit): { "holdfast.environment"?: string } {
     const environment = heading?.environment ?? spans.environment();
     return environment === undefined ? {} : { "holdfast.environment": environment };
   }
 
-  /** Reads that belong to nothing are looks from time to time, of probes and of streams: they would drown the rest. */
+  /**
+   * Traces a read inside another span. Other reads are periodic polls by probes and streams, which would drown the
+   * rest.
+   */
   function read<T>(name: string, session: string, run: () => Promise<T>, entries: (found: T) => number): Promise<T> {
     if (!spans.isWithin()) return run();
     return spans.traced({
@@ -41,10 +44,10 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
         before: () => ({
           "db.system.name": system,
           "holdfast.session": shortDigest(commits[0].session),
-          ...environmentOf(commits[0]),
+          ...environmentAttribute(commits[0]),
           "holdfast.commits": commits.length,
           "holdfast.entries": commits.reduce((sum, { entries }) => sum + entries.length, 0),
-          "holdfast.bytes": commits.reduce((sum, commit) => sum + bytesOf(commit), 0),
+          "holdfast.bytes": commits.reduce((sum, commit) => sum + countBytes(commit), 0),
         }),
         after: (answer) => ({ "holdfast.answer": answer }),
       }),
@@ -76,7 +79,7 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
   };
 }
 
-function bytesOf({ entries, snapshot }: Commit): number {
+function countBytes({ entries, snapshot }: Commit): number {
   const written = entries.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
   return snapshot ? written + Buffer.byteLength(snapshot.body) : written;
 }

@@ -19,7 +19,7 @@ import { tracedAgent } from "../../src/telemetry/model.ts";
 import { tracedSessions } from "../../src/telemetry/sessions.ts";
 import { createSpans, shortDigest } from "../../src/telemetry/spans.ts";
 import { tracedStore } from "../../src/telemetry/store.ts";
-import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "../../src/telemetry/whole.ts";
+import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "../../src/telemetry/root-spans.ts";
 import { listening } from "../protocols/foreign-gym.ts";
 import { runStoreCases } from "../stores/run-cases.ts";
 import counter from "../../examples/counter/environment.ts";

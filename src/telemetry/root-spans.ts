@@ -1,19 +1,19 @@
-// What all other spans are below: a request, a rollout, a run of an agent.
+// Root spans: request, rollout, agent run.
 import type { Attributes } from "@opentelemetry/api";
 import type { Reply, Request } from "../core/protocol.ts";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
 import { shortDigest, type Spans } from "./spans.ts";
 
-/** What is asked again and again, by machines. */
-const unseen = new Set(["/healthz", "/readyz", "/metrics"]);
+/** Paths polled by machines; not traced. */
+const untracedPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 
-/** Goes on with the trace of the client, if its request names one. */
+/** Continues the client's trace if the request names one. */
 export function tracedRequests<App extends { handle(request: Request): Promise<Reply> }>(app: App, spans: Spans): App {
   const { propagation, ROOT_CONTEXT, SpanKind } = spans.api;
   return {
     ...app,
     handle(request) {
-      if (unseen.has(request.path)) return app.handle(request);
+      if (untracedPaths.has(request.path)) return app.handle(request);
       return spans.traced({
         name: "holdfast.request",
         kind: SpanKind.SERVER,
@@ -30,7 +30,9 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
   };
 }
 
-/** What has the server that is asked go on with the trace: `traceparent`, as W3C has it. Empty where none is under way. */
+/**
+ * Returns the W3C `traceparent` header with which another server continues this trace. Empty without an active span.
+ */
 export function traceHeaders({ api: { context, propagation } }: Spans): { [name: string]: string } {
   const headers = {};
   propagation.inject(context.active(), headers);
@@ -65,7 +67,7 @@ function playedAttributes({ failure, forked, stopped, fields }: Played): Attribu
   return { "holdfast.outcome": stopped ?? "scored", ...(typeof reward === "number" && { "holdfast.reward": reward }) };
 }
 
-/** One turn of a conversation: what `run` of an agent yields. */
+/** Traces one turn of a conversation: the generator that `run` of an agent returns. */
 export function tracedRun<Event, Result extends { outcome: string }>(
   agent: string,
   running: AsyncGenerator<Event, Result, undefined>,
