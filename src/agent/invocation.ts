@@ -1,7 +1,7 @@
 // An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
 // was committed before the run was cut short.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
-import type { AgentState, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
+import type { AgentState, ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
 import { changed, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
@@ -80,13 +80,15 @@ export function createInvocation(options: InvocationOptions) {
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
   const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
-  /** The state as it is now, with what is temporary. The same object until it changes. */
-  function state(): AgentState {
-    if (merged?.of !== entered.state || merged.with !== temporary) {
-      merged = { of: entered.state, with: temporary, state: { ...entered.state, ...temporary } };
+  /** A state with what is temporary. The same object until one of them changes. */
+  function stateOf(stored: AgentState): AgentState {
+    if (merged?.of !== stored || merged.with !== temporary) {
+      merged = { of: stored, with: temporary, state: { ...stored, ...temporary } };
     }
     return merged.state;
   }
+
+  const state = (): AgentState => stateOf(entered.state);
 
   /**
    * Commits an event with the writes of its step, placed on the state as it is then. `fieldsOf` gives the fields that
@@ -95,21 +97,30 @@ export function createInvocation(options: InvocationOptions) {
   async function commit<E extends NewAgentEvent>(
     event: E,
     working?: WorkingState,
-    fieldsOf?: (placed: Placed) => StepChange["fields"] & { delta?: Delta },
+    fieldsOf?: (placed: Placed, conflict: Conflict) => StepChange["fields"] & { delta?: Delta },
   ): Promise<EventOf<E["type"]> & { version: number }> {
-    const committed = await committing(entered, event, () => {
-      const placed = working?.placeOn(state()) ?? nothingPlaced;
+    let before: AgentState | undefined;
+    const committing = commitTo(entered, event, (stored, changedBy) => {
+      // It is asked again where others were faster. What is temporary is then as it was.
+      before ??= temporary;
+      temporary = before;
+      const placed = working?.placeOn(stateOf(stored)) ?? nothingPlaced;
       // It may have waited for its turn, and a run that was cancelled commits nothing any more.
       if (signal.aborted) throw cancelledRun(signal);
+      const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
       const [refused] = placed.refused;
-      if (refused && !fieldsOf) throw conflictAt(refused.path, placeName(event));
-      const { delta = placed.delta, ...fields } = fieldsOf?.(placed) ?? {};
+      if (refused && !fieldsOf) throw conflict(refused.path);
+      const { delta = placed.delta, ...fields } = fieldsOf?.(placed, conflict) ?? {};
       if (placed.overwrote.length > 0) fields["overwrote"] = placed.overwrote;
       const { temp } = splitDelta(delta);
       if (temp.length === 0) return { delta, fields };
       temporary = changed(temporary as Json, temp) as AgentState;
       const passing = new Set(temp);
       return { delta: delta.filter((operation) => !passing.has(operation)), fields };
+    });
+    const committed = await committing.catch((thrown: unknown) => {
+      temporary = before ?? temporary;
+      throw thrown;
     });
     // With a store and a model that answer at once, nothing else in the process would get its turn.
     if (++commits % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -171,14 +182,31 @@ export function createInvocation(options: InvocationOptions) {
 
 const nothingPlaced: Placed = { delta: [], overwrote: [], refused: [], failed: new Map() };
 
-const placeName = (event: NewAgentEvent): string => ("path" in event ? `agent ${event.agent}` : "the message");
+/** The refusal of a write to a value that others changed too. */
+export type Conflict = (path: string) => HoldfastError;
 
-/** Two writers changed a value in ways that do not combine. */
-export function conflictAt(path: string, writer: string): HoldfastError {
-  const [, key = ""] = path.split("/").map(unescapeKey);
-  const message = `${writer} and others changed ${path || "the state"} at the same time; use update("${key}", …)`;
-  return new HoldfastError("state_conflict", message, { detail: { path } });
+function conflictAt(
+  path: string,
+  event: NewAgentEvent,
+  changedBy: ChangedBy,
+  steps: readonly NumberedEvent[],
+): HoldfastError {
+  const key = keyOf(path);
+  const touches = (one: NumberedEvent): boolean =>
+    [...(one.delta ?? []), ...(("shared" in one && one.shared) || [])].some(
+      (operation) => keyOf(operation.path) === key,
+    );
+  const beside = steps.findLast(
+    (one) => "path" in one && !("path" in event && one.path === event.path) && touches(one),
+  );
+  const writer = "agent" in event ? `agent ${event.agent}` : "this session";
+  const other =
+    changedBy(key) ?? (beside && "agent" in beside ? `agent ${beside.agent}` : "another call of the answer");
+  const message = `${writer} and ${other} changed ${path || "the state"} at the same time; use update("${key}", …)`;
+  return new HoldfastError("state_conflict", message, { detail: { path, writers: [writer, other] } });
 }
+
+const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
 
 /** A run that ended with a failure, which is in the log. */
 export class Failed {
@@ -202,12 +230,12 @@ export function isOfCommit(thrown: unknown): boolean {
 }
 
 /** Commits, and remembers a failure as one of the commit, unless the change itself could not be made. */
-async function committing(entered: Entered, event: NewAgentEvent, change: () => StepChange) {
+async function commitTo(entered: Entered, event: NewAgentEvent, change: Parameters<Entered["commit"]>[1]) {
   let ofChange: unknown;
   try {
-    return await entered.commit(event, () => {
+    return await entered.commit(event, (...given) => {
       try {
-        return change();
+        return change(...given);
       } catch (thrown) {
         ofChange = thrown;
         throw thrown;

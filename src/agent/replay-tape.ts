@@ -202,8 +202,8 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     guard(entered: Entered): Entered {
       return withCommit(entered, async (event, change) => {
         await turnOf(event);
-        const committed = await entered.commit(event, (state) => {
-          const made = change(state);
+        const committed = await entered.commit(event, (state, changedBy) => {
+          const made = change(state, changedBy);
           compare({ ...event, ...made.fields }, made.delta, state);
           return made;
         });

@@ -5,7 +5,7 @@ import type { FunctionCall } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import type { Placed, WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
-import { conflictAt, placed, type StandIn } from "./invocation.ts";
+import { placed, type Conflict, type StandIn } from "./invocation.ts";
 import {
   createCall,
   isExternal,
@@ -33,7 +33,7 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
   const results = await runAll(options, working, calls, lost);
   if (signal.aborted) throw cancelledRun(signal);
   const event = { type: "tools.answered" as const, ...placed(place, invocation.id), items: [] };
-  return invocation.commit(event, working, (writes) => fieldsOf(options, results, writes));
+  return invocation.commit(event, working, (...given) => fieldsOf(options, results, ...given));
 }
 
 /**
@@ -89,17 +89,16 @@ async function startExternal(
 }
 
 /** The fields of the event. A call whose own writes could not be placed has failed: it did nothing else. */
-function fieldsOf({ invocation, place, agent }: ToolsOptions, all: Result[], writes: Placed) {
-  const who = `agent ${agent.name}`;
+function fieldsOf({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
   const results = all.map((result): Result => {
     const path = writes.failed.get(result.call.call_id);
-    return path === undefined ? result : { call: result.call, output: null, error: conflictAt(path, who) };
+    return path === undefined ? result : { call: result.call, output: null, error: conflict(path) };
   });
   const failed = results.flatMap(({ call, error }) =>
     error ? [{ call: call.call_id, code: error.code, message: error.message }] : [],
   );
   const log = results.flatMap(({ call, lines = [] }) => (lines.length > 0 ? [{ call: call.call_id, lines }] : []));
-  const refused = writes.refused.map(({ call, path }) => ({ call, path, message: conflictAt(path, who).message }));
+  const refused = writes.refused.map(({ call, path }) => ({ call, path, message: conflict(path).message }));
   const fields = {
     items: results.map(outputItem),
     ...(failed.length > 0 && { failed }),

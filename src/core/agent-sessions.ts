@@ -36,6 +36,9 @@ export interface EnterOptions {
 type Uncommitted<E> = E extends AgentEvent ? Omit<E, "at" | "delta" | "shared"> : never;
 export type NewAgentEvent = Uncommitted<AgentEvent>;
 
+/** Names the other session that changed a key, if one did. */
+export type ChangedBy = (key: string) => string | undefined;
+
 /** What a step comes to on the state as it is at the commit: its change, and the fields of its event that depend on it. */
 export interface StepChange {
   delta: Delta;
@@ -59,10 +62,13 @@ export interface Entered {
   /** Milliseconds that a tool may take that sets no limit of its own. */
   readonly timeout: number;
   /**
-   * Commits an event with its change of the state; what is shared is committed together with it. The change is asked for
-   * when it is its turn, with the state as it is then.
+   * Commits an event with its change of the state; shared state is committed together with it. The change is asked for
+   * when it is its turn, with the state as it is then, and again if others were faster.
    */
-  commit(event: NewAgentEvent, change: (state: AgentState) => StepChange): Promise<NumberedEvent & AgentEvent>;
+  commit(
+    event: NewAgentEvent,
+    change: (state: AgentState, changedBy: ChangedBy) => StepChange,
+  ): Promise<NumberedEvent & AgentEvent>;
   /** The state as it is in the store now. */
   stored(): Promise<AgentState>;
   leave(): void;

@@ -1,6 +1,6 @@
 // A delta: the change that one event made to a state, as JSON Patch (RFC 6902). Applies it.
 import { HoldfastError } from "./errors.ts";
-import { escapeKey, setOwn, unescapeKey, type Json } from "./json.ts";
+import { setOwn, unescapeKey, type Json } from "./json.ts";
 
 /** The three operations of RFC 6902 that a draft writes. `path` is a JSON Pointer; "" is the whole state. */
 export type Operation =
@@ -90,35 +90,4 @@ function misfit(operation: Operation): HoldfastError {
 /** The state after a delta; the one before it stays as it is. */
 export function changed(state: Json, delta: Delta): Json {
   return delta.length === 0 ? state : applyDelta(state, delta, new WeakSet());
-}
-
-/**
- * A delta that was made to one state, for another that others have changed since. It stays as it is where it still fits.
- * Each key at the top where it does not gets the value that it gave it.
- */
-export function rebased(delta: Delta, from: Json, to: Json): Delta {
-  if (from === to || delta.length === 0 || fits(delta, to)) return delta;
-  const wanted = changed(from, delta) as { [key: string]: Json };
-  const byKey = new Map<string, Delta>();
-  for (const operation of delta) {
-    const key = unescapeKey(operation.path.split("/")[1] as string);
-    const known = byKey.get(key);
-    if (known) known.push(operation);
-    else byKey.set(key, [operation]);
-  }
-  return [...byKey].flatMap(([key, operations]): Delta => {
-    if (fits(operations, to)) return operations;
-    const path = `/${escapeKey(key)}`;
-    if (Object.hasOwn(wanted, key)) return [{ op: "add", path, value: wanted[key] as Json }];
-    return Object.hasOwn(to as object, key) ? [{ op: "remove", path }] : [];
-  });
-}
-
-function fits(delta: Delta, state: Json): boolean {
-  try {
-    changed(state, delta);
-    return true;
-  } catch {
-    return false;
-  }
 }

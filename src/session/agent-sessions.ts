@@ -21,7 +21,7 @@ import type { Listed, Store } from "../core/store.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { CacheLimits } from "./cache.ts";
 import { newId } from "./id.ts";
-import { createShared } from "./shared.ts";
+import { createShared, type Make } from "./shared.ts";
 import { exclusive } from "./exclusive.ts";
 import { createLogCache, createLogs, resting, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -118,12 +118,16 @@ export function createAgentSessions(options: AgentSessionsOptions): AgentSession
         const committing = last.then(async () => {
           if (lost) throw lost;
           assertOpen(log);
-          const { delta, fields } = change(stateNow());
-          const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
-          const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
-          if (own.length > 0) event.delta = own;
-          const changes = { user: ofUser, app: ofApp };
-          const stored = await shared.commit(log, event, changes, sharedNow, user).catch((thrown: unknown) => {
+          const make: Make = (sharedAs, changedBy) => {
+            const isSeen = sharedAs === sharedNow;
+            const now = isSeen ? stateNow() : withShared(log.session.state as AgentState, sharedAs);
+            const { delta, fields } = change(now, changedBy);
+            const { session: own, user: ofUser, app: ofApp } = splitDelta(delta);
+            const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
+            if (own.length > 0) event.delta = own;
+            return { event, changes: { user: ofUser, app: ofApp } };
+          };
+          const stored = await shared.commit(log, make, sharedNow, user).catch((thrown: unknown) => {
             if (isHoldfastError(thrown) && thrown.code === "session_busy") lost = thrown;
             throw thrown;
           });
@@ -163,7 +167,8 @@ export function createAgentSessions(options: AgentSessionsOptions): AgentSession
   }
 
   async function commitAlone(log: OpenLog, event: Event): Promise<void> {
-    await shared.commit(log, event, nothingShared(), { user: {}, app: {} }, userOf(log.session));
+    const make = () => ({ event, changes: nothingShared() });
+    await shared.commit(log, make, { user: {}, app: {} }, userOf(log.session));
   }
 
   function assertOpen({ id, session: { ended } }: OpenLog): void {

@@ -1,9 +1,9 @@
 // What users and apps share: state in logs of its own, which a conversation's events are committed together with.
-import type { AgentState } from "../core/agent-sessions.ts";
-import { rebased, replaceState, type Delta } from "../core/delta.ts";
+import type { AgentState, ChangedBy } from "../core/agent-sessions.ts";
+import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
+import { unescapeKey } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
 import { sharedScopes, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
@@ -16,10 +16,40 @@ import type { OpenLog } from "./open-log.ts";
 const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
+export type Shared = Record<Scope, AgentState>;
+
+/** An event with its changes of shared state. */
+export interface Made {
+  event: Event;
+  changes: Record<Scope, Delta>;
+}
+
+/** Makes an event for shared state as it is. `changedBy` names the other session that changed a key, if one did. */
+export type Make = (shared: Shared, changedBy: ChangedBy) => Made;
+
+interface Stored {
+  event: Event;
+  bytes: number;
+  now: Partial<Shared>;
+}
+
+interface OpenScope {
+  scope: Scope;
+  log: OpenLog;
+}
+
 /** `logs` are those of the conversations. */
 export function createShared(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
+
+  /** The versions of the states that runs were given. */
+  const versions = new WeakMap<AgentState, number>();
+
+  function handedOut({ session }: OpenLog): AgentState {
+    versions.set(session.state as AgentState, session.version);
+    return session.state as AgentState;
+  }
 
   /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
   const scopeId = (scope: Scope, user: string): string =>
@@ -31,7 +61,7 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
       return await logs.use(scopeId(scope, user), (log) =>
         exclusive(log, undefined, async () => {
           await logs.refresh(log);
-          return log.session.state as AgentState;
+          return handedOut(log);
         }),
       );
     } catch (thrown) {
@@ -41,7 +71,7 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
     }
   }
 
-  async function all(user: string): Promise<Record<Scope, AgentState>> {
+  async function all(user: string): Promise<Shared> {
     const [ofUser, ofApp] = await Promise.all([sharedIn("user", user), sharedIn("app", user)]);
     return { user: ofUser, app: ofApp };
   }
@@ -80,9 +110,9 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
   function withScopes<T>(
     changes: Record<Scope, Delta>,
     user: string,
-    run: (opened: { scope: Scope; log: OpenLog }[]) => Promise<T>,
+    run: (opened: OpenScope[]) => Promise<T>,
   ): Promise<T> {
-    const enterNext = (scopes: Scope[], opened: { scope: Scope; log: OpenLog }[]): Promise<T> => {
+    const enterNext = (scopes: Scope[], opened: OpenScope[]): Promise<T> => {
       const [scope, ...rest] = scopes;
       if (scope === undefined) return run(opened);
       return inScope(scopeId(scope, user), (log) => enterNext(rest, [...opened, { scope, log }]));
@@ -94,46 +124,77 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Appends an event to a conversation together with what it changes in what is shared; `seen` is what its run saw of
-   * that. Gives the event as it was stored, and the scopes that it changed as they are then.
+   * Appends an event to a conversation together with its changes of shared state; `seen` is the shared state that its run
+   * saw. The event is made again where others have changed that since. Gives it as it was stored, and the scopes that it
+   * changed as they are then.
    */
-  function commit(
-    log: OpenLog,
-    event: Event,
-    changes: Record<Scope, Delta>,
-    seen: Record<Scope, AgentState>,
-    user: string,
-  ): Promise<{ event: Event; bytes: number; now: Partial<Record<Scope, AgentState>> }> {
-    return withScopes(changes, user, async (scopes) => {
-      for (let attempt = 1; attempt <= attempts; attempt++) {
-        // Others share it, and may have changed it since.
-        const fitting = scopes.map(({ scope, log: at }) => ({
-          scope,
-          log: at,
-          delta: rebased(changes[scope], seen[scope] as Json, at.session.state),
-        }));
-        const own = scopes.length === 0 ? event : { ...event, shared: fitting.flatMap(prefixed) };
-        const parts: [Part, ...Part[]] = [{ log, event: own }];
-        for (const { log: at, delta } of fitting) {
-          parts.push({ log: at, event: { type: "shared.changed", at: timeNow(at.session), session: log.id, delta } });
-        }
-        if ((await sessionLogs.appendAll(parts)) === "ok") {
-          const now = Object.fromEntries(scopes.map(({ scope, log: at }) => [scope, at.session.state as AgentState]));
-          return { event: own as Event, bytes: parts[0].bytes ?? 0, now };
-        }
-        const version = log.session.version;
-        await sessionLogs.refresh(log);
-        if (log.session.version !== version) {
-          throw new HoldfastError("session_busy", `another process has run an agent on session ${log.id} meanwhile`);
-        }
-        for (const { log: at } of scopes) {
-          await logs.refresh(at);
-        }
-        if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
+  async function commit(log: OpenLog, make: Make, seen: Shared, user: string): Promise<Stored> {
+    let made = make(seen, () => undefined);
+    for (;;) {
+      const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
+      if ("now" in result) return result;
+      // Made again, it changes another scope too.
+      made = result;
+    }
+  }
+
+  async function commitIn(log: OpenLog, scopes: OpenScope[], first: Made, make: Make, seen: Shared) {
+    let made = first;
+    let madeFor = seen;
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      const now: Shared = { ...madeFor };
+      for (const { scope, log: at } of scopes) now[scope] = at.session.state as AgentState;
+      if (sharedScopes.some((scope) => now[scope] !== madeFor[scope])) {
+        made = await makeAgain(make, scopes, seen, now, log.id);
+        madeFor = now;
       }
-      const message = `what session ${log.id} shares was changed ${attempts} times in a row`;
-      throw new HoldfastError("version_conflict", message);
-    });
+      const { event, changes } = made;
+      const changed = sharedScopes.filter((scope) => changes[scope].length > 0);
+      if (changed.some((scope) => !scopes.some((opened) => opened.scope === scope))) return made;
+      const shared = changed.flatMap((scope) => prefixed(scope, changes[scope]));
+      const own = changed.length === 0 ? event : ({ ...event, shared } as Event);
+      const parts: [Part, ...Part[]] = [{ log, event: own }];
+      for (const { scope, log: at } of scopes) {
+        const delta = changes[scope];
+        if (delta.length === 0) continue;
+        parts.push({ log: at, event: { type: "shared.changed", at: timeNow(at.session), session: log.id, delta } });
+      }
+      if ((await sessionLogs.appendAll(parts)) === "ok") {
+        const stored = scopes.map(({ scope, log: at }) => [scope, handedOut(at)]);
+        return { event: own, bytes: parts[0].bytes ?? 0, now: Object.fromEntries(stored) as Partial<Shared> };
+      }
+      const version = log.session.version;
+      await sessionLogs.refresh(log);
+      if (log.session.version !== version) {
+        throw new HoldfastError("session_busy", `another process has run an agent on session ${log.id} meanwhile`);
+      }
+      for (const { log: at } of scopes) await logs.refresh(at);
+      if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
+    }
+    const message = `what session ${log.id} shares was changed ${attempts} times in a row`;
+    throw new HoldfastError("version_conflict", message);
+  }
+
+  /** Makes an event for shared state that others have changed. Looks up who did only where the event has to say so. */
+  async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
+    let isAsked = false;
+    const asking = (): undefined => void (isAsked = true);
+    try {
+      const made = make(now, asking);
+      if (!isAsked) return made;
+    } catch (thrown) {
+      if (!isAsked) throw thrown;
+    }
+    const writers = new Map<string, string>();
+    for (const { scope, log } of scopes) {
+      for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
+        if (event.type !== "shared.changed" || event.session === own) continue;
+        // The id of a session gives access to it, and those of an app are of different users.
+        const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
+        for (const { path } of event.delta ?? []) writers.set(`${scope}:${keyOf(path)}`, who);
+      }
+    }
+    return make(now, (key) => writers.get(key));
   }
 
   /** Creates a conversation together with what it brings to what is shared. */
@@ -158,6 +219,9 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
 }
 
 /** The changes of a scope as a run makes them: under its prefix. */
-function prefixed({ scope, delta }: { scope: Scope; delta: Delta }): Delta {
+function prefixed(scope: Scope, delta: Delta): Delta {
   return delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
 }
+
+/** The key at the top that an operation changes. */
+const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");

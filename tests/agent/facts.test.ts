@@ -423,7 +423,7 @@ describe("many at once", () => {
   });
 
   onEveryStore(
-    "what is shared can be changed by all who share it, whatever others did to it meanwhile",
+    "what is shared can be assigned and updated by all who share it, whatever others did to it meanwhile",
     async (place) => {
       const [one, two] = [place.engine(), await place.replica()];
       const state = { "user:gone": 1, "user:list": [1, 2, 3], "app:nested": { a: { b: 1 } }, "user:both": 1 };
@@ -436,11 +436,11 @@ describe("many at once", () => {
           },
         });
         const agent = talker({
-          beforeAgent: async ({ state }) => {
+          beforeAgent: async ({ state, update }) => {
             await finish(removing, { sessions, session: other.session, message: "go" });
             state["user:gone"]++;
-            state["user:list"].push(4);
-            state["app:nested"].a.b++;
+            state["user:list"] = [...state["user:list"], 4];
+            update("app:nested", (nested = { a: { b: 1 } }) => ({ a: { b: nested.a.b + 1 } }));
             delete state["user:both"];
           },
         });
