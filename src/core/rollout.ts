@@ -41,21 +41,40 @@ export interface Origin {
  */
 export type FailureKind = "task" | "seed" | "model" | "agent" | "tool" | "store" | "verify" | "timeout" | "internal";
 
-/** What came of an episode. */
-export interface Played {
-  /** What is added to the row: the response, and of a scored one the verdict. */
+export interface RolloutFailure {
+  kind: FailureKind;
+  reason: string;
+}
+
+interface PlayedEpisode {
+  /** Added to the row: the response, and the verdict if it was scored. */
   fields: TaskRow;
   /** The session of the environment. */
   session: string;
+  /** How long the player took; by default the caller's own measurement. */
+  seconds?: number;
+}
+
+export interface ScoredRollout extends PlayedEpisode {
+  outcome: "scored";
   /** The limit that ended it, if one did. */
   stopped?: string;
-  /** Undefined if it was scored. */
-  failure?: { kind: FailureKind; reason: string };
-  /** How long it was played, where that is known better than by who waited for it. */
-  seconds?: number;
-  /** Of one that came to where it is forked: the version of the environment's session. It has no outcome. */
-  forked?: number;
 }
+
+export interface FailedRollout extends PlayedEpisode {
+  outcome: "failed";
+  failure: RolloutFailure;
+}
+
+/** An episode that reached the step of its fork. Its continuations are scored. */
+export interface ForkedRollout extends PlayedEpisode {
+  outcome: "forked";
+  /** The version of the environment's session at the fork. */
+  version: number;
+}
+
+/** The result of playing an episode. */
+export type Played = ScoredRollout | FailedRollout | ForkedRollout;
 
 /**
  * Plays an episode to its end, or goes on with one that was cut short. Never rejects. A failure of one that was cancelled

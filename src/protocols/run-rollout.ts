@@ -33,7 +33,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
       row = await prepare(given);
     } catch (thrown) {
       const failure = { kind: "task" as const, reason: messageOf(thrown) };
-      return answerTo(given, { fields: {}, session, failure });
+      return answerTo(given, { outcome: "failed", fields: {}, session, failure });
     }
     return answerTo(row, await play(toRollout(row, session), signal));
   }
@@ -74,10 +74,12 @@ function toRollout(row: TaskRow, session: string): Rollout {
   return { task: task ?? 0, repeat, attempt: index("_ng_attempt_index") ?? 0, row, session, random };
 }
 
-function answerTo(row: TaskRow, { fields, session, stopped, failure }: Played): TaskRow {
-  const about = { session_id: session, ...(stopped !== undefined && { stopped }) };
-  if (!failure) return { ...row, ...fields, ...about };
-  const { kind, reason } = failure;
+function answerTo(row: TaskRow, played: Played): TaskRow {
+  const { fields, session } = played;
+  const about: TaskRow = { session_id: session };
+  if (played.outcome === "scored" && played.stopped !== undefined) about["stopped"] = played.stopped;
+  if (played.outcome !== "failed") return { ...row, ...fields, ...about };
+  const { kind, reason } = played.failure;
   return {
     // Required fields, for a row that lacks them or a rollout that ended early.
     responses_create_params: { input: [] },

@@ -78,7 +78,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     const found = waiting.get(id);
     if (!found) return;
     newest = Date.now();
-    found.end(returnvalue ?? failed(found.rollout, failedReason ?? "the worker gave no result"));
+    const isPlayed = returnvalue !== null && returnvalue !== undefined;
+    found.end(isPlayed ? withOutcome(returnvalue) : failed(found.rollout, failedReason ?? "the worker gave no result"));
     // The caller writes the result first. If this process is killed before that, the result is still in the queue.
     setImmediate(() => leave(queue.remove(id)));
   }
@@ -201,6 +202,14 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   };
 }
 
+/** Reads a result of a worker of version 0.1 too, which names no outcome. */
+function withOutcome(played: Played & { failure?: object; forked?: number }): Played {
+  if ("outcome" in played) return played;
+  const { forked, ...rest } = played as Omit<Played, "outcome"> & { failure?: object; forked?: number };
+  if (forked !== undefined) return { ...rest, outcome: "forked", version: forked };
+  return { ...rest, outcome: rest.failure ? "failed" : "scored" } as Played;
+}
+
 function failed({ session }: Rollout, reason: string): Played {
-  return { fields: {}, session, failure: { kind: "internal", reason } };
+  return { outcome: "failed", fields: {}, session, failure: { kind: "internal", reason } };
 }

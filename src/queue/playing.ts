@@ -58,6 +58,7 @@ export async function playUntil(play: Play, rollout: Rollout, signal: AbortSigna
   let give = (): void => undefined;
   const late = new Promise<Played>((resolve) => {
     const cancelled: Played = {
+      outcome: "failed",
       fields: {},
       session: rollout.session,
       failure: { kind: "internal", reason: "cancelled" },

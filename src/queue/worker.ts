@@ -129,7 +129,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     // Excludes the time spent waiting for a worker.
     const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
-    if (!result.failure) return result;
+    if (result.outcome !== "failed") return result;
     if (own.signal.aborted) return putBack(job, token, 0, { type: "returned", reason: "the worker ends", times });
     const { kind, reason } = result.failure;
     // The store is unreachable, or a worker that lost the rollout wrote to its session.
@@ -183,8 +183,9 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     const channel = doneChannel(connection.prefix, toCollectionKey(data.collection.run));
     connection.client.publish(channel, id as string).catch(() => undefined);
   };
-  worker.on("completed", (job, { failure }) => {
-    onEvent(failure ? toEvent("failed", job, `${failure.kind}: ${failure.reason}`) : toEvent("played", job));
+  worker.on("completed", (job, played) => {
+    const { kind, reason } = played.outcome === "failed" ? played.failure : {};
+    onEvent(kind ? toEvent("failed", job, `${kind}: ${reason}`) : toEvent("played", job));
     tell(job);
   });
   worker.on("failed", (job, error) => {

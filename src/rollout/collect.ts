@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
+import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { keyOf, keysIn, openLines, pathsOf, triesIn, type Lines, type Tries } from "./output.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
@@ -53,8 +53,6 @@ export interface Collected {
   /** Whether it was stopped before all were played. */
   stopped: boolean;
 }
-
-type Failure = NonNullable<Played["failure"]>;
 
 /** A rollout, and how many attempts are left of it after this one. */
 interface Due {
@@ -269,10 +267,10 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
     for (let [current, tried] = [rollout, 0]; ; tried++) {
       const began = performance.now();
       const played = await play(current, stop);
-      const { forked: version, session } = played;
-      if (version !== undefined) return { parent: current, session, version };
+      const { session } = played;
+      if (played.outcome === "forked") return { parent: current, session, version: played.version };
       const row = rowOf(current, played, began);
-      const failure = played.failure ?? (isForked ? lostFork : undefined);
+      const failure = played.outcome === "failed" ? played.failure : isForked ? lostFork : undefined;
       if (!failure) {
         files.rows.write(row);
         ended(row, false, node);
@@ -306,7 +304,9 @@ const lostFork: Failure = { kind: "store", reason: "the episode that was forked 
 /** What is wrong with a task is wrong with it the next time. */
 const neverRetried = new Set<FailureKind>(["task"]);
 
-function rowOf(rollout: Rollout, { fields, session, stopped, seconds }: Played, began: number): TaskRow {
+function rowOf(rollout: Rollout, played: Played, began: number): TaskRow {
+  const { fields, session, seconds } = played;
+  const stopped = played.outcome === "scored" ? played.stopped : undefined;
   const { row, task, repeat, attempt } = rollout;
   return {
     ...withoutOutcome(row),

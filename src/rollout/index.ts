@@ -5,4 +5,14 @@ export { createPlayer, type PlayerOptions } from "./play/player.ts";
 export { finishedRollouts } from "./finished.ts";
 export { createMetrics, type RunMetrics } from "./metrics.ts";
 export { openStore } from "../stores/open.ts";
-export type { FailureKind, Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
+export type {
+  FailedRollout,
+  FailureKind,
+  ForkedRollout,
+  Play,
+  Played,
+  Rollout,
+  RolloutFailure,
+  ScoredRollout,
+  TaskRow,
+} from "../core/rollout.ts";

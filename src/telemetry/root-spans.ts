@@ -60,11 +60,13 @@ function rolloutAttributes({ task, repeat, attempt, session, origin }: Rollout):
   };
 }
 
-function playedAttributes({ failure, forked, stopped, fields }: Played): Attributes {
-  if (failure) return { "holdfast.outcome": "failed", "error.type": failure.kind };
-  if (forked !== undefined) return { "holdfast.outcome": "forked" };
+function playedAttributes(played: Played): Attributes {
+  const { outcome } = played;
+  if (outcome === "failed") return { "holdfast.outcome": outcome, "error.type": played.failure.kind };
+  if (outcome === "forked") return { "holdfast.outcome": outcome };
+  const { stopped = outcome, fields } = played;
   const { reward } = fields;
-  return { "holdfast.outcome": stopped ?? "scored", ...(typeof reward === "number" && { "holdfast.reward": reward }) };
+  return { "holdfast.outcome": stopped, ...(typeof reward === "number" && { "holdfast.reward": reward }) };
 }
 
 /** Traces one turn of a conversation: the generator that `run` of an agent returns. */

@@ -3,7 +3,7 @@ import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type 
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { Model } from "../../src/core/model.ts";
-import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
+import type { Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { runProtocol } from "../../src/protocols/run-rollout.ts";
 import { serve } from "../../src/server/serve.ts";
 import { gather } from "./foreign-collector.ts";
@@ -138,11 +138,11 @@ test("a disconnecting client ends its rollout", async () => {
   await cancelled;
 });
 
-function protocolOf(played: Partial<Played> = {}, seen: Rollout[] = []) {
+function protocolOf(played: { stopped?: string } = {}, seen: Rollout[] = []) {
   return runProtocol({
     play(rollout) {
       seen.push(rollout);
-      return Promise.resolve({ fields: { reward: 1 }, session: "episode", ...played });
+      return Promise.resolve({ outcome: "scored", fields: { reward: 1 }, session: "episode", ...played });
     },
     prepare: (given) => given,
     newSession: () => "conversation",
@@ -180,12 +180,12 @@ test("only a row posted to /run is played", async () => {
   await expect(reading).rejects.toMatchObject({ code: "method_not_allowed" });
 });
 
-test("without a runner there is no /run, and with one no tool of that name", async () => {
-  const running = defineEnvironment({ name: "legs", tools: { run: tool({ description: "Run.", run: () => "ran" }) } });
-  const options = { environments: [running], store: memoryStore(), port: 0, log: { what: "none" as const } };
-  const runner = { agentFor: () => defineAgent({ name: "agent", model: adding }), prepare: (given: TaskRow) => given };
-  await expect(serve({ ...options, runners: new Map([["legs", runner]]) })).rejects.toThrow("a tool of that name");
-  const serving = await serve(options);
+test("without a runner there is no /run, and no environment has a tool of that name", async () => {
+  const legs = (): unknown =>
+    defineEnvironment({ name: "legs", tools: { run: tool({ description: "Run.", run: () => "ran" }) } });
+  expect(legs).toThrow('the tool name "run" of legs is reserved');
+  const environment = defineEnvironment({ name: "legs", tools: {} });
+  const serving = await serve({ environments: [environment], store: memoryStore(), port: 0, log: { what: "none" } });
   onTestFinished(() => serving.close());
-  expect(await (await fetch(`${serving.url}/run`, { method: "POST" })).text()).toBe("ran");
+  expect((await fetch(`${serving.url}/run`, { method: "POST" })).status).toBe(404);
 });

@@ -12,6 +12,7 @@ import { toJobId, type QueuedCollection } from "../../src/queue/job.ts";
 import { openQueuePlayer, type QueuePlayer } from "../../src/queue/player.ts";
 import { queueStatus } from "../../src/queue/status.ts";
 import { startQueueWorker, type QueueWorker, type WorkerEvent } from "../../src/queue/worker.ts";
+import { failureIn } from "../rollout/played.ts";
 
 let redis: RedisServer;
 beforeAll(async () => {
@@ -33,7 +34,11 @@ const rolloutOf = (task: number): Rollout => ({
   session: `session-${task}`,
   row: { n: task },
 });
-const playedOf = ({ session, task }: Rollout, reward = task): Played => ({ fields: { reward }, session });
+const playedOf = ({ session, task }: Rollout, reward = task): Played => ({
+  outcome: "scored",
+  fields: { reward },
+  session,
+});
 
 /** A collector. It is stopped when the test ends. */
 async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<QueuePlayer> {
@@ -89,7 +94,7 @@ const atOnce: Play = (rollout) => Promise.resolve(playedOf(rollout));
 const untilCancelled: Play = ({ session }, signal) =>
   new Promise((resolve) => {
     const failure = { kind: "internal", reason: "it was cancelled" } as const;
-    signal.addEventListener("abort", () => resolve({ fields: {}, session, failure }));
+    signal.addEventListener("abort", () => resolve({ outcome: "failed", fields: {}, session, failure }));
   });
 const allOf = (player: QueuePlayer, count: number): Promise<Played[]> =>
   Promise.all(Array.from({ length: count }, (_, task) => player.play(rolloutOf(task), never)));
@@ -121,7 +126,9 @@ describe("a queue", () => {
 
   test("a failure is a result, and the collection decides whether to retry", async () => {
     const failure = { kind: "model", reason: "no GPU" } as const;
-    await newWorker(({ session }) => Promise.resolve({ fields: { response: { output: [] } }, session, failure }));
+    await newWorker(({ session }) =>
+      Promise.resolve({ outcome: "failed", fields: { response: { output: [] } }, session, failure }),
+    );
     const player = await newPlayer();
     const played = await player.play(rolloutOf(0), never);
     expect(played).toMatchObject({ fields: { response: { output: [] } }, session: "session-0", failure });
@@ -135,7 +142,7 @@ describe("a queue", () => {
     const waiting = [0, 1, 2].map((task) => first.play(rolloutOf(task), stopping.signal));
     await expect.poll(() => worker.begun).toEqual([0]);
     stopping.abort();
-    for (const played of await Promise.all(waiting)) expect(played.failure?.reason).toBe("it was cancelled");
+    for (const played of await Promise.all(waiting)) expect(failureIn(played)?.reason).toBe("it was cancelled");
     await first.stop();
     goOn();
     await expect.poll(() => worker.events.length).toBe(1);
@@ -257,7 +264,9 @@ describe("a queue", () => {
     let times = 0;
     const failure = { kind: "store", reason: "the store is away" } as const;
     const worker = await newWorker(({ session, ...rollout }) =>
-      Promise.resolve(++times <= 2 ? { fields: {}, session, failure } : playedOf({ session, ...rollout })),
+      Promise.resolve(
+        ++times <= 2 ? { outcome: "failed", fields: {}, session, failure } : playedOf({ session, ...rollout }),
+      ),
     );
     expect((await (await newPlayer()).play(rolloutOf(2), never)).fields).toEqual({ reward: 2 });
     expect(worker.events.map(({ type, reason }) => [type, reason])).toEqual([

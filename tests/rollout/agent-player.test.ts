@@ -5,6 +5,7 @@ import { createGymClient } from "../../src/rollout/gym-client.ts";
 import { createAgentPlayer } from "../../src/rollout/play/agent-player.ts";
 import type { Played, Rollout } from "../../src/core/rollout.ts";
 import { listening } from "../protocols/foreign-gym.ts";
+import { failureIn } from "./played.ts";
 
 const rollout: Rollout = {
   task: 0,
@@ -42,7 +43,7 @@ const body = (fields: object): { body: string } => ({ body: JSON.stringify({ res
 test("the row is posted, and the verdict is returned unchanged", async () => {
   const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", session_id: "theirs" }));
   const played = await createAgentPlayer({ client: createGymClient(url) })(rollout, never);
-  expect(played).toEqual({ fields: { response, reward: 0.5, extra: "kept" }, session: "theirs" });
+  expect(played).toEqual({ outcome: "scored", fields: { response, reward: 0.5, extra: "kept" }, session: "theirs" });
   expect(bodies).toEqual([["POST", "/run", { goal: 6, responses_create_params: { input: "Go." } }]]);
 });
 
@@ -73,14 +74,14 @@ const failed: [what: string, answer: Parameters<typeof agentOf>[0], kind: string
 
 test.each(failed)("SCORED: %s is a failure, and not a reward", async (_, answer, kind) => {
   const played = await playedBy(answer);
-  expect(played.failure?.kind).toBe(kind);
-  expect(played.failure?.reason).not.toBe("");
+  expect(failureIn(played)?.kind).toBe(kind);
+  expect(failureIn(played)?.reason).not.toBe("");
   expect(played.fields).not.toHaveProperty("reward");
 });
 
 test("an agent that does not answer in time, or is cancelled", async () => {
-  expect((await playedBy("silent", 50)).failure?.kind).toBe("timeout");
+  expect(failureIn(await playedBy("silent", 50))?.kind).toBe("timeout");
   const { url } = await agentOf("silent");
   const play = createAgentPlayer({ client: createGymClient(url) });
-  expect((await play(rollout, AbortSignal.timeout(50))).failure).toMatchObject({ reason: "it was cancelled" });
+  expect(failureIn(await play(rollout, AbortSignal.timeout(50)))).toMatchObject({ reason: "it was cancelled" });
 });

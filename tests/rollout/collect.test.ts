@@ -20,9 +20,10 @@ const linesOf = (count: number): string[] => Array.from({ length: count }, (_, a
 
 /** A reward that depends on the rollout and its randomness. */
 const scored: Play = ({ task, repeat, random, session }) =>
-  Promise.resolve({ session, fields: { reward: (task * 7 + repeat + random) % 2 } });
+  Promise.resolve({ outcome: "scored", session, fields: { reward: (task * 7 + repeat + random) % 2 } });
 
 const failing = (kind: FailureKind): Awaited<ReturnType<Play>> => ({
+  outcome: "failed",
   session: "s",
   fields: { response: { output: [] } },
   failure: { kind, reason: "because" },
@@ -296,7 +297,7 @@ test("a row's result in an earlier collection does not affect the new one", asyn
   };
   await collected(out, {
     lines: [JSON.stringify({ n: 1, ...before })],
-    play: async () => ({ session: "s", fields: { reward: 1 } }),
+    play: async () => ({ outcome: "scored", session: "s", fields: { reward: 1 } }),
   });
   const { seconds: _, ...row } = rowsOf(out)[0] as TaskRow;
   expect(row).toEqual({ n: 1, reward: 1, session_id: "s", _ng_task_index: 0, _ng_rollout_index: 0 });

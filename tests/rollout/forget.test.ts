@@ -86,10 +86,11 @@ test("a forked episode is deleted with its last continuation, in trees of any de
   const failing =
     (play: Play): Play =>
     async (rollout, signal) => {
-      const { forked, ...played } = await play(rollout, signal);
+      const played = await play(rollout, signal);
       const isFailing = rollout.origin !== undefined && rollout.attempt === 0 && ++fails % 5 === 0;
-      if (isFailing) return { ...played, failure: { kind: "model", reason: "no GPU" } };
-      return forked === undefined ? played : { ...played, forked };
+      if (!isFailing) return played;
+      const { fields, session } = played;
+      return { outcome: "failed", fields, session, failure: { kind: "model", reason: "no GPU" } };
     };
   const branches = [
     { ways: 3, step: 1 },

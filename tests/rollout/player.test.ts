@@ -16,6 +16,7 @@ import { z } from "zod";
 import { createPlayer } from "../../src/rollout/play/player.ts";
 import type { Model } from "../../src/core/model.ts";
 import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
+import { failureIn } from "./played.ts";
 
 /** The actions, in order. */
 let done: string[] = [];
@@ -135,7 +136,7 @@ test("RESUME: an episode interrupted before or after any commit resumes, repeats
     for (const when of ["before", "after"] as const) {
       const store = memoryStore();
       const cut = await play(rolloutOf(), { store: dying(store, commit, when).store });
-      expect(cut.failure?.kind).toBe("store");
+      expect(failureIn(cut)?.kind).toBe("store");
       expect(cut.fields).not.toHaveProperty("reward");
       const before = [...done];
       const again = await play(rolloutOf(), { store });
@@ -249,7 +250,8 @@ test.each<[string, Rollout, Playing, string, string]>([
   "SCORED: %s is a failure with its kind and its transcript, and not a reward",
   async (_, rollout, given, kind, reason) => {
     const began = performance.now();
-    const { failure, fields } = await play(rollout, given);
+    const played = await play(rollout, given);
+    const [failure, { fields }] = [failureIn(played), played];
     expect(failure?.kind).toBe(kind);
     expect(failure?.reason).toContain(reason);
     expect(fields).not.toHaveProperty("reward");
@@ -267,11 +269,11 @@ test("SCORED: a store failure under a tool is neither shown to the model nor sco
     respond: (request, options) => (seen.push(JSON.stringify(request.input)), inner.respond(request, options)),
   };
   const { store } = dying(memoryStore(), 2, "before", (session) => !session.startsWith("rollout-"));
-  const { failure, fields } = await play(rolloutOf(), { store, model });
-  expect(failure?.kind).toBe("store");
-  expect(fields).not.toHaveProperty("reward");
+  const played = await play(rolloutOf(), { store, model });
+  expect(failureIn(played)?.kind).toBe("store");
+  expect(played.fields).not.toHaveProperty("reward");
   expect(seen.join()).not.toContain("disk");
-  expect(outputOf({ fields, session: "" })).toHaveLength(1);
+  expect(outputOf(played)).toHaveLength(1);
 });
 
 test("a cancelled rollout ends at once, is not an outcome, and resumes later", async () => {

@@ -8,6 +8,7 @@ import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { serve } from "../../src/server/serve.ts";
 import { foreignGym } from "../protocols/foreign-gym.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
+import { failureIn } from "./played.ts";
 
 const functions = (...names: string[]): Json =>
   names.map((name) => ({ type: "function", name, parameters: { type: "object", properties: {} }, strict: false }));
@@ -60,7 +61,7 @@ test("an episode on a strict third-party server: every cookie is the newest, als
   ]);
   const played = await playerOn(`${url}/`, model)(rolloutOf(), never);
   expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 }, session: "conversation-0123456789" });
-  expect(played.failure).toBeUndefined();
+  expect(failureIn(played)).toBeUndefined();
   // Unchanged; fields that the row does not list are not sent.
   const [first, crashed, wrong, , nowhere, , seeding, read] = outputsOf(played);
   expect([first, crashed, nowhere, read]).toEqual([
@@ -109,7 +110,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
     return script[[0, 1, 2, 2, 3][turn] ?? 3];
   });
   const first = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
-  expect(first.failure).toBeDefined();
+  expect(failureIn(first)).toBeDefined();
   // As another process.
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
   expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 } });
@@ -128,7 +129,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
 /** A player that is interrupted when its second request has reached the server, which does not answer it. */
 async function cutInCall(url: string, sessions: AgentSessions, model: Model, cut: AbortController): Promise<void> {
   const played = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
-  expect(played.failure).toEqual({ kind: "internal", reason: "it was cancelled" });
+  expect(failureIn(played)).toEqual({ kind: "internal", reason: "it was cancelled" });
 }
 
 test("ONCE: a call that may have reached a third-party server is not sent again: the rollout has failed", async () => {
@@ -142,7 +143,7 @@ test("ONCE: a call that may have reached a third-party server is not sent again:
   const model = scriptedModel([{ calls: [add(3)] }, "Done."]);
   await cutInCall(url, sessions, model, cut);
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
-  expect(played.failure).toMatchObject({ kind: "tool", reason: expect.stringContaining("twice") as string });
+  expect(failureIn(played)).toMatchObject({ kind: "tool", reason: expect.stringContaining("twice") as string });
   expect(played.fields).not.toHaveProperty("reward");
   expect(requests.length).toBe(2);
 });
@@ -195,19 +196,19 @@ const failures: [what: string, path: string, instead: Parameters<typeof foreignG
 test.each(failures)("SCORED: %s is a failure, and not a reward", async (_, path, instead, kind) => {
   const { url } = await foreignGym((request, seen) => (request.path === path ? instead?.(request, seen) : undefined));
   const played = await playerOn(url, scriptedModel([doing, "Done."]))(rolloutOf(), never);
-  expect(played.failure?.kind).toBe(kind);
+  expect(failureIn(played)?.kind).toBe(kind);
   expect(played.fields).not.toHaveProperty("reward");
   if (kind === "verify") expect(outputsOf(played)).toEqual(['{"success":true}']);
-  if (path === "/verify" && kind === "verify") expect(played.failure?.reason).toMatch(/server/);
+  if (path === "/verify" && kind === "verify") expect(failureIn(played)?.reason).toMatch(/server/);
 });
 
 test("an unreachable server, or one that does not answer in time", async () => {
   const gone = await playerOn("http://127.0.0.1:1", scriptedModel([]))(rolloutOf(), never);
-  expect(gone.failure).toMatchObject({ kind: "seed", reason: expect.stringContaining("did not answer") as string });
+  expect(failureIn(gone)).toMatchObject({ kind: "seed", reason: expect.stringContaining("did not answer") as string });
   const { url } = await foreignGym();
   const slow: Model = { name: "slow", respond: () => new Promise(() => undefined) };
   const late = await playerOn(url, slow, engine(), 50)(rolloutOf(), never);
-  expect(late.failure?.kind).toBe("timeout");
+  expect(failureIn(late)?.kind).toBe("timeout");
 });
 
 test("RESERVED: a row cannot name a reserved tool or a path of several segments", () => {

@@ -221,8 +221,8 @@ describe("a traced agent", () => {
   test("a rollout reports its result", async () => {
     const rollout: Rollout = { task: 4, repeat: 1, attempt: 0, row: { q: "a secret" }, session: "s", random: 1 };
     const played: Played[] = [
-      { fields: { reward: 0.5, response: "a secret" }, session: "e" },
-      { fields: {}, session: "e", failure: { kind: "model", reason: "a secret" } },
+      { outcome: "scored", fields: { reward: 0.5, response: "a secret" }, session: "e" },
+      { outcome: "failed", fields: {}, session: "e", failure: { kind: "model", reason: "a secret" } },
     ];
     for (const one of played) {
       await tracedPlay(() => Promise.resolve(one), spans)(rollout, new AbortController().signal);
@@ -248,7 +248,11 @@ test("the requests of a rollout to another server continue its trace there", asy
   });
   const client = createGymClient(await listening(server), () => traceHeaders(spans));
   const post = () => client.post({ path: "/verify", body: {}, signal: new AbortController().signal });
-  const asking = async (): Promise<Played> => ({ fields: { text: (await post()).text }, session: "e" });
+  const asking = async (): Promise<Played> => ({
+    outcome: "scored",
+    fields: { text: (await post()).text },
+    session: "e",
+  });
   const rollout: Rollout = { task: 4, repeat: 1, attempt: 0, row: {}, session: "s", random: 1 };
   await tracedPlay(asking, spans)(rollout, new AbortController().signal);
   await post();

@@ -1,5 +1,5 @@
 // The progress of a collection: one line that changes on a terminal, plain lines elsewhere, events as JSON if asked for.
-import type { Played, Rollout, TaskRow } from "../../core/rollout.ts";
+import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { branchOf } from "../../rollout/tree.ts";
 
 export interface Progress {
@@ -10,7 +10,7 @@ export interface Progress {
   /** Told that there are so many fewer in all. */
   fewer(count: number): void;
   row(row: TaskRow, failed: boolean): void;
-  retry(rollout: Rollout, failure: NonNullable<Played["failure"]>): void;
+  retry(rollout: Rollout, failure: RolloutFailure): void;
   say(text: string): void;
   end(): void;
 }

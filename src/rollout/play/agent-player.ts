@@ -19,7 +19,7 @@ export function createAgentPlayer({ client, timeout }: AgentPlayerOptions): Play
       return playedBy(rollout, await client.post({ path: "/run", body, signal: patience.signal }));
     } catch (thrown) {
       const failure = patience.failure() ?? { kind: "agent" as const, reason: messageOf(thrown) };
-      return { fields: {}, session: rollout.session, failure };
+      return { outcome: "failed", fields: {}, session: rollout.session, failure };
     } finally {
       patience.end();
     }
@@ -32,20 +32,27 @@ function playedBy({ session }: Rollout, reply: GymReply): Played {
     // It is the row that does not fit: it would be refused again.
     const kind = reply.status === 422 || reply.status === 400 ? "task" : "agent";
     const reason = `the agent answered /run with ${reply.status}: ${shownText(reply.text)}`;
-    return { fields: {}, session, failure: { kind, reason } };
+    return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
   }
   const { session_id, reward, ...fields } = given;
   const about = { session: typeof session_id === "string" ? session_id : session };
   const failed = failureIn(given);
-  if (failed !== undefined) return { ...about, fields, failure: { kind: kindIn(given), reason: failed } };
+  if (failed !== undefined)
+    return { outcome: "failed", ...about, fields, failure: { kind: kindIn(given), reason: failed } };
   // A number that is too large for one is none in JSON.
   const isWhole = Array.isArray((Object(fields["response"]) as TaskRow)["output"]);
-  if (Number.isFinite(reward) && isWhole) return { ...about, fields: { ...fields, reward: reward as number } };
+  if (Number.isFinite(reward) && isWhole)
+    return { outcome: "scored", ...about, fields: { ...fields, reward: reward as number } };
   if (Number.isFinite(reward)) {
     const reason = "the agent answered /run without a `response` that has an `output`";
-    return { ...about, fields, failure: { kind: "agent", reason } };
+    return { outcome: "failed", ...about, fields, failure: { kind: "agent", reason } };
   }
-  return { ...about, fields, failure: { kind: "verify", reason: "the agent answered /run without a reward" } };
+  return {
+    outcome: "failed",
+    ...about,
+    fields,
+    failure: { kind: "verify", reason: "the agent answered /run without a reward" },
+  };
 }
 
 const kinds = new Set<unknown>(["task", "seed", "model", "agent", "tool", "store", "verify", "timeout", "internal"]);

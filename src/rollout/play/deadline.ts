@@ -1,5 +1,5 @@
 // How long an episode is played: what ends it early, and what is said about it then.
-import type { Played } from "../../core/rollout.ts";
+import type { RolloutFailure } from "../../core/rollout.ts";
 import { failureBy } from "./failure.ts";
 
 /** How long an episode goes on: until it is cancelled, is out of time, or something was lost that nobody can make up for. */
@@ -9,7 +9,7 @@ export interface Patience {
   /** Ends it here, without a failure. */
   rest(): void;
   /** Why it does not go on. */
-  failure(): Played["failure"];
+  failure(): RolloutFailure | undefined;
   end(): void;
 }
 
@@ -19,8 +19,8 @@ const longest = 2 ** 31 - 1;
 // Not AbortSignal.any and AbortSignal.timeout: of those, all that ever listened to a long signal is kept.
 export function createPatience(signal: AbortSignal, timeout: number | undefined): Patience {
   const stopping = new AbortController();
-  let failure: Played["failure"];
-  const stop = (why: Played["failure"]): void => {
+  let failure: RolloutFailure | undefined;
+  const stop = (why: RolloutFailure): void => {
     failure ??= why;
     stopping.abort();
   };

@@ -1,10 +1,10 @@
 // Why a rollout has no reward: from what was thrown, or what the log says, to a kind and a reason.
 import { isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { EventOf } from "../../core/event.ts";
-import type { FailureKind, Played } from "../../core/rollout.ts";
+import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
 
 /** Of a run that ended with a failure. */
-export function failureOf({ step, error }: EventOf<"agent.failed">): NonNullable<Played["failure"]> {
+export function failureOf({ step, error }: EventOf<"agent.failed">): RolloutFailure {
   return { kind: kindOfStep(step, error.code), reason: `${error.code}: ${error.message}` };
 }
 
@@ -14,7 +14,7 @@ function kindOfStep(step: string, code: string): FailureKind {
 }
 
 /** Of what was thrown. */
-export function failureBy(thrown: unknown): NonNullable<Played["failure"]> {
+export function failureBy(thrown: unknown): RolloutFailure {
   return { kind: kindOf(thrown), reason: messageOf(thrown) };
 }
 

@@ -47,22 +47,22 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     try {
       const before = await opened(rollout, patience.signal);
       const { outcome, events } = isAtFork(rollout, before)
-        ? { outcome: "forked", events: before }
+        ? { outcome: "forked" as const, events: before }
         : (endedIn(before) ?? (await played(rollout, before, patience)));
-      if (outcome === "forked") return { fields, session, forked: await stage.version(rollout) };
+      if (outcome === "forked") return { outcome, fields, session, version: await stage.version(rollout) };
       fields = { response: responseOf(rollout, events) };
       const failed = events.findLast(({ type }) => type === "agent.failed");
       if (outcome === "failed" && failed?.type === "agent.failed")
-        return { fields, session, failure: failureOf(failed) };
+        return { outcome, fields, session, failure: failureOf(failed) };
       const state = (): Promise<AgentState> => sessions.state(rollout.session);
       const response = fields["response"] as Json;
       const { verdict, ...found } = await stage.verdict(rollout, { state, response, signal: patience.signal });
       session = found.session ?? session;
       const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
-      return { fields: { ...fields, ...verdict }, session, ...stopped };
+      return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped };
     } catch (thrown) {
       if (Object.keys(fields).length === 0) fields = await whatThereIs(rollout);
-      return { fields, session, failure: patience.failure() ?? failureBy(thrown) };
+      return { outcome: "failed", fields, session, failure: patience.failure() ?? failureBy(thrown) };
     } finally {
       patience.end();
     }
