@@ -44,6 +44,8 @@ export interface StandIn {
   at(version: number): number;
   /** The model's answer. Throws its failure. */
   answer(place: Place): ModelResponse;
+  /** Whether only the answer was recorded that `afterModel` left, and not what it changed. */
+  isFinal(place: Place): boolean;
   /** What came of a call that is not made again; undefined if it is. */
   result(place: Place, call: string, isExternal: boolean): { output: Json; error?: HoldfastError } | undefined;
   /** What came of all calls of an answer, of which some were not made again. */

@@ -1,8 +1,8 @@
 // The step that asks the model: what it is shown, the callbacks around it, and the one event that it comes to.
-import type { ModelAgent } from "../core/agent.ts";
+import type { AgentContext, ModelAgent } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, equalJson, type Json } from "../core/json.ts";
 import {
   answerText,
   faultInItems,
@@ -36,21 +36,19 @@ export async function askModel(
   try {
     const request = await requestOf(invocation, agent, place, tools);
     const instead = await firstValue(callbacks.beforeModel, context, request);
-    let model: string | undefined;
-    let response: ModelResponse;
+    let answer: Answer;
     if (instead === undefined) {
-      const asked = await answerOf(invocation, agent, place, request, signal).catch(async (thrown: unknown) => {
-        const error = modelError(thrown);
-        const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
-        if (value === undefined) throw error;
-        return responseOf(value, "onModelError");
-      });
-      // A log has the answer as the callbacks left it: they are not to change it again.
-      const isFinal = invocation.standIn !== undefined;
-      const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
-      response = after === undefined || isFinal ? asked : responseOf(after, "afterModel");
-      model = agent.model.name;
-    } else response = responseOf(instead, "beforeModel");
+      const ask = () => answerOf(invocation, agent, place, request, signal);
+      answer = await askWithCallbacks(
+        ask,
+        agent,
+        context,
+        request,
+        signal,
+        invocation.standIn?.isFinal(place) ?? false,
+      );
+    } else answer = { response: responseOf(instead, "beforeModel") };
+    const { response, ...about } = answer;
     // A model that does not look at the signal may have answered all the same.
     if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
@@ -62,7 +60,7 @@ export async function askModel(
         type: "model.answered" as const,
         ...placed(place, invocation.id),
         items: output,
-        ...(model !== undefined && { model }),
+        ...about,
         ...(usage && { usage }),
         ...(Object.keys(rest).length > 0 && { response: rest as { [field: string]: Json } }),
       },
@@ -71,6 +69,44 @@ export async function askModel(
   } finally {
     draft.close();
   }
+}
+
+interface Answer {
+  response: ModelResponse;
+  model?: string;
+  failure?: Answered["failure"] & object;
+  raw?: Answered["raw"] & object;
+}
+
+/** Asks the model, with the callbacks after it. `isFinal`: a log has only the answer as `afterModel` left it. */
+async function askWithCallbacks(
+  ask: () => Promise<ModelResponse>,
+  { callbacks, model }: ModelAgent,
+  context: AgentContext,
+  request: ModelRequest,
+  signal: AbortSignal,
+  isFinal: boolean,
+): Promise<Answer> {
+  const answer: Answer = { response: { output: [], status: "completed" }, model: model.name };
+  try {
+    answer.response = await ask();
+  } catch (thrown) {
+    const error = modelError(thrown);
+    const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
+    if (value === undefined) throw error;
+    answer.response = responseOf(value, "onModelError");
+    answer.failure = { code: error.code, message: error.message };
+  }
+  if (callbacks.afterModel === undefined) return answer;
+  const asked = answer.response;
+  const before = copyJson(asked, "the model's answer", "drop");
+  const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
+  if (isFinal) return answer;
+  if (after !== undefined) answer.response = responseOf(after, "afterModel");
+  const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
+  // A failure is replayed from its own record.
+  if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
+  return answer;
 }
 
 async function requestOf(

@@ -138,13 +138,19 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     answer(place) {
       const found = upcoming(place.path);
       if (found?.type === "model.answered") {
-        const { items, usage, response } = found;
-        return structuredClone({ ...response, output: items, ...(usage && { usage }) }) as unknown as ModelResponse;
+        const { items, usage, response, failure, raw } = found;
+        if (failure) throw new HoldfastError(failure.code, failure.message);
+        const last = { ...response, output: items, ...(usage && { usage }) };
+        return structuredClone(raw ?? last) as unknown as ModelResponse;
       }
       if (found?.type === "agent.failed" && found.step === "model") throw errorOf(found);
       if (!found && isCut) throw over();
       const was = found ? `was ${named(found)}` : "there is none";
       throw differAt(found ?? events[next], undefined, `${was}, and the model of ${place.agent} is asked once more`);
+    },
+    isFinal({ path }) {
+      const found = upcoming(path);
+      return found?.type !== "model.answered" || (found.failure === undefined && found.raw === undefined);
     },
     result(place, call, isExternal) {
       const found = upcoming(place.path);

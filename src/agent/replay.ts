@@ -16,15 +16,14 @@ export type ReplayedSession = { same: true; events: number } | Difference;
  * models and their failures come from the record, rewinds are made again; callbacks and tools run. Every event must come
  * out as it was recorded: all of it but times, ids of the session and of invocations, and what models are called and count.
  *
- * Taken from the record are, too: the results and changes of tools with `effects: "external"`, which are not run, nor are
- * the callbacks around them; what time decided (time-outs, the limit of seconds, outcomes that are not known); and what
- * `afterModel` made of an answer, as only that was recorded. Agents that ran side by side come in the recorded order. An
- * invocation that failed and was gone on with does so again; one that was cut short ends where it did.
+ * Also taken from the record: the results and changes of tools with `effects: "external"`, which are not run, nor are the
+ * callbacks around them; and the decisions of a clock (time-outs, the limit of seconds, unknown outcomes). Logs of older
+ * versions have only the answer that `afterModel` left: then its value is ignored. Agents that ran side by side come in the
+ * recorded order. An invocation that failed and was continued does so again; one that was cut short ends where it did.
  *
- * Not known, and so not the same where code looks at it: `temp:` state that was given with a message, or that a crash has
- * lost; what `onModelError` wrote; what others shared; and, of agents that ran side by side and write what others of them
- * read, who read before and who after. Shared state begins as it was when the session was saved, less what the session
- * itself had added since.
+ * Not known, so code that looks at it may differ: `temp:` state that was given with a message or lost in a crash; what
+ * others shared; and, of agents that ran side by side, who read a key before the other wrote it. Shared state begins as it
+ * was when the session was saved, less what the session itself had added since.
  *
  * @example
  * const saved = await sessions.save(session);

@@ -216,6 +216,10 @@ interface ModelAnswered extends ByAgent {
   usage?: Usage;
   /** What the server said beside the items. */
   response?: { [field: string]: Json };
+  /** The failure of the model in whose place `onModelError` answered. */
+  failure?: { code: ErrorCode; message: string };
+  /** The whole response of the model, where `afterModel` changed it. */
+  raw?: { [field: string]: Json };
 }
 
 /** Calls that touch the world are about to run: without results they are not run again. */

@@ -144,6 +144,12 @@ function randomAgent(seed: number, world: World, isReplay: boolean): Agent {
       ...(sometimes(0.5) && { beforeAgent: ({ state }) => count(state, `${name}.began`) }),
       ...(sometimes(0.5) && { beforeModel: ({ state }) => count(state, `app:${name}.asked`) }),
       ...(sometimes(0.5) && { afterModel: ({ state }) => count(state, `${name}.answered`) }),
+      ...(sometimes(0.3) && {
+        onModelError: ({ state }, { message }) => {
+          state[`${name}.error`] = message;
+          return `${name} is sorry`;
+        },
+      }),
       ...(sometimes(0.3) && { afterTool: (_, { output }) => (typeof output === "number" ? [output] : undefined) }),
       ...(sometimes(0.3) && {
         onToolError: (_, error) => (error.code === "unknown_tool" ? "no such tool" : undefined),

@@ -320,3 +320,60 @@ test("REPLAY: an agent that was out of time is so again, with no wait", async ()
   expect(saved.events.at(-1)).toMatchObject({ outcome: "seconds" });
   expect(await replay(agent(0), saved)).toEqual({ same: true, events: saved.events.length });
 });
+
+/** An agent whose callbacks change answers, and look at what they change. */
+function amending({ model, sorry = "Sorry.", sign = "!" }: { model: Model; sorry?: string; sign?: string }): Agent {
+  return defineAgent({
+    name: "amending",
+    model,
+    outputKey: "said",
+    callbacks: {
+      onModelError: ({ state }, { code, message }) => {
+        state["errors"] = [...(state["errors"] ?? []), `${code}: ${message}`];
+        return sorry;
+      },
+      afterModel: ({ state }, response) => {
+        const [item] = response.output as { content: { text: string }[] }[];
+        const text = item?.content[0]?.text ?? "";
+        state["heard"] = text;
+        if (text.endsWith(sign)) return undefined;
+        return `${text}${sign}`;
+      },
+    },
+  });
+}
+
+test("REPLAY: what onModelError answered and wrote, and what afterModel made of an answer, comes again", async () => {
+  let asked = 0;
+  const model = scriptedModel(() => {
+    if (++asked === 2) throw new HoldfastError("model_refused", "not now");
+    return asked === 3 ? "Well!" : "Well.";
+  });
+  const saved = await conversation(amending({ model }), ["one", "two", "three"]);
+  const answers = saved.events.filter((event) => event.type === "model.answered");
+  expect(answers).toMatchObject([
+    { raw: { output: [{ content: [{ text: "Well." }] }] }, items: [{ content: [{ text: "Well.!" }] }] },
+    { failure: { code: "model_refused", message: "not now" }, items: [{ content: [{ text: "Sorry.!" }] }] },
+    { items: [{ content: [{ text: "Well!" }] }] },
+  ]);
+  expect(answers[1]).not.toHaveProperty("raw");
+  expect(answers[2]).not.toHaveProperty("raw");
+  const again = await replay(amending({ model: never }), saved);
+  expect(again, again.same ? "" : again.message).toEqual({ same: true, events: saved.events.length });
+  expect(await replay(amending({ model: never, sorry: "Oh." }), saved)).toMatchObject({ same: false, version: 6 });
+  expect(await replay(amending({ model: never, sign: "?" }), saved)).toMatchObject({ same: false, version: 3 });
+});
+
+test("REPLAY: a session of an older version, which kept only the last form of an answer, replays as well", async () => {
+  const saved = await conversation(amending({ model: scriptedModel(() => "Well.") }), ["one"]);
+  const events = saved.events.map((event) => {
+    if (event.type !== "model.answered") return event;
+    const { raw: _, ...old } = event;
+    // It heard the answer that it left.
+    const delta = old.delta?.map((operation) =>
+      operation.path === "/heard" && operation.op !== "remove" ? { ...operation, value: "Well.!" } : operation,
+    );
+    return { ...old, ...(delta && { delta }) };
+  });
+  expect(await replay(amending({ model: never }), { ...saved, events })).toMatchObject({ same: true });
+});
