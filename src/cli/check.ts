@@ -172,7 +172,7 @@ interface Served {
 }
 
 async function checkServed({ url, task, schemas, flags, solution }: Served): Promise<Checked[]> {
-  const { callsOfSolution, runGymChecks } = await import("../testing/gym-checks.ts");
+  const { playSolution, runGymChecks } = await import("../testing/gym-checks.ts");
   const named = flags.tool.map((tool, at) => ({ tool, input: flags.input[at] ?? {} }));
   const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
@@ -183,7 +183,7 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
     );
   }
   try {
-    const solved = named.length === 0 && solution ? await callsOfSolution({ url, task }, solution) : sampled;
+    const solved = named.length === 0 && solution ? await playSolution({ url, task }, solution) : sampled;
     return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution });
   } catch (thrown) {
     const cause = thrown instanceof TypeError && thrown.cause ? thrown.cause : thrown;

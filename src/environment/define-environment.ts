@@ -1,4 +1,4 @@
-// defineEnvironment(): checks an author's definition and gives it its types.
+// defineEnvironment(): checks an author's definition and infers its types.
 import {
   definitionOf,
   type Environment,
@@ -12,31 +12,32 @@ import { isReservedTool } from "../core/reserved-names.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
-  /** Letters, digits, `-` and `_`. Sessions belong to the environment of this name. */
+  /** Letters, digits, `-` and `_`. Sessions belong to the environment with this name. */
   name: string;
   description?: string;
-  /** The state of an episode; left out for a stateless environment. Its defaults are what an unseeded session has. */
+  /** Schema of an episode's state; omit it for a stateless environment. An unseeded session has its defaults. */
   state?: S;
-  /** One row of the data set. */
+  /** Schema of one row of the data set. */
   task?: T;
-  /** The state that an episode starts with; by default the schema's defaults. */
+  /** Returns the initial state of an episode. Default: the schema's defaults. */
   seed?: (context: SeedContext<Output<T>>) => Input<S> | Promise<Input<S>>;
   tools: Tools;
-  /** The reward, or an object with `reward` and whatever else should be kept with it. */
+  /** Returns the reward, or an object with `reward` and further fields to keep. */
   verify?: (
     context: VerifyContext<Output<S>, Output<T>>,
   ) => number | { reward: number } | Promise<number | { reward: number }>;
-  /** What a call on a session that was never seeded gets: the schema's defaults (by default), or an error. */
+  /** A call on an unseeded session gets the schema's defaults ("defaults", the default) or an error ("reject"). */
   unseeded?: "defaults" | "reject";
   /**
-   * What a seed gets while an episode is under way that was not verified yet: it replaces the episode (by default), or
-   * is refused. Over protocols where a model names its tools freely, "reject" keeps it from seeding itself.
+   * A seed during an unverified episode replaces it ("replace", the default) or is refused ("reject"). Use "reject" in
+   * protocols where a model chooses tool names freely: it could seed itself.
    */
   reseed?: "replace" | "reject";
 }
 
 /**
- * An environment: seeds an episode, gives a model tools, keeps the episode's state across calls, scores the result.
+ * Defines an environment: it seeds an episode, offers tools to a model, keeps state across calls, and scores the
+ * result.
  *
  * @example
  * const counter = defineEnvironment({

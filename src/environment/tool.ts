@@ -1,4 +1,4 @@
-// tool(): one tool of an environment, typed by its input schema and by the environment around it.
+// tool(): defines one tool of an environment, typed by its input schema and the surrounding environment.
 import {
   attachDefinition,
   type DetachedToolContext,
@@ -11,40 +11,40 @@ import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 
 interface ToolOptions<S extends Schema> {
-  /** What the model reads. */
+  /** Shown to the model. */
   description: string;
-  /** The arguments; none if left out. */
+  /** Schema of the arguments; none if omitted. */
   input?: S;
-  /** Milliseconds until the call ends as `tool_timeout`; by default that of createSessions. */
+  /** Milliseconds until a call ends with `tool_timeout`. Default: the timeout of createSessions. */
   timeout?: number;
 }
 
-/** Changes only the state. Calls of one session run one at a time; on a version conflict `run` is run again. */
+/** Changes only the state. Calls of one session run one at a time; after a version conflict, `run` runs again. */
 interface StateToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   concurrent?: false;
   effects?: undefined;
   run: (context: ToolContext<State, Task>, input: Output<S>) => Out;
 }
 
-/** Slow: does not hold the session while it runs. Reads a snapshot, and queues changes with `update`. */
+/** Slow: does not hold the session while it runs. Reads a snapshot and queues changes with `update`. */
 interface ConcurrentToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   concurrent: true;
   effects?: undefined;
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
-/** Touches the world: never runs twice for one call id. Holds the session no more than a concurrent tool does. */
+/** Has external effects: never runs twice for one call id. Like a concurrent tool, it does not hold the session. */
 interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   effects: "external";
   concurrent?: boolean;
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
-// A tool is typed as a bare function. TypeScript puts off typing a call that returns one until it knows the types
-// around it; with any other return type `state` would be unknown in `run`.
+// A tool has the type of a plain function. TypeScript delays checking a call that returns a function until it knows the
+// surrounding types. With any other return type, `state` would be unknown in `run`.
 
 /**
- * One tool of an environment.
+ * Defines one tool of an environment.
  *
  * @example
  * increment: tool({

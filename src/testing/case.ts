@@ -1,11 +1,11 @@
-// What a published case is: a named piece of behaviour that any test runner, or none, can try.
+// The format of a published case: one named behaviour that any test runner can check.
 
-/** One case. `Subject` is what it is tried on; each run gets a fresh one. */
+/** One case. `Subject` is the object under test; every run gets a fresh one. */
 export interface Case<Subject> {
-  /** A sentence about behaviour. It starts with the id of the promise it is part of, where there is one. */
+  /** A sentence about behaviour. It starts with the id of its promise, if it has one. */
   name: string;
-  /** Tried only where the subject says that it has this; without it, everywhere. */
+  /** Run only for subjects with this flag; without `needs`, for all. */
   needs?: "persistent";
-  /** Rejects, with a message that says what was wrong, if the subject does not behave so. */
+  /** Rejects with a message that describes the fault if the subject behaves differently. */
   run(subject: Subject): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The cases that every environment passes, and those that one with a solution passes too: what a program can check.
+// environmentCases and solutionCases: behaviour that every environment must have, checked by a program.
 import assert from "node:assert/strict";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -14,8 +14,7 @@ export interface Call {
 }
 
 /**
- * What wins an episode of a task: its turns, each a call or calls made at once. Of a generator, `yield` gives the list of
- * what the calls of the turn returned.
+ * Solves a task: yields turns, each one call or a list of parallel calls. `yield` returns the list of their outputs.
  *
  * @example
  * export default function* solution({ goal }) {
@@ -25,18 +24,18 @@ export interface Call {
  */
 export type Solution = (task: never) => Iterable<Call | Call[]>;
 
-/** One environment. The runner makes one for each case and disposes of it afterwards. */
+/** One environment. The runner makes one per case and disposes of it afterwards. */
 export interface EnvironmentHarness {
-  /** An engine on a store of its own, empty at first. Called once by a case, which stops it. */
+  /** Opens an engine on an empty store. A case calls it once and stops the engine. */
   open(): Sessions | Promise<Sessions>;
-  /** Tasks to seed with, at least one: rows of the data set, or what the task's schema takes. */
+  /** Tasks to seed with, at least one: rows of the data set, or values that match the task's schema. */
   tasks: readonly Json[];
 }
 
 export type EnvironmentCase = Case<EnvironmentHarness>;
 export type SolutionCase = Case<EnvironmentHarness & { solution: Solution }>;
 
-/** The numbers that random() gives are the same wherever the cases need them to be. */
+/** Random seed of all cases that need equal random numbers. */
 const random = 20_260_302;
 
 function onSessions<Harness extends EnvironmentHarness>(
@@ -58,9 +57,9 @@ function onSessions<Harness extends EnvironmentHarness>(
   };
 }
 
-/** A call of every tool, with arguments that its schema takes; a few times, so that state can build up. */
-function callsOf({ environment }: Sessions): Call[] {
-  // What touches the world is not for a checker to call.
+/** Returns valid calls of every tool, several times, so that state can build up. */
+function validCalls({ environment }: Sessions): Call[] {
+  // A checker must not call tools with external effects.
   const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
   const round = tools.map(([tool, { input }]) => ({ tool, input: sample(jsonSchemaOf(input)) }));
   return [...round, ...round, ...round.toReversed()];
@@ -68,15 +67,15 @@ function callsOf({ environment }: Sessions): Call[] {
 
 async function make(sessions: Sessions, session: string, calls: Call[]): Promise<Json[]> {
   const outcomes: Json[] = [];
-  for (const { tool, input } of calls) outcomes.push(outcomeOf(await sessions.call(session, tool, input)));
+  for (const { tool, input } of calls) outcomes.push(toOutcome(await sessions.call(session, tool, input)));
   return outcomes;
 }
 
-function outcomeOf(answer: Answer): Json {
+function toOutcome(answer: Answer): Json {
   return answer.ok ? { ok: true, output: answer.output } : { ok: false, message: answer.error.message };
 }
 
-/** Plays a solution of a task. `call` makes one call and gives what it returned; the calls of a turn are made at once. */
+/** Plays the solution of a task. `call` makes one call and returns its output; the calls of a turn run in parallel. */
 export async function play(solution: Solution, task: Json, call: (call: Call) => Promise<Json>): Promise<void> {
   const turns = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, unknown>;
   let turn = turns.next();
@@ -94,7 +93,7 @@ function callOn(sessions: Sessions, session: string): (call: Call) => Promise<Js
   };
 }
 
-/** What every environment keeps to. */
+/** Cases for every environment. */
 export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("every task can be seeded", async (sessions, { tasks }) => {
     for (const [at, task] of tasks.entries()) {
@@ -108,20 +107,20 @@ export const environmentCases: readonly EnvironmentCase[] = [
     try {
       assert.deepEqual(states[1], states[0]);
     } catch (different) {
-      // The time may be in the state, if the handler asked now() for it: then a replay gives the same state again.
+      // The state may contain the time if the handler called now(); then a replay must give the same state.
       if (!(await sessions.replay(one.session)).same || !(await sessions.replay(two.session)).same) throw different;
     }
   }),
 
   onSessions("the state survives JSON", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, random });
-    await make(sessions, session, callsOf(sessions));
+    await make(sessions, session, validCalls(sessions));
     const state: unknown = await sessions.state(session);
     assert.deepEqual(JSON.parse(JSON.stringify(state)), state);
   }),
 
   onSessions("ISOLATION: two sessions share nothing", async (sessions, { task }) => {
-    const calls = callsOf(sessions);
+    const calls = validCalls(sessions);
     const [one, two] = [await sessions.open({ task, random }), await sessions.open({ task, random })];
     const before: unknown = await sessions.state(two.session);
     await make(sessions, one.session, calls);
@@ -136,7 +135,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("SEED: seeding again replaces the state outright", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, random });
     const { version } = await sessions.info(session);
-    await make(sessions, session, callsOf(sessions));
+    await make(sessions, session, validCalls(sessions));
     if (sessions.environment.verify) await sessions.verify(session);
     const seeded = await sessions.seed(session, task, { random });
     assert.equal(seeded.episode, 2);
@@ -149,7 +148,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
 
   onSessions("MISSING: a session that was never seeded is handled", async (sessions) => {
     const { session } = await sessions.open({ random });
-    for (const { tool, input } of callsOf(sessions)) {
+    for (const { tool, input } of validCalls(sessions)) {
       try {
         const answer = await sessions.call(session, tool, input);
         assert.equal(answer.unseeded, true);
@@ -164,12 +163,12 @@ export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("PURE-VERIFY: verify changes nothing and gives the same twice", async (sessions, { task }) => {
     if (!sessions.environment.verify) return;
     const { session } = await sessions.open({ task, random });
-    await make(sessions, session, callsOf(sessions));
+    await make(sessions, session, validCalls(sessions));
     const before: unknown = await sessions.state(session);
     const verdict = await sessions.verify(session);
     assert.deepEqual(await sessions.verify(session), verdict);
     assert.deepEqual(await sessions.state(session), before);
-    // The first verdict is on record. A copy of the session has none, and is judged anew.
+    // The first verdict is recorded. A fork has none, so it is judged anew.
     const { session: copy } = await sessions.fork(session);
     await sessions.verify(copy);
     assert.deepEqual(await sessions.state(copy), before);
@@ -193,13 +192,13 @@ export const environmentCases: readonly EnvironmentCase[] = [
 
   onSessions("REPLAY: a recorded session gives the same outputs and states again", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, random });
-    await make(sessions, session, callsOf(sessions));
+    await make(sessions, session, validCalls(sessions));
     const replayed = await sessions.replay(session);
     assert.ok(replayed.same, `it comes out differently: ${JSON.stringify(replayed)}`);
   }),
 ];
 
-/** What an environment with a solution keeps to besides. */
+/** Additional cases for an environment with a solution. */
 export const solutionCases: readonly SolutionCase[] = [
   onSessions("the solution earns 1 on every task, and replays the same", async (sessions, { tasks, solution }) => {
     for (const [at, task] of tasks.entries()) {

@@ -1,4 +1,4 @@
-// The checklist of a stateful environment, tried on any running server of the gym protocol through its HTTP alone.
+// runGymChecks(): checks a running gym server for the properties of a stateful environment, over HTTP only.
 import assert from "node:assert/strict";
 import { messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -7,13 +7,13 @@ import { play, type Call, type Solution } from "./environments.ts";
 import { createGymClient, type GymClient, type GymReply } from "./gym-client.ts";
 
 export interface GymTarget {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string;
-  /** What sessions are seeded with, and what verify is asked with. */
+  /** The task to seed and verify with. */
   task: { [field: string]: Json };
-  /** Calls that show the state: what they answer depends on what was called before. */
+  /** Calls that show state: their answers depend on earlier calls. */
   calls: Call[];
-  /** The tools and the JSON Schema of their arguments, as far as it is known. */
+  /** The tools and the JSON Schemas of their arguments, as far as known. */
   tools: Map<string, { [key: string]: Json }>;
   solution?: Solution | undefined;
 }
@@ -21,19 +21,19 @@ export interface GymTarget {
 export interface Checked {
   what: string;
   result: "pass" | "fail" | "skipped";
-  /** What went wrong, or why it was not tried. */
+  /** The failure, or the reason for skipping. */
   message?: string;
   why: string;
-  /** The commands that lead there. */
+  /** Commands that reproduce the failure. */
   reproduce?: string[];
 }
 
 interface Trial extends GymTarget {
-  /** A client with no session yet. */
+  /** Creates a client without a session. */
   client(cookies?: "merge" | "replace"): GymClient;
-  /** A client with a session of its own, seeded with the task. */
+  /** Creates a client with a new session, seeded with the task. */
   seeded(cookies?: "merge" | "replace"): Promise<GymClient>;
-  /** What the calls answer in a new session, and what they answer there when they are made again. */
+  /** The answers to the calls in a new session, and to the same calls repeated there. */
   first: Answers;
   second: Answers;
 }
@@ -43,7 +43,7 @@ type Answers = Pick<GymReply, "status" | "body">[];
 interface GymCheck {
   what: string;
   why: string;
-  /** Undefined if it is so; otherwise why it could not be told. Rejects if it is not so. */
+  /** Returns undefined on success, or the reason for skipping. Rejects on failure. */
   run(trial: Trial): Promise<string | undefined>;
 }
 
@@ -58,7 +58,7 @@ async function make(client: GymClient, calls: Call[]): Promise<Answers> {
   return answers;
 }
 
-// A Responses object with no output: what the server needs to see, and nothing to score.
+// A Responses object without output: valid for the server, with nothing to score.
 const response = {
   id: "resp_check",
   object: "response",
@@ -186,7 +186,7 @@ const checks: GymCheck[] = [
         assert.ok(cookie, `POST /${tool} with ${JSON.stringify(input)} was answered ${status} without a cookie`);
         isRefused &&= status >= 400;
       }
-      // A tool without a schema takes whatever it is given, and then it was a call.
+      // A tool without a schema accepts any input, and then the call may have changed the state.
       if (isRefused) same(await make(client, trial.calls), trial.second, "after refusals");
       return undefined;
     },
@@ -212,7 +212,7 @@ const checks: GymCheck[] = [
     why: "Models call tools in parallel. Without an order of some kind, one call overwrites what another has done.",
     async run(trial) {
       if (!showsState(trial)) return noState;
-      // The same call each time, so that no order of them is another than the rest.
+      // Equal calls, so that their order does not matter.
       const calls = new Map(trial.calls.map((call) => [JSON.stringify(call), call]));
       for (const call of [...calls.values()].slice(0, 10)) {
         const many = Array.from({ length: 8 }, () => call);
@@ -258,8 +258,8 @@ const checks: GymCheck[] = [
   },
 ];
 
-/** The calls that a solution makes, in order, found out by playing it. */
-export async function callsOfSolution(target: Pick<GymTarget, "url" | "task">, solution: Solution): Promise<Call[]> {
+/** Plays a solution and returns its calls in order. */
+export async function playSolution(target: Pick<GymTarget, "url" | "task">, solution: Solution): Promise<Call[]> {
   const client = createGymClient({ url: target.url, name: "a", commands: [] });
   await client.post("/seed_session", target.task);
   const calls: Call[] = [];
@@ -270,7 +270,7 @@ export async function callsOfSolution(target: Pick<GymTarget, "url" | "task">, s
   return calls;
 }
 
-/** Tries every check. Rejects only if the server cannot be reached or not even be seeded. */
+/** Runs every check. Rejects only if the server is unreachable or cannot be seeded. */
 export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
   let commands: string[] = [];
   let clients = 0;
@@ -297,7 +297,7 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
       const message = await run(trial);
       results.push(message === undefined ? { what, result: "pass", why } : { what, result: "skipped", message, why });
     } catch (thrown) {
-      // The first request seeds; of many in between, the last are what leads there.
+      // Keep the first command, which seeds, and the last ones, which lead to the failure.
       const reproduce = commands.length > 12 ? [...commands.slice(0, 1), "# …", ...commands.slice(-10)] : commands;
       results.push({ what, result: "fail", message: messageOf(thrown), why, reproduce });
     }

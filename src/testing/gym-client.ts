@@ -1,10 +1,10 @@
-// A client of the gym protocol that keeps a session's cookies, and writes down what it did as commands to do it again.
+// createGymClient(): a client of the gym protocol that keeps cookies and records its requests as curl commands.
 import type { Json } from "../core/json.ts";
 
 export interface GymReply {
   status: number;
   body: Json;
-  /** Whether the reply set a cookie. */
+  /** True if the reply set a cookie. */
   cookie: boolean;
 }
 
@@ -14,11 +14,11 @@ export interface GymClient {
 
 export interface GymClientOptions {
   url: string;
-  /** What its cookies are called in the commands. */
+  /** Name of its cookie jar in the commands. */
   name: string;
-  /** The commands, one for each request. */
+  /** Receives one command per request. */
   commands: string[];
-  /** "replace": keeps the cookies of the last reply and no others, as the agents of the protocol do. Default "merge". */
+  /** "replace" keeps only the cookies of the last reply, as agents of the protocol do. Default "merge". */
   cookies?: "merge" | "replace";
 }
 

@@ -1,5 +1,4 @@
-// The published cases, `holdfast/testing`: run them on a store or an environment of your own to see
-// whether it keeps the promises.
+// holdfast/testing: the published cases. Run them on your own store or environment to check the promises.
 export type { Case } from "./case.ts";
 export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";

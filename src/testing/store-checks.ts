@@ -1,14 +1,14 @@
-// Tries the store cases on a store that may be in use: each in a corner of its own, under names that nobody else has.
+// runStoreChecks(): runs the store cases on a store that may be in use, each under its own prefix of names.
 import { randomBytes } from "node:crypto";
 import { messageOf } from "../core/errors.ts";
 import type { Commit, Filter, Heading, Listed, Store } from "../core/store.ts";
 import { storeCases } from "./stores.ts";
 import type { Checked } from "./gym-checks.ts";
 
-/** What the names of all sessions and environments that are written start with. */
+/** Prefix of all session and environment names that the checks write. */
 export const checkPrefix = "holdfast:check:";
 
-/** Runs every case, and deletes what it wrote. `onCase` hears of each. */
+/** Runs every case and deletes its data. `onCase` is called after each. */
 export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => void): Promise<Checked[]> {
   const first = await open();
   await first.close();
@@ -43,7 +43,7 @@ async function forget(open: () => Promise<Store>, sessions: Set<string>): Promis
   }
 }
 
-/** The part of a store whose names start so, as if it were all of it. */
+/** Restricts a store to names with a prefix, as if it contained nothing else. */
 function corner(store: Store, prefix: string, written: Set<string>): Store {
   const inside = (name: string): string => prefix + name;
   const outside = (name: string): string => name.slice(prefix.length);

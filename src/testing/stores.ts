@@ -1,4 +1,4 @@
-// The cases that every store passes, by concern. Together they are the contract of core/store.ts, sentence by sentence.
+// storeCases: the cases that every store must pass, by concern. Together they state the contract of core/store.ts.
 import type { Store } from "../core/store.ts";
 import { appendCases } from "./store-cases/append.ts";
 import { closeCases } from "./store-cases/close.ts";
@@ -13,7 +13,7 @@ import { readCases } from "./store-cases/read.ts";
 import { textCases } from "./store-cases/text.ts";
 import { togetherCases } from "./store-cases/together.ts";
 
-/** Every case there is, those that need a flag too. */
+/** All cases, including cases that need a flag. */
 export const storeCases: readonly StoreCase[] = [
   ...appendCases,
   ...keyCases,
@@ -29,7 +29,7 @@ export const storeCases: readonly StoreCase[] = [
 ];
 
 /**
- * The cases for a store with these flags.
+ * Returns the cases for a store with these flags.
  *
  * @example
  * for (const { name, run } of storeCasesFor({ persistent: false })) test(name, () => run({ open: () => memoryStore() }));

@@ -1,8 +1,8 @@
-// Cases of append: what is accepted, what is refused, and that a refusal leaves no trace.
+// Cases of append: accepted commits, refused commits, and that a refusal leaves no trace.
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { append, bodiesUpTo, commitOf, expectLog, grow, noon, numbered, rowOf, write } from "./logs.ts";
+import { append, bodiesUpTo, buildCommit, expectLog, grow, noon, numbered, findRow, write } from "./logs.ts";
 
 export const appendCases: StoreCase[] = [
   onStore("a commit on version 0 opens a log", async (store) => {
@@ -24,7 +24,7 @@ export const appendCases: StoreCase[] = [
     });
     assert.equal(answer, "conflict");
     await expectLog(store, "a", ['"mine"'], "after a second opening");
-    assert.equal((await rowOf(store, "a"))?.environment, "shop", "the refused heading was stored");
+    assert.equal((await findRow(store, "a"))?.environment, "shop", "the refused heading was stored");
   }),
 
   onStore("SERIAL: a commit made for another log of the same id and length is a conflict", async (store) => {
@@ -38,9 +38,9 @@ export const appendCases: StoreCase[] = [
       version: 0,
       entries: [{ at: noon + 9 }, { at: noon + 9 }, {}, { at: noon + 9 }],
     });
-    const late = commitOf({ session: "a", version: 4, seen: noon + 7 });
+    const late = buildCommit({ session: "a", version: 4, seen: noon + 7 });
     assert.equal(await store.append(late), "conflict", "a commit to the log that was deleted");
-    const beside = commitOf({ session: "b", version: 0 });
+    const beside = buildCommit({ session: "b", version: 0 });
     assert.equal(await store.append(late, beside), "conflict", "the same together with another");
     assert.equal(await store.read("b", 0), undefined, "what was handed over with it was stored");
     await write(store, { session: "a", version: 4, seen: noon + 9 });
@@ -64,7 +64,7 @@ export const appendCases: StoreCase[] = [
     await write(store, { session: "a", version: 0, snapshot: '"at 1"' });
     await grow(store, "b", 1);
     await write(store, { session: "a", version: 1 });
-    const before = await rowOf(store, "a");
+    const before = await findRow(store, "a");
     for (const version of [0, 1]) {
       const answer = await append(store, {
         session: "a",
@@ -76,7 +76,11 @@ export const appendCases: StoreCase[] = [
       assert.equal(answer, "conflict", `a commit on version ${version} of a log at version 2`);
     }
     await expectLog(store, "a", bodiesUpTo(2));
-    assert.deepEqual(await rowOf(store, "a"), before, "a refused commit changed the heading, the version or the time");
+    assert.deepEqual(
+      await findRow(store, "a"),
+      before,
+      "a refused commit changed the heading, the version or the time",
+    );
     assert.equal(await store.find("a", "stale"), undefined, "the key of a refused commit was stored");
     assert.deepEqual((await store.load("a"))?.snapshot, { version: 1, body: '"at 1"' }, "the snapshot");
     assert.equal(await store.count("shop"), 2, "the count of open sessions");
@@ -111,11 +115,11 @@ export const appendCases: StoreCase[] = [
 
   onStore("ISOLATION: a commit changes no other session", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ body: '"a1"', key: "k" }], snapshot: '"a"' });
-    const before = await rowOf(store, "a");
+    const before = await findRow(store, "a");
     await write(store, { session: "b", version: 0, entries: ['"b1"', '"b2"'], heading: { environment: "other" } });
     await write(store, { session: "b", version: 2, snapshot: '"b"', heading: { environment: "other", ended: "idle" } });
     await expectLog(store, "a", ['"a1"']);
-    assert.deepEqual(await rowOf(store, "a"), before, "the row of the session that was left alone");
+    assert.deepEqual(await findRow(store, "a"), before, "the row of the session that was left alone");
     assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"a1"' }, "its key");
     assert.deepEqual(await store.load("a"), { snapshot: { version: 1, body: '"a"' }, entries: [] }, "its snapshot");
     assert.equal(await append(store, { session: "a", version: 3 }), "conflict", "the version is that of its own log");
@@ -124,7 +128,7 @@ export const appendCases: StoreCase[] = [
 
   onStore("ISOLATION: what a caller does to a commit after handing it over changes nothing", async (store) => {
     const parent = { session: "p", version: 3 };
-    const commit = commitOf({
+    const commit = buildCommit({
       session: "a",
       version: 0,
       entries: [{ body: '"given"', at: noon, key: "k" }],
@@ -144,7 +148,7 @@ export const appendCases: StoreCase[] = [
     await expectLog(store, "a", ['"given"']);
     await expectLog(store, "b", undefined);
     const row = { session: "a", version: 1, touched: noon, environment: "shop", opened: noon };
-    assert.deepEqual(await rowOf(store, "a"), { ...row, parent: { session: "p", version: 3 } });
+    assert.deepEqual(await findRow(store, "a"), { ...row, parent: { session: "p", version: 3 } });
     assert.equal((await store.find("a", "k"))?.version, 1, "the key as it was given");
     assert.equal((await store.load("a"))?.snapshot, undefined, "no snapshot was given");
   }),

@@ -1,15 +1,15 @@
-// Cases of close: what was handed over is finished, and after that every verb is refused.
+// Cases of close: accepted writes finish, and then every verb is refused.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStorage, onStore } from "./harness.ts";
-import { append, bodiesUpTo, collect, commitOf, expectLog, grow, noon } from "./logs.ts";
+import { append, bodiesUpTo, collect, buildCommit, expectLog, grow, noon } from "./logs.ts";
 
 const verbs: Record<string, (store: Store) => Promise<unknown>> = {
-  append: (store) => store.append(commitOf({ session: "b", version: 0 })),
-  "append to a session that is there": (store) => store.append(commitOf({ session: "a", version: 2 })),
+  append: (store) => store.append(buildCommit({ session: "b", version: 0 })),
+  "append to a session that is there": (store) => store.append(buildCommit({ session: "a", version: 2 })),
   "append to several sessions": (store) =>
-    store.append(commitOf({ session: "b", version: 0 }), commitOf({ session: "a", version: 2 })),
+    store.append(buildCommit({ session: "b", version: 0 }), buildCommit({ session: "a", version: 2 })),
   read: (store) => store.read("a", 0),
   "read of a session that is not there": (store) => store.read("none", 0),
   load: (store) => store.load("a"),
@@ -68,7 +68,7 @@ export const closeCases: StoreCase[] = [
     for (const answer of answers) answer.finally(() => settled++).catch(() => {});
     const outcomes = Promise.allSettled(answers);
     await store.close();
-    // Only that the answers came, not in which order within the same moment.
+    // The case requires that the answers arrive, not their order within one tick.
     await new Promise((resolve) => setImmediate(resolve));
     assert.equal(settled, 40, "commits that were answered when close was");
     expectAllOk(await outcomes);

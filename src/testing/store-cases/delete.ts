@@ -1,8 +1,8 @@
-// Cases of delete: nothing of a session is left, nothing of another one is touched, and old writers are refused.
+// Cases of delete: no trace of the session remains, other sessions are untouched, and old writers are refused.
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { append, bodiesUpTo, expectLog, grow, ids, noon, rowOf, write } from "./logs.ts";
+import { append, bodiesUpTo, expectLog, grow, ids, noon, findRow, write } from "./logs.ts";
 
 export const deleteCases: StoreCase[] = [
   onStore("deleting says whether there was something to delete", async (store) => {
@@ -38,9 +38,9 @@ export const deleteCases: StoreCase[] = [
       for (const name of ["a", "ab", "b"]) {
         await write(store, { session: name, version: 0, entries: [{ key: "k" }, {}], snapshot: `"${name}"` });
       }
-      const before = [await rowOf(store, "a"), await rowOf(store, "b")];
+      const before = [await findRow(store, "a"), await findRow(store, "b")];
       await store.delete("ab");
-      assert.deepEqual([await rowOf(store, "a"), await rowOf(store, "b")], before);
+      assert.deepEqual([await findRow(store, "a"), await findRow(store, "b")], before);
       for (const name of ["a", "b"]) {
         await expectLog(store, name, bodiesUpTo(2));
         assert.equal((await store.find(name, "k"))?.version, 1, `the key of ${name}`);

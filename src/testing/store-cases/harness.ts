@@ -1,21 +1,21 @@
-// What a store case runs on, and the two ways to write one: on one open store, or on a storage opened several times.
+// The harness of store cases. A case uses one open store, or a storage that is opened several times.
 import type { Store } from "../../core/store.ts";
 import type { Case } from "../case.ts";
 
-/** One storage, empty at first. The runner makes one for each case and disposes of it afterwards. */
+/** One storage, empty at first. The runner makes one per case and disposes of it afterwards. */
 export interface StoreHarness {
   /**
-   * Opens the storage. The case closes what it opened. Only cases that need `persistent` call it more than once, and
-   * then each store opened must show the same storage.
+   * Opens the storage; the case closes each store it opened. Only cases that need `persistent` call it repeatedly, and
+   * then all stores must show the same storage.
    */
   open(): Store | Promise<Store>;
-  /** Removes the storage, if there is something to remove. */
+  /** Removes the storage. */
   dispose?(): void | Promise<void>;
 }
 
 export type StoreCase = Case<StoreHarness>;
 
-/** A case on one open store. */
+/** Builds a case on one open store. */
 export function onStore(name: string, run: (store: Store) => Promise<void>): StoreCase {
   return {
     name,
@@ -30,7 +30,7 @@ export function onStore(name: string, run: (store: Store) => Promise<void>): Sto
   };
 }
 
-/** A case on a storage that outlives the stores opened on it. */
+/** Builds a case on a storage that outlives its open stores. */
 export function onStorage(name: string, run: (open: () => Promise<Store>) => Promise<void>): StoreCase {
   return {
     name,

@@ -1,8 +1,8 @@
-// Cases of keys: at most one entry of a log has a key, which is what makes a repeated call harmless.
+// Cases of keys: a key belongs to at most one entry of a log. This makes a repeated call harmless.
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { append, expectLog, grow, noon, rowOf, write } from "./logs.ts";
+import { append, expectLog, grow, noon, findRow, write } from "./logs.ts";
 
 export const keyCases: StoreCase[] = [
   onStore("ONCE: an entry is found by its key", async (store) => {
@@ -25,7 +25,7 @@ export const keyCases: StoreCase[] = [
 
   onStore("ONCE: a commit with a key that the log has is a duplicate and stores nothing", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ body: '"1"', key: "k" }] });
-    const before = await rowOf(store, "a");
+    const before = await findRow(store, "a");
     const answer = await append(store, {
       session: "a",
       version: 1,
@@ -38,7 +38,7 @@ export const keyCases: StoreCase[] = [
     });
     assert.equal(answer, "duplicate");
     await expectLog(store, "a", ['"1"'], "after a duplicate");
-    assert.deepEqual(await rowOf(store, "a"), before, "a duplicate changed the heading, the version or the time");
+    assert.deepEqual(await findRow(store, "a"), before, "a duplicate changed the heading, the version or the time");
     assert.equal(await store.find("a", "new"), undefined, "another key of the refused commit was stored");
     assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"1"' }, "the entry that has the key");
     assert.equal((await store.load("a"))?.snapshot, undefined, "the snapshot of the refused commit was stored");
@@ -64,7 +64,7 @@ export const keyCases: StoreCase[] = [
   onStore("ONCE: a commit that is both stale and a repeat is a duplicate", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ key: "k" }] });
     await write(store, { session: "a", version: 1 });
-    // A retry has often lost the race against its first try: it must learn that it was applied, not try again.
+    // A retry has often lost the race against its first attempt. It must learn that the call was applied, not retry.
     for (const version of [0, 1, 5]) {
       assert.equal(
         await append(store, { session: "a", version, entries: [{ key: "k" }] }),
@@ -99,7 +99,7 @@ export const keyCases: StoreCase[] = [
     await write(store, { session: "b", version: 0, entries: ['"0"', { body: '"b"', key: "k" }] });
     assert.deepEqual(await store.find("a", "k"), { version: 1, body: '"a"' });
     assert.deepEqual(await store.find("b", "k"), { version: 2, body: '"b"' });
-    // Two names that a store might glue together: "x" + "yz" and "xy" + "z".
+    // Names that collide if a store joins them: "x" + "yz" and "xy" + "z".
     await write(store, { session: "x", version: 0, entries: [{ key: "yz" }] });
     await write(store, { session: "xy", version: 0, entries: [{ key: "z" }] });
     assert.equal(await store.find("xy", "yz"), undefined);

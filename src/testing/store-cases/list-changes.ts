@@ -1,4 +1,4 @@
-// Cases of listings that run while sessions are opened, touched, ended and deleted, as sweeps and exports do.
+// Cases of listings while sessions are opened, touched, ended and deleted, as in sweeps and exports.
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
@@ -7,7 +7,7 @@ import type { Filter, Store } from "../../core/store.ts";
 
 const later = Number.MAX_SAFE_INTEGER;
 
-/** More than stores are likely to fetch at once, so that a listing has to go back to the store. */
+/** Writes more sessions than a store is likely to fetch at once, so a listing must return to the store. */
 async function many(store: Store, count = 600): Promise<string[]> {
   const names = Array.from({ length: count }, (_, index) => `s${index}`);
   for (const [index, session] of names.entries()) {
@@ -16,7 +16,7 @@ async function many(store: Store, count = 600): Promise<string[]> {
   return names;
 }
 
-/** Lists, does something at each row, and gives up where it seems to have no end. */
+/** Lists sessions, calls `act` for each row, and fails if the listing seems endless. */
 async function during(
   store: Store,
   filter: Filter,
@@ -43,7 +43,7 @@ export const listChangeCases: StoreCase[] = [
         await write(store, { session, version: 1, entries: [{ at: later }] });
       for (let index = 0; index < 20; index++) await write(store, { session: `new${index}`, version: 0 });
     });
-    // Whether it still shows what was deleted, or already what was opened, is up to the store.
+    // The store decides whether deleted sessions still appear and new ones already do.
     const stayed = seen.filter((session) => !gone.has(session) && !session.startsWith("new"));
     assert.deepEqual(
       stayed,

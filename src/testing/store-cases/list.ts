@@ -1,11 +1,11 @@
-// Cases of list and count: what a row says, which rows a filter lets through, and in what order.
+// Cases of list and count: the content of rows, the filters, and the order.
 import assert from "node:assert/strict";
 import type { Filter, Heading, Listed, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { append, collect, grow, ids, noon, rowOf, tidy, write } from "./logs.ts";
+import { append, collect, grow, ids, noon, findRow, tidy, write } from "./logs.ts";
 
-/** 24 sessions that differ in all that a filter looks at. Each was touched at a moment of its own. */
+/** Writes 24 sessions that differ in every filtered property. Each has its own time of touch. */
 async function zoo(store: Store): Promise<Listed[]> {
   const rows: Listed[] = [];
   for (let index = 0; index < 24; index++) {
@@ -18,22 +18,22 @@ async function zoo(store: Store): Promise<Listed[]> {
       ...(index % 4 === 1 && { ended: "closed" as const }),
       ...(index % 5 === 2 && { parent: { session: `s${index - 1}`, version: index } }),
     };
-    await write(store, { session: row.session, version: 0, heading: { ...headingOf(row), ended: undefined } });
+    await write(store, { session: row.session, version: 0, heading: { ...toHeading(row), ended: undefined } });
     rows.push(row);
   }
-  // Touched in the order of their times, as a clock that runs forward would have it.
+  // Touched in the order of their times, as with a clock that only moves forward.
   for (const row of rows.toSorted((a, b) => a.touched - b.touched)) {
     const { session, touched, ended } = row;
-    await write(store, { session, version: 1, entries: [{ at: touched }], ...(ended && { heading: headingOf(row) }) });
+    await write(store, { session, version: 1, entries: [{ at: touched }], ...(ended && { heading: toHeading(row) }) });
   }
   return rows;
 }
 
-function headingOf({ environment, opened, parent, ended }: Listed): Heading {
+function toHeading({ environment, opened, parent, ended }: Listed): Heading {
   return { environment, opened, ...(parent && { parent }), ...(ended && { ended }) };
 }
 
-/** What a listing of these rows should give. */
+/** Computes the expected listing. */
 function filtered(rows: Listed[], filter: Filter): Listed[] {
   const after = filter.after === undefined ? 0 : rows.findIndex((row) => row.session === filter.after) + 1;
   const kept = rows
@@ -45,7 +45,7 @@ function filtered(rows: Listed[], filter: Filter): Listed[] {
   return filter.idleBefore === undefined ? kept : kept.toSorted((a, b) => a.touched - b.touched);
 }
 
-/** Every combination of the filters; `after` and `idleBefore` do not go together. */
+/** Returns every combination of filters; `after` and `idleBefore` exclude each other. */
 function everyFilter(): Filter[] {
   const filters: Filter[] = [];
   for (const environment of [undefined, "shop", "chess", "none"]) {
@@ -111,9 +111,17 @@ export const listCases: StoreCase[] = [
     await write(store, { session: "a", version: 0, heading: { opened: noon + 9, parent } });
     await write(store, { session: "a", version: 1, snapshot: '"s"' });
     const row = { session: "a", environment: "shop", opened: noon + 9, parent };
-    assert.deepEqual(await rowOf(store, "a"), { ...row, version: 2, touched: noon + 1 }, "after a commit without one");
+    assert.deepEqual(
+      await findRow(store, "a"),
+      { ...row, version: 2, touched: noon + 1 },
+      "after a commit without one",
+    );
     await write(store, { session: "a", version: 2, heading: { opened: noon + 9, parent, ended: "age" } });
-    assert.deepEqual(await rowOf(store, "a"), { ...row, version: 3, touched: noon + 2, ended: "age" }, "after another");
+    assert.deepEqual(
+      await findRow(store, "a"),
+      { ...row, version: 3, touched: noon + 2, ended: "age" },
+      "after another",
+    );
   }),
 
   onStore(
@@ -125,7 +133,7 @@ export const listCases: StoreCase[] = [
       for (const [index, reason] of reasons.entries()) {
         assert.equal(await store.count("shop"), 5 - index, `the count before ${reason}`);
         await write(store, { session: reason, version: 2, heading: { ended: reason } });
-        assert.equal((await rowOf(store, reason))?.ended, reason);
+        assert.equal((await findRow(store, reason))?.ended, reason);
         const open = ["closed", "idle", "age", "capacity", "open"].slice(index + 1);
         open.splice(-1, 1, "open");
         assert.deepEqual(await ids(store, { open: true }), open, `the open ones after ${reason}`);
@@ -198,7 +206,7 @@ export const listCases: StoreCase[] = [
       }
       if (page.length === 0) break;
       seen.push(...page);
-      // What happens between two pages does not disturb the cursor.
+      // Changes between two pages must not disturb the cursor.
       if (seen.length === 7) await store.delete("s2");
       if (seen.length === 14) await write(store, { session: "s13", version: 1 });
     }
@@ -269,7 +277,7 @@ export const listCases: StoreCase[] = [
       Object.assign(row, { session: "x", version: 99, environment: "x", opened: 1, touched: 1, ended: "closed" });
     }
     const row = { session: "a", version: 1, touched: noon, environment: "shop", opened: noon };
-    assert.deepEqual(await rowOf(store, "a"), { ...row, parent: { session: "p", version: 1 } });
+    assert.deepEqual(await findRow(store, "a"), { ...row, parent: { session: "p", version: 1 } });
     assert.equal(await store.count("shop"), 1);
     const filter: Filter = { environment: "shop" };
     const rows = store.list(filter);
@@ -279,6 +287,6 @@ export const listCases: StoreCase[] = [
 ];
 
 async function versionAndTime(store: Store, session: string): Promise<[number?, number?]> {
-  const row = await rowOf(store, session);
+  const row = await findRow(store, session);
   return [row?.version, row?.touched];
 }

@@ -1,22 +1,22 @@
-// Short ways to write a log to a store and to say what a store should hold.
+// Helpers that write logs to a store and describe its expected content.
 import assert from "node:assert/strict";
 import type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Store } from "../../core/store.ts";
 
-/** What the cases date their entries from, so that times look like times. */
+/** Base time of the entries, so that times look realistic. */
 export const noon = 1_700_000_000_000;
 
-export interface Given {
+export interface CommitOptions {
   session: string;
   version: number;
   seen?: number;
-  /** A string stands for an entry with that body. */
+  /** A string is short for an entry with that body. */
   entries?: (string | Partial<NewEntry>)[];
   heading?: Partial<Heading>;
   snapshot?: string;
 }
 
-/** A commit with everything that was not given filled in: one entry, and the heading that version 0 wants. */
-export function commitOf(given: Given): Commit {
+/** Completes a commit: one entry by default, and the heading that version 0 needs. */
+export function buildCommit(given: CommitOptions): Commit {
   const { session, version, seen, entries = [`{"n":${version + 1}}`], heading, snapshot } = given;
   const [first, ...rest] = entries.map((entry, index): NewEntry => {
     const given = typeof entry === "string" ? { body: entry } : entry;
@@ -33,18 +33,18 @@ export function commitOf(given: Given): Commit {
   };
 }
 
-/** Appends and leaves it to the caller to look at the answer. */
-export function append(store: Store, given: Given): Promise<Appended> {
-  return store.append(commitOf(given));
+/** Appends and leaves the answer to the caller. */
+export function append(store: Store, given: CommitOptions): Promise<Appended> {
+  return store.append(buildCommit(given));
 }
 
-/** Appends what has to succeed. */
-export async function write(store: Store, given: Given): Promise<void> {
+/** Appends, and fails unless the answer is "ok". */
+export async function write(store: Store, given: CommitOptions): Promise<void> {
   const answer = await append(store, given);
   assert.equal(answer, "ok", `the commit on version ${given.version} of ${show(given.session)} was answered with`);
 }
 
-/** Opens a session and lets it grow to a version, one entry a commit. */
+/** Opens a session and extends it to a version, one entry per commit. */
 export async function grow(
   store: Store,
   session: string,
@@ -55,17 +55,17 @@ export async function grow(
   for (let at = 1; at < version; at++) await write(store, { session, version: at });
 }
 
-/** The entries with these bodies, numbered from the one after a version. */
+/** Returns entries with these bodies, numbered from `after` + 1. */
 export function numbered(bodies: string[], after = 0): Entry[] {
   return bodies.map((body, index) => ({ version: after + index + 1, body }));
 }
 
-/** The bodies that `grow` and `commitOf` write by themselves. */
+/** Returns the default bodies written by `grow` and `buildCommit`. */
 export function bodiesUpTo(version: number, after = 0): string[] {
   return Array.from({ length: version - after }, (_, index) => `{"n":${after + index + 1}}`);
 }
 
-/** Compares a whole log: by reading it, by loading it, and in the list. */
+/** Compares a whole log: through read, load and list. */
 export async function expectLog(store: Store, session: string, bodies: string[] | undefined, when = ""): Promise<void> {
   const what = `the log of ${show(session)}${when && ` ${when}`}`;
   const row = (await collect(store)).find((row) => row.session === session);
@@ -89,24 +89,24 @@ export async function collect(store: Store, filter?: Filter): Promise<Listed[]> 
   return rows;
 }
 
-/** The ids that a listing gives, in its order. */
+/** Returns the ids of a listing, in order. */
 export async function ids(store: Store, filter?: Filter): Promise<string[]> {
   return (await collect(store, filter)).map(({ session }) => session);
 }
 
-/** Without the members that are undefined, which a store may write or leave out. */
+/** Removes undefined members, which a store may write or leave out. */
 export function tidy(row: Listed | undefined): Listed | undefined {
   return (
     row && (Object.fromEntries(Object.entries(row).filter(([, value]) => value !== undefined)) as unknown as Listed)
   );
 }
 
-/** The row of one session. */
-export async function rowOf(store: Store, session: string): Promise<Listed | undefined> {
+/** Returns the listed row of one session. */
+export async function findRow(store: Store, session: string): Promise<Listed | undefined> {
   return tidy((await collect(store)).find((row) => row.session === session));
 }
 
-/** A string as it can be told apart in a message. */
+/** Formats a string so that odd characters are visible in a message. */
 export function show(text: string): string {
   const shown = JSON.stringify(text).replaceAll(/[^ -~]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;

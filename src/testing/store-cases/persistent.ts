@@ -1,12 +1,12 @@
-// Cases for stores that outlive the process: what one handle wrote, another one finds, later and at the same time.
+// Cases of persistent stores: data written by one handle is found by another, later and concurrently.
 import assert from "node:assert/strict";
 import type { Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStorage } from "./harness.ts";
-import { append, bodiesUpTo, collect, expectLog, grow, ids, noon, numbered, rowOf, tidy, write } from "./logs.ts";
+import { append, bodiesUpTo, collect, expectLog, grow, ids, noon, numbered, findRow, tidy, write } from "./logs.ts";
 import { insist, tally } from "./races.ts";
 
-/** All that a store holds of three sessions, by every verb there is. */
+/** Reads everything a store holds of these sessions, through every verb. */
 async function portrait(store: Store): Promise<unknown> {
   const sessions = [];
   for (const session of ["a", "b", "c", "gone"]) {
@@ -122,7 +122,7 @@ export const persistentCases: StoreCase[] = [
       const again = { session: "a", version: version + 2, entries: [{ key: `k${version}` }] };
       assert.equal(await append(first, again), "duplicate", "the first with the second's key");
       assert.deepEqual((await second.load("a"))?.snapshot, { version: version + 1, body: `"at ${version + 1}"` });
-      assert.deepEqual(await rowOf(first, "a"), await rowOf(second, "a"), "both list the same");
+      assert.deepEqual(await findRow(first, "a"), await findRow(second, "a"), "both list the same");
     }
   }),
 

@@ -1,18 +1,18 @@
-// Cases of many writers at once on one open store.
+// Cases of concurrent writers on one open store.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { append, bodiesUpTo, expectLog, grow, ids, rowOf, write } from "./logs.ts";
+import { append, bodiesUpTo, expectLog, grow, ids, findRow, write } from "./logs.ts";
 
-/** How often each answer was given. */
+/** Counts the answers by kind. */
 export function tally(answers: Appended[]): Record<Appended, number> {
   const counts = { ok: 0, conflict: 0, duplicate: 0 };
   for (const answer of answers) counts[answer]++;
   return counts;
 }
 
-/** Appends as the engine does: on a conflict it reads what it missed and tries again. */
+/** Appends as the engine does: after a conflict it reads the missed entries and retries. */
 export async function insist(store: Store, session: string, body: string): Promise<void> {
   let version = 0;
   for (let tries = 0; tries < 10_000; tries++) {
@@ -48,7 +48,7 @@ export const raceCases: StoreCase[] = [
     assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
     const winner = answers.indexOf("ok");
     await expectLog(store, "a", [`"by ${winner}"`], "holds the one that was accepted");
-    assert.equal((await rowOf(store, "a"))?.environment, `e${winner}`, "the heading is the winner's");
+    assert.equal((await findRow(store, "a"))?.environment, `e${winner}`, "the heading is the winner's");
     for (const writer of writers)
       assert.equal(await store.count(`e${writer}`), Number(writer === winner), `e${writer}`);
   }),

@@ -1,11 +1,11 @@
-// Cases of read and load: the tail of a log, the shortest way to a version, and what snapshots have to do with it.
+// Cases of read and load: the tail of a log, the shortest way to a version, and the role of snapshots.
 import assert from "node:assert/strict";
 import type { Entry, Snapshot, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
 import { bodiesUpTo, expectLog, grow, numbered, write } from "./logs.ts";
 
-/** Loads a version of a log that `withSnapshots` wrote. */
+/** Loads a version of the log written by `withSnapshots`. */
 async function expectLoaded(store: Store, asked: number | undefined, snapshot: number, end: number): Promise<void> {
   const loaded = await store.load("a", asked);
   assert.ok(loaded, `loading version ${asked} gave nothing`);
@@ -16,7 +16,7 @@ async function expectLoaded(store: Store, asked: number | undefined, snapshot: n
   assert.deepEqual(loaded.entries, entries, `the entries on the way to version ${asked}`);
 }
 
-/** A log of 12 entries with snapshots at 3 (in the midst of the log), 5 and 10 (the end of a longer commit). */
+/** Writes 12 entries with snapshots at 3 (inside the log), 5 and 10 (the end of a longer commit). */
 async function withSnapshots(store: Store): Promise<void> {
   await write(store, { session: "a", version: 0 });
   await write(store, { session: "a", version: 1 });

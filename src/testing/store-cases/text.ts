@@ -1,10 +1,10 @@
-// Cases of odd text: ids, keys and names are any string, bodies any JSON text, and all come back as they were given.
+// Cases of odd text: ids, keys and names are any string, bodies any JSON text, and all are returned unchanged.
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
 import { append, collect, expectLog, ids, show, write } from "./logs.ts";
 
-// Strings that a store mixes up if it trims, folds, normalises, quotes or parses what it is given.
+// Strings that collide in a store that trims, folds, normalises, quotes or parses them.
 const oddStrings = [
   "plain",
   "Plain",
@@ -16,8 +16,8 @@ const oddStrings = [
   "plain\t",
   "plain\0",
   "plain\0more",
-  "\u00e9", // é in one code point …
-  "e\u0301", // … and in two
+  "\u00e9", // é as one code point
+  "e\u0301", // é as two code points
   "\u212b",
   "\u00c5",
   "ß",

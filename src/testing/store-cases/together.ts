@@ -1,19 +1,31 @@
-// Cases of commits handed over together: all of them are stored or none, for every reader and against every rival.
+// Cases of several commits in one append: all are stored or none, for every reader and against every rival.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStorage, onStore } from "./harness.ts";
-import type { Given } from "./logs.ts";
-import { append, bodiesUpTo, collect, commitOf, expectLog, grow, ids, noon, numbered, rowOf, write } from "./logs.ts";
+import type { CommitOptions } from "./logs.ts";
+import {
+  append,
+  bodiesUpTo,
+  collect,
+  buildCommit,
+  expectLog,
+  grow,
+  ids,
+  noon,
+  numbered,
+  findRow,
+  write,
+} from "./logs.ts";
 import { tally } from "./races.ts";
 
-function appendAll(store: Store, [first, ...rest]: Given[]): Promise<Appended> {
+function appendAll(store: Store, [first, ...rest]: CommitOptions[]): Promise<Appended> {
   assert.ok(first, "there is something to append");
-  return store.append(commitOf(first), ...rest.map(commitOf));
+  return store.append(buildCommit(first), ...rest.map(buildCommit));
 }
 
-/** Ways in which a commit fares on a log of two entries, of which the second has the key "k". */
-const fates: Record<string, { answer: Appended; given: Omit<Given, "session"> }> = {
+/** Possible outcomes of a commit on a log of two entries, whose second entry has the key "k". */
+const outcomes: Record<string, { answer: Appended; given: Omit<CommitOptions, "session"> }> = {
   extends: { answer: "ok", given: { version: 2, entries: [{ key: "new" }, {}], snapshot: '"new"' } },
   ends: { answer: "ok", given: { version: 2, heading: { environment: "chess", ended: "closed" } } },
   opens: { answer: "ok", given: { version: 0, entries: [{ key: "new" }, {}], snapshot: '"new"' } },
@@ -27,45 +39,45 @@ const fates: Record<string, { answer: Appended; given: Omit<Given, "session"> }>
 const withoutLog = new Set(["opens", "absent", "twins"]);
 
 interface Mix {
-  fates: string[];
-  commits: Given[];
+  kinds: string[];
+  commits: CommitOptions[];
   answer: Appended;
 }
 
-/** Every mix of three fates, each on sessions of its own. */
+/** Returns every mix of three outcomes, each on its own sessions. */
 function everyMix(): Mix[] {
-  const names = Object.keys(fates);
+  const names = Object.keys(outcomes);
   const triples = names.flatMap((a) => names.flatMap((b) => names.map((c) => [a, b, c])));
   return triples.map((triple, index) => {
-    const answers = new Set(triple.map((fate) => fates[fate]!.answer));
+    const answers = new Set(triple.map((kind) => outcomes[kind]!.answer));
     const refusal = (["duplicate", "conflict"] as const).find((answer) => answers.has(answer));
     return {
-      fates: triple,
-      commits: triple.map((fate, at) => ({ session: `${index} ${at}`, ...fates[fate]!.given })),
+      kinds: triple,
+      commits: triple.map((kind, at) => ({ session: `${index} ${at}`, ...outcomes[kind]!.given })),
       answer: refusal ?? "ok",
     };
   });
 }
 
-/** Writes the logs that the commits of the mixes come upon. */
+/** Writes the logs that the commits of the mixes extend. */
 async function prepare(store: Store, mixes: Mix[]): Promise<void> {
-  const there = mixes.flatMap((mix) => mix.commits.filter((_, at) => !withoutLog.has(mix.fates[at]!)));
+  const there = mixes.flatMap((mix) => mix.commits.filter((_, at) => !withoutLog.has(mix.kinds[at]!)));
   await Promise.all(
     there.map(({ session }) => write(store, { session, version: 0, entries: [{}, { key: "k" }], snapshot: '"old"' })),
   );
 }
 
-/** Compares all that there is to see of a session with what it should be after its mix. */
-async function expectFates(store: Store, mixes: Mix[]): Promise<void> {
+/** Compares everything visible of each session with its expected state after the mix. */
+async function expectOutcomes(store: Store, mixes: Mix[]): Promise<void> {
   const rows = new Map((await collect(store)).map((row) => [row.session, row]));
   const open = { shop: 0, chess: 0 };
-  for (const { fates, commits, answer } of mixes) {
+  for (const { kinds, commits, answer } of mixes) {
     for (const [at, given] of commits.entries()) {
       const stored = answer === "ok";
-      const before = withoutLog.has(fates[at]!) ? 0 : 2;
-      const { session, entries, heading, snapshot } = commitOf(given);
+      const before = withoutLog.has(kinds[at]!) ? 0 : 2;
+      const { session, entries, heading, snapshot } = buildCommit(given);
       const version = stored ? before + entries.length : before;
-      const what = `${session}, which ${fates[at]!}, of ${fates.join(" + ")}`;
+      const what = `${session}, which ${kinds[at]!}, of ${kinds.join(" + ")}`;
       const row = rows.get(session);
       assert.deepEqual(
         await store.read(session, 0),
@@ -90,7 +102,7 @@ async function expectFates(store: Store, mixes: Mix[]): Promise<void> {
   }
 }
 
-/** Appends the same body to several logs at once; on a conflict it looks again and tries again. */
+/** Appends the same body to several logs at once; after a conflict it reads them again and retries. */
 async function insistOnAll(store: Store, sessions: string[], body: string): Promise<void> {
   for (let tries = 0; tries < 10_000; tries++) {
     const lengths = await Promise.all(sessions.map(async (session) => (await store.read(session, 0))?.length ?? 0));
@@ -102,13 +114,13 @@ async function insistOnAll(store: Store, sessions: string[], body: string): Prom
   assert.fail(`${body} was refused 10,000 times`);
 }
 
-async function bodiesOf(store: Store, session: string): Promise<string[]> {
+async function readBodies(store: Store, session: string): Promise<string[]> {
   return ((await store.read(session, 0)) ?? []).map(({ body }) => body);
 }
 
 const names = ["a", "b", "c"] as const;
 
-/** Writers on some handles, each of which appends one body to two of three logs; then each body is in its two logs. */
+/** Races writers on several handles. Each appends one body to two of three logs, and must then be in both. */
 async function raceOverThree(handles: Store[]): Promise<void> {
   const writers = Array.from({ length: 60 }, (_, index) => ({
     store: handles[index % handles.length]!,
@@ -119,15 +131,15 @@ async function raceOverThree(handles: Store[]): Promise<void> {
   for (const store of handles) {
     for (const name of names) {
       const expected = writers.filter(({ sessions }) => sessions.includes(name)).map(({ body }) => body);
-      assert.deepEqual((await bodiesOf(store, name)).toSorted(), expected.toSorted(), `the log of ${name}`);
+      assert.deepEqual((await readBodies(store, name)).toSorted(), expected.toSorted(), `the log of ${name}`);
     }
   }
 }
 
-/** Looks at two logs that always grow together, until told to stop: what was seen of one must be seen of the other. */
+/** Polls two logs that always grow together. Progress seen in one must be visible in the other. */
 async function watch(store: Store, isDone: () => boolean): Promise<number> {
-  const lengthOf = async (session: string): Promise<number> => (await store.read(session, 0))?.length ?? 0;
-  const loadedOf = async (session: string): Promise<number> =>
+  const readLength = async (session: string): Promise<number> => (await store.read(session, 0))?.length ?? 0;
+  const readVersion = async (session: string): Promise<number> =>
     (await store.load(session))?.entries.at(-1)?.version ?? 0;
   let rounds = 0;
   for (; !isDone(); rounds++) {
@@ -135,23 +147,23 @@ async function watch(store: Store, isDone: () => boolean): Promise<number> {
       ["a", "b"],
       ["b", "a"],
     ] as const) {
-      const seen = await lengthOf(first);
-      assert.ok((await lengthOf(second)) >= seen, `${first} was read at ${seen}, and ${second} after it at less`);
-      const loaded = await loadedOf(first);
-      assert.ok((await loadedOf(second)) >= loaded, `${first} was loaded at ${loaded}, and ${second} at less`);
+      const seen = await readLength(first);
+      assert.ok((await readLength(second)) >= seen, `${first} was read at ${seen}, and ${second} after it at less`);
+      const loaded = await readVersion(first);
+      assert.ok((await readVersion(second)) >= loaded, `${first} was loaded at ${loaded}, and ${second} at less`);
       const found = await store.find(first, `k${loaded + 1}`);
       if (found) assert.ok(await store.find(second, `k${loaded + 1}`), `a key was found in ${first} only`);
     }
     const versions = (await collect(store)).map(({ version }) => version);
     assert.ok(versions.length !== 1, "one of two sessions opened together was listed without the other");
     assert.ok((versions[1] ?? 0) >= (versions[0] ?? 0), `listed at ${versions.join(" and then ")}`);
-    // Lets the writers in, also where reading waits for nothing.
+    // Lets the writers run, also in stores that read synchronously.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return rounds;
 }
 
-/** A writer of two logs on one handle, and watchers on all of them. */
+/** Grows two logs on one handle while all handles watch. */
 async function watchedGrowth(writer: Store, watchers: Store[]): Promise<void> {
   let done = false;
   const watching = Promise.all(watchers.map((store) => watch(store, () => done)));
@@ -188,7 +200,7 @@ export const togetherCases: StoreCase[] = [
     assert.deepEqual((await store.load("a"))?.snapshot, { version: 4, body: '"a4"' });
     assert.deepEqual((await store.load("c"))?.snapshot, { version: 1, body: '"c1"' });
     const row = { session: "c", version: 1, touched: noon, environment: "chess", opened: noon, parent };
-    assert.deepEqual(await rowOf(store, "c"), row);
+    assert.deepEqual(await findRow(store, "c"), row);
     assert.deepEqual(await ids(store, { open: true }), ["a", "c"]);
     assert.deepEqual([await store.count("shop"), await store.count("chess")], [1, 1], "the counts");
     for (const [session, version] of Object.entries({ a: 4, b: 2, c: 1 })) await write(store, { session, version });
@@ -197,10 +209,10 @@ export const togetherCases: StoreCase[] = [
   onStore("ATOMIC: of commits handed over together all are stored or none, whichever is refused", async (store) => {
     const mixes = everyMix();
     await prepare(store, mixes);
-    for (const { fates, commits, answer } of mixes) {
-      assert.equal(await appendAll(store, commits), answer, `the answer to ${fates.join(" + ")}`);
+    for (const { kinds, commits, answer } of mixes) {
+      assert.equal(await appendAll(store, commits), answer, `the answer to ${kinds.join(" + ")}`);
     }
-    await expectFates(store, mixes);
+    await expectOutcomes(store, mixes);
   }),
 
   onStore("ATOMIC: commits that are refused together do not take those written beside them along", async (store) => {
@@ -218,7 +230,7 @@ export const togetherCases: StoreCase[] = [
       answers,
       mixes.flatMap(({ answer }) => [answer, "ok"]),
     );
-    await expectFates(store, mixes);
+    await expectOutcomes(store, mixes);
     for (const { session } of alone) assert.equal((await store.read(session, 0))?.length, 1, session);
     assert.equal(await store.count("solo"), alone.length);
   }),
@@ -238,7 +250,7 @@ export const togetherCases: StoreCase[] = [
   }),
 
   onStore("ONCE: commits handed over together may have the same key, each log of its own", async (store) => {
-    const both = (version: number, key: string): Given[] =>
+    const both = (version: number, key: string): CommitOptions[] =>
       ["a", "b"].map((session) => ({ session, version, entries: [{ body: `"${session}"`, key }] }));
     assert.equal(await appendAll(store, both(0, "k")), "ok");
     for (const session of ["a", "b"]) {
@@ -259,7 +271,7 @@ export const togetherCases: StoreCase[] = [
       { session: "a", version: 5 },
     ];
     assert.equal(await appendAll(store, refused), "conflict");
-    // A store that numbers its sessions may give this one the number that b was to have.
+    // A store that numbers its sessions may give this one the number intended for b.
     await write(store, { session: "c", version: 0, entries: ['"c"', { body: '"c"', key: "k" }] });
     assert.equal(await append(store, { session: "b", version: 2 }), "conflict", "a commit on what was refused");
     assert.equal(await append(store, { session: "b", version: 2, entries: [{ key: "k" }] }), "conflict", "with a key");
@@ -273,7 +285,7 @@ export const togetherCases: StoreCase[] = [
   }),
 
   onStore("ISOLATION: what a caller does to commits after handing them over changes nothing", async (store) => {
-    const commits = ["a", "b", "c"].map((session) => commitOf({ session, version: 0, entries: [{ key: "k" }] }));
+    const commits = ["a", "b", "c"].map((session) => buildCommit({ session, version: 0, entries: [{ key: "k" }] }));
     const [first, ...together] = commits;
     const answer = store.append(first!, ...together);
     for (const commit of commits) {
@@ -346,7 +358,7 @@ export const togetherCases: StoreCase[] = [
     await raceOverThree(handles);
     await Promise.all(handles.map((store) => store.close()));
     const again = await open();
-    assert.equal(new Set((await Promise.all(names.map((name) => bodiesOf(again, name)))).flat()).size, 60);
+    assert.equal(new Set((await Promise.all(names.map((name) => readBodies(again, name)))).flat()).size, 60);
   }),
 
   onStorage("DURABLE: commits handed over together, and just before close, are there after it", async (open) => {
