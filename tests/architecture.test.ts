@@ -1,4 +1,4 @@
-// Who may import whom, and the other rules of the tree that a program can check. Every rule is also shown what it must refuse.
+// The import rules and the other rules of the tree that a program can check. Every rule has examples that it refuses.
 import { posix } from "node:path";
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
@@ -32,7 +32,7 @@ interface Import {
   kind: "type" | "value" | "lazy";
 }
 
-/** Everything that a file imports, by whatever syntax. */
+/** Everything that a file imports, in any syntax. */
 function importsOf({ path, text }: SourceFile): Import[] {
   const found: Import[] = [];
   const add = (from: ts.Node | undefined, kind: Import["kind"]): void => {
@@ -117,7 +117,10 @@ function mayImport(path: string, target: string): boolean {
   return !variants[own] || variantMayImport(variantOf(path), variantOf(target), variants[own]);
 }
 
-/** A variant imports its own files and the shared ones; a shared file imports only shared files, unless it opens any variant by name. */
+/**
+ * A variant imports its own files and the shared ones. A shared file imports only shared files, unless it opens
+ * variants by name.
+ */
 function variantMayImport(own: string, other: string, { shared, openers }: Variants): boolean {
   return own === other || shared.includes(other) || openers.includes(own);
 }
@@ -126,7 +129,7 @@ const onlyDeclaredPackages: Rule = (files) =>
   inSource(files).flatMap((file) =>
     importsOf(file)
       .filter(({ from }) => !isRelative(from) && !from.startsWith("node:"))
-      // Code of an author gets this very package, by its public name.
+      // The author's code gets this package by its public name.
       .filter(
         ({ from, kind }) => !(file.path === "src/rollout/load.ts" && packageOf(from) === "holdfast" && kind === "lazy"),
       )
@@ -139,7 +142,7 @@ const onlyDeclaredPackages: Rule = (files) =>
       }),
   );
 
-/** What the page of the viewer is made of runs in a browser: its own files, and what they reach of the source. */
+/** The viewer's page runs in a browser, and so must all of its files and the source files they import. */
 const viewerRunsInBrowsers: Rule = (files) => {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const packages = new Set(Object.keys(viewerManifest.devDependencies));
@@ -200,7 +203,7 @@ const namesSayWhat: Rule = (files) =>
   files.flatMap(({ path }) => {
     const words = path.split(/[/.-]/);
     const complaints = words.filter((word) => banned.has(word)).map((word) => `${path} is called "${word}"`);
-    // Eleven tabs of an editor were once called run.ts.
+    // At one time, eleven files were called run.ts.
     if (/^src\/.*\/run\.ts$/.test(path) && !["src/agent/run.ts", "src/cli/run.ts"].includes(path))
       complaints.push(`${path} does not say what it runs`);
     return /^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.config|\.d)?\.(ts|tsx|mjs)$/.test(posix.basename(path))
@@ -379,7 +382,7 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
     ],
   },
   {
-    title: "the viewer imports what runs in a browser",
+    title: "the viewer imports only files that run in a browser",
     rule: viewerRunsInBrowsers,
     files: repository,
     examples: [
@@ -474,7 +477,7 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
 for (const { title, rule, files, examples } of rules) {
   describe(title, () => {
     test("the repository keeps to it", () => expect(rule(files)).toEqual([]));
-    test.each(examples)("example %# is judged right", (example, complaints) => {
+    test.each(examples)("example %# is judged correctly", (example, complaints) => {
       expect(rule(example)).toEqual(complaints);
     });
   });

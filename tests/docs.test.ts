@@ -1,7 +1,6 @@
-// The code in the docs compiles and runs, and the links between pages lead somewhere.
-//
-// Every ```ts block of README.md and docs/ is a module of its own. `ts continued` goes on with the block before it on the
-// page; `ts no-run` is compiled and not run. A block that should not even compile is no ```ts block.
+// The code in the docs compiles and runs, and the links between pages lead to existing targets.
+// Every ```ts block of README.md and docs/ is a separate module. `ts continued` continues the block before it on the
+// page; `ts no-run` is compiled and not run. A block that should not compile must not be a ```ts block.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
@@ -25,9 +24,9 @@ interface Block {
 
 interface Snippet {
   page: string;
-  /** Where its first block starts on the page. */
+  /** The line of its first block on the page. */
   line: number;
-  /** Every line stands where it stands on the page, so that messages name the right one. */
+  /** Every line keeps its line number on the page, so that messages name the right one. */
   code: string;
   runs: boolean;
 }
@@ -98,7 +97,7 @@ function compile(snippets: Snippet[]): string[] {
   );
 }
 
-/** Runs a snippet in an empty folder; gives what it printed. */
+/** Runs a snippet in an empty folder. Returns its output. */
 async function run(snippet: Snippet): Promise<string[]> {
   const printed: string[] = [];
   const log = vi.spyOn(console, "log").mockImplementation((...values) => void printed.push(values.join(" ")));
@@ -122,7 +121,7 @@ const anchorOf = (heading: string): string =>
     .trim()
     .replaceAll(/\s/g, "-");
 
-/** The relative links of a page that lead nowhere. */
+/** The broken relative links of a page. */
 function deadLinks(page: SourceFile, read: (path: string) => SourceFile | undefined): string[] {
   const prose = readPage(page)
     .prose.join("\n")
@@ -149,7 +148,7 @@ describe("the docs", () => {
     test(`the snippet at ${snippet.page}:${snippet.line} runs`, () => run(snippet));
   }
 
-  test("every relative link leads somewhere", () => {
+  test("every relative link leads to an existing target", () => {
     const read = (path: string): SourceFile | undefined => {
       if (!existsSync(join(root, path))) return undefined;
       return path.endsWith(".md") ? fileAt(path) : { path, text: "" };
@@ -161,7 +160,7 @@ describe("the docs", () => {
 describe("the check of the docs", () => {
   const page = (...lines: string[]): SourceFile => ({ path: "sample.md", text: lines.join("\n") });
 
-  test("a block is a snippet of its own, or goes on with the one before", async () => {
+  test("a block is a new snippet, or continues the one before", async () => {
     const snippets = snippetsOf(
       page(
         "# Sample",
@@ -188,7 +187,7 @@ describe("the check of the docs", () => {
     expect(await run(snippets[0] as Snippet)).toEqual(["2"]);
   });
 
-  test("a snippet that does not compile is told with its line on the page", () => {
+  test("a snippet that does not compile is reported with its line on the page", () => {
     const snippets = snippetsOf(page("# Sample", "", "```ts no-run", "", 'const one: number = "1";', "```"));
     expect(compile(snippets)).toEqual(["sample.md:5: Type 'string' is not assignable to type 'number'."]);
   });
@@ -215,7 +214,7 @@ describe("the check of the docs", () => {
     expect(() => snippetsOf(page("```ts norun", "```"))).toThrow("sample.md:1: a ts block can be continued or no-run");
   });
 
-  test("a link to a page or heading that is not there is told; links in code are no links", () => {
+  test("a link to a missing page or heading is reported; links in code are ignored", () => {
     const here = page(
       "# One: two",
       "[a](#one-two) [b](gone.md) [c](#three) `[d](no)`",

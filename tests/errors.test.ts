@@ -1,4 +1,4 @@
-// docs/errors.md says what the table of error codes says.
+// docs/errors.md agrees with the table of error codes.
 import { expect, test } from "vitest";
 import { errorTable } from "../src/core/errors.ts";
 import { fileAt, tableIn } from "./files.ts";

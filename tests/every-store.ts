@@ -1,4 +1,4 @@
-// The kinds of store there are, for tests of what holds on every one: for (const kind of everyStore) describe(kind.name, …).
+// All kinds of store, for tests that hold on every one: for (const kind of everyStore) describe(kind.name, …).
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,9 +18,12 @@ import { serveStore } from "./stores/http-server.ts";
 /** One storage, empty at first, opened once. */
 export interface Storage {
   readonly store: Store;
-  /** One more store on the same storage, beside those that are open. */
+  /** One more store on the same storage, beside the open ones. */
   second(): Promise<Store>;
-  /** Closes every store on it and opens a new one, as a restart would. In memory it is the same one: there it outlives nothing. */
+  /**
+   * Closes every store on it and opens a new one, as a restart would. Memory keeps the same store, since it has no
+   * restart.
+   */
   reopen(): Promise<Store>;
   /** Closes every store on it and removes it. */
   dispose(): Promise<void>;
@@ -49,7 +52,10 @@ function inMemory(name: string, make: () => Store): StoreKind {
   };
 }
 
-/** Where a kind keeps its logs: `make` opens a store there, and `remove` takes all of it away when every store is closed. */
+/**
+ * The location of a kind's logs: `make` opens a store there, and `remove` deletes everything after all stores are
+ * closed.
+ */
 interface Site {
   make(): Store | Promise<Store>;
   remove(): Promise<unknown>;

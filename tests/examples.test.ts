@@ -1,5 +1,5 @@
-// Every environment of examples/ keeps to the published cases, and its solution wins every task. And the cases
-// themselves: each is shown what it must refuse.
+// Every environment of examples/ passes the published cases, and its solution wins every task.
+// Each case is also shown an environment that it must refuse.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSessions, defineEnvironment, memoryStore, tool, type Environment, type Json } from "holdfast";
@@ -18,14 +18,14 @@ const folders = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
 );
 const names = folders.filter((name) => existsSync(join(folder, name, "environment.ts")));
 
-test("there are the examples of the docs", () => {
+test("the examples of the docs exist", () => {
   expect(names).toEqual(["blackjack", "counter", "library", "shop", "weather"]);
   expect(folders).toEqual(expect.arrayContaining(["concierge", "session-state"]));
 });
 
 const agents = folders.filter((name) => existsSync(join(folder, name, "agent.ts")) && !names.includes(name));
 
-test.each(agents)("%s has an agent that reads in one sitting", (name) => {
+test.each(agents)("%s has a short agent", (name) => {
   const text = readFileSync(join(folder, name, "agent.ts"), "utf8");
   expect(text.split("\n").length).toBeLessThan(150);
 });
@@ -43,7 +43,7 @@ for (const name of names) {
     for (const { name, run } of environmentCases) test(name, () => run({ open, tasks }));
     for (const { name, run } of solutionCases) test(name, () => run({ open, tasks, solution }));
 
-    test("its tasks have a prompt, and the tools as they are", () => {
+    test("its tasks have a prompt, and the current tools", () => {
       const tools = [...environment.definitions].map(([name, { description, input }]) => {
         const { $schema: _, ...parameters } = z.toJSONSchema((input ?? z.object({})) as z.ZodType);
         return { type: "function", name, description, parameters, strict: true };
@@ -55,7 +55,7 @@ for (const name of names) {
       expect(new Set(lines).size).toBe(lines.length);
     });
 
-    test("its environment is named after its folder, and reads in one sitting", () => {
+    test("its environment is named after its folder, and is short", () => {
       expect(environment.name).toBe(name);
       expect(readFileSync(join(folder, name, "environment.ts"), "utf8").split("\n").length).toBeLessThan(150);
     });
@@ -84,14 +84,14 @@ describe("the published cases refuse", () => {
     return (await Promise.all(tried)).flat();
   }
 
-  test("nothing of one that keeps to them", async () => {
+  test("nothing of a correct environment", async () => {
     expect(await failuresOf(defineEnvironment(good))).toEqual([]);
     expect(await failuresOf(defineEnvironment({ ...good, unseeded: "reject", reseed: "reject" }))).toEqual([]);
     const clock = defineEnvironment({ ...good, seed: ({ now, random }) => ({ count: now() + random() }) });
     expect(await failuresOf(clock)).toEqual([]);
   });
 
-  test("a seed that asks Math.random", async () => {
+  test("a seed that calls Math.random", async () => {
     expect(await failuresOf(defineEnvironment({ ...good, seed: () => ({ count: Math.random() }) }))).toEqual([
       "the same task and random seed give the same state",
       "ISOLATION: two sessions share nothing",
@@ -100,7 +100,7 @@ describe("the published cases refuse", () => {
     ]);
   });
 
-  test("a tool that keeps something outside the state", async () => {
+  test("a tool that keeps data outside the state", async () => {
     const leak = tool({ description: "Leak.", input, run: (_: object, { by }) => (total += by) });
     expect(await failuresOf(defineEnvironment({ ...good, tools: { leak } }))).toEqual([
       "ISOLATION: two sessions share nothing",
@@ -108,7 +108,7 @@ describe("the published cases refuse", () => {
     ]);
   });
 
-  test("a verify that writes, or gives no number", async () => {
+  test("a verify that writes, or returns no number", async () => {
     const writes = defineEnvironment({ ...good, verify: ({ state }) => ((state as { count: number }).count = 1) });
     const name = "PURE-VERIFY: verify changes nothing and gives the same twice";
     expect(await failuresOf(writes)).toContain(name);

@@ -1,4 +1,4 @@
-// Reads the repository's own files, for the tests that are about the repository.
+// Reads the repository's own files, for tests of the repository.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,7 +11,7 @@ export interface SourceFile {
 
 export const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** The files below a folder whose names end in one of the endings; of the root, only its own. */
+/** The files below a folder whose names have one of the endings; for the root, only its own files. */
 export function filesIn(folder: string, ...endings: string[]): SourceFile[] {
   if (!existsSync(join(root, folder))) return [];
   return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {

@@ -1,4 +1,4 @@
-// Makes what the tests of a run share when a test first asks for it, and ends it after the run. Tests ask through shared.ts.
+// Makes the shared resources of a test run on first use, and removes them after the run. Tests use shared.ts.
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -16,7 +16,7 @@ import type { Shared } from "./shared.ts";
 type End = () => Promise<unknown>;
 
 const makers: { [name in Shared]: (ends: End[]) => Promise<string> } = {
-  // Type errors are for `npm run check` to report; the compiler writes its output all the same.
+  // `npm run check` reports type errors; the compiler still writes its output.
   async dist() {
     const { failed, output } = await build(findOld());
     if (failed.includes("viewer")) throw new Error(output);
@@ -29,7 +29,7 @@ const makers: { [name in Shared]: (ends: End[]) => Promise<string> } = {
     const { stdout } = await promisify(execFile)("npm", args, { cwd: root });
     return join(folder, stdout.trim());
   },
-  // Tests that end or pause a server start one of their own.
+  // Tests that stop or pause a server start their own.
   async redis(ends) {
     const server = await startRedis();
     ends.push(() => server.stop());

@@ -11,7 +11,7 @@ const isUnit = (path: string): boolean =>
 
 const isSlow = (path: string): boolean => path === "tests/shared.ts" || path.startsWith("tools/");
 
-/** The imports from a test, through other files of the tests, to what a unit test must not have. */
+/** The import paths from a test, through other test files, to slow modules that a unit test must not import. */
 function slowPathsOf(file: SourceFile, files: Map<string, SourceFile>, seen = new Set<string>()): string[] {
   seen.add(file.path);
   const imports = [...file.text.matchAll(/^(?:import|export) [^"]*"(\.[^"]+)";$/gm)].map(([, name = ""]) => name);

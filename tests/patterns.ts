@@ -1,4 +1,4 @@
-// A pattern where a text is expected means a text that it fits. Without this, Vitest takes anything for it.
+// A RegExp in an expected value matches a text. Without this, Vitest accepts anything for it.
 import { expect } from "vitest";
 
 expect.addEqualityTesters([

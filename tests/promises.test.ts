@@ -1,4 +1,5 @@
-// Every promise that docs/promises.md marks as kept is named by the title of a test, and no title names a promise that is not made.
+// Every promise marked as kept in docs/promises.md is named by the title of a test, and no title names an unknown
+// promise.
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
@@ -12,7 +13,7 @@ const promises = tableIn(fileAt("docs/promises.md").text, "id", "promise", "sinc
   since,
 }));
 
-/** The titles of a file's tests, and the names of its shared cases. A test that is skipped shows nothing. */
+/** The titles of a file's tests, and the names of its shared cases. Skipped tests do not count. */
 function titlesOf({ path, text }: SourceFile): string[] {
   const titles: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -28,7 +29,7 @@ function titlesOf({ path, text }: SourceFile): string[] {
   return titles;
 }
 
-/** Whether something called is `test` or `it`, also as in test.each(rows), or runs one on every store. */
+/** Whether the callee is `test` or `it`, also as in test.each(rows), or runs one on every store. */
 function isTest(callee: ts.Expression): boolean {
   if (ts.isIdentifier(callee)) return ["test", "it", "onEveryStore", "onStore", "onStorage"].includes(callee.text);
   if (ts.isCallExpression(callee)) return isTest(callee.expression);
@@ -53,7 +54,7 @@ interface Promised {
   kept: boolean;
 }
 
-/** What is wrong between the promises and the titles. */
+/** Lists the mismatches between the promises and the titles. */
 function complaintsAbout(promises: Promised[], titles: string[]): string[] {
   const known = new Set(promises.map(({ id }) => id));
   return [
@@ -76,12 +77,12 @@ test("the documented promises are those of the design, each kept or not built ye
   expect(promises.filter(({ since }) => !/^(kept( for .+; .+ not built yet)?|not built yet)$/.test(since))).toEqual([]);
 });
 
-test("every promise that is kept is named by a test, and no other", () => {
+test("every kept promise is named by a test, and no other", () => {
   const files = [...filesIn("tests", ".test.ts"), ...filesIn("src/testing", ".ts")];
   expect(complaintsAbout(promises, files.flatMap(titlesOf))).toEqual([]);
 });
 
-test("titles are found however a test is written, unless it is skipped", () => {
+test("titles are found in every form of a test, unless it is skipped", () => {
   const text = [
     'test("plain", () => {});',
     'it.concurrent("through a property", () => {});',
@@ -95,7 +96,7 @@ test("titles are found however a test is written, unless it is skipped", () => {
   expect(titlesOf({ path: "a.test.ts", text })).toEqual(titles);
 });
 
-test("a promise without a test, a test without a promise, and a claim too early are told", () => {
+test("a promise without a test, a test without a promise, and an early claim are reported", () => {
   const promises = [
     { id: "VERIFY", kept: true },
     { id: "PURE-VERIFY", kept: true },

@@ -1,4 +1,5 @@
-// How often a property is tried: few times by default, so that the tests stay quick. `npm test -- --runs=20` tries 20 times as often.
+// The number of runs of a property: few by default, so that the tests stay fast. `npm test -- --runs=20` runs 20 times
+// as many.
 
 /** The number of runs for a property whose default is `count`. */
 export function runs(count: number): number {

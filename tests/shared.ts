@@ -1,4 +1,4 @@
-// What the tests of a run share. global-setup.ts makes each when a test first asks for it.
+// The shared resources of a test run. global-setup.ts makes each one on first use.
 import { afterAll, inject } from "vitest";
 
 /** The folder dist, the packed package, and the URLs of a Redis and a Postgres. */
@@ -17,7 +17,7 @@ export async function shared(name: Shared): Promise<string> {
   return text;
 }
 
-/** Starts a server of a test file when a test first asks for it. It ends after the last test of the file. */
+/** Starts a server for a test file on first use. It stops after the last test of the file. */
 export function startOnce<Server extends { stop(): Promise<unknown> }>(
   start: () => Promise<Server>,
 ): () => Promise<Server> {

@@ -1,5 +1,5 @@
-// Reads the YAML of this repository: maps, lists, one-line texts, folded texts, and lists in one line. What it does not know
-// it refuses, so that a file stays as plain as it is.
+// Reads the YAML of this repository: maps, lists, one-line texts, folded texts, and lists in one line.
+// Refuses everything else, so that the files stay simple.
 
 export type Yaml = string | Yaml[] | { [key: string]: Yaml };
 
@@ -76,7 +76,7 @@ export function readYaml(text: string): Yaml {
       if (value === undefined) throw new Error(`line ${number} names ${text}, which is not there`);
       return value;
     }
-    // What YAML would take for something else than the text that is written.
+    // Text that YAML would read as something other than text.
     if (/^[&*!|>%@`'{]|: | #|:$/.test(text)) throw new Error(`line ${number} is more than is read here: ${text}`);
     return text;
   }

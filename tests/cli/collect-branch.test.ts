@@ -52,7 +52,7 @@ test(
   },
 );
 
-/** Counts the lines, of which the last may be torn. */
+/** Counts the lines. The last one may be torn. */
 function countOf(file: string): number {
   return execFileSync("wc", ["-l", file], { encoding: "utf8" }).split(" ").map(Number)[0] ?? 0;
 }

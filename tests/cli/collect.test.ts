@@ -31,11 +31,11 @@ const troubles: { [at: number]: { line: string; kind?: string; stopped?: string 
 };
 
 // Two timeouts of four seconds, and the compilation of the sources while many tests do it at once.
-const patience = { timeout: 120_000 };
+const slowTest = { timeout: 120_000 };
 
 test(
   "SCORED, RESERVED: among 200 rollouts everything goes wrong: 200 outcomes of the right kinds, and no failure is a reward",
-  patience,
+  slowTest,
   async () => {
     const world = newWorld(Array.from({ length: 200 }, (_, n) => troubles[n]?.line ?? taskLine(n)));
     const args = ["--out", "rows.jsonl", "--max-steps", "7", "--timeout", "4s", "--attempts", "2", "--json"];

@@ -56,13 +56,13 @@ export function impatient(
   api: Api,
   baseUrl: string,
   options: Partial<EndpointOptions> = {},
-  patience: Patience = {},
+  timing: Patience = {},
 ): { model: Model; waits: number[] } {
   const waits: number[] = [];
   const wait = (ms: number): Promise<void> => {
     waits.push(ms);
     return Promise.resolve();
   };
-  const model = remoteModel(api, { model: "m", baseUrl, apiKey: key, ...options }, { wait, ...patience });
+  const model = remoteModel(api, { model: "m", baseUrl, apiKey: key, ...options }, { wait, ...timing });
   return { model, waits };
 }

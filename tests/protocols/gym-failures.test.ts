@@ -55,7 +55,7 @@ onEveryStore("5.2 DURABLE: an episode continues after a restart, with its old co
 });
 
 onEveryStore(
-  "5.3 SERIAL: with two workers every episode of 50 ends with reward 1, whoever serves which call",
+  "5.3 SERIAL: with two workers every episode of 50 ends with reward 1, whichever worker serves a call",
   async (place) => {
     const workers = [gymOf(place.engine(gymCounter)), gymOf(await place.replica(gymCounter))] as const;
     const rewards = await Promise.all(

@@ -157,7 +157,7 @@ describe("a summary", () => {
 });
 
 describe("rows", () => {
-  test("failures come after scored rows, without those that a later attempt replaced", async () => {
+  test("failures come after scored rows, without failures that a later attempt replaced", async () => {
     const again = lines(
       failure(1, { retried: true, n: 1 }),
       failure(2, { n: 2 }),

@@ -23,13 +23,13 @@ let done: string[] = [];
 
 const pile = defineEnvironment({
   name: "pile",
-  state: z.object({ height: z.number().default(0), luck: z.number().default(0) }),
+  state: z.object({ height: z.number().default(0), draw: z.number().default(0) }),
   task: z.strictObject({ goal: z.number(), trouble: z.string().optional() }),
   seed: ({ task, random }) => {
     done.push("seed");
     if (task.trouble === "seed") throw new Error("no bricks");
-    if (task.trouble === "slow seed") return sleep(10_000, { height: 0, luck: 0 });
-    return { height: 0, luck: random() };
+    if (task.trouble === "slow seed") return sleep(10_000, { height: 0, draw: 0 });
+    return { height: 0, draw: random() };
   },
   tools: {
     stack: tool({
@@ -54,7 +54,7 @@ const pile = defineEnvironment({
     if (task.trouble === "verify") throw new Error("no ruler");
     if (task.trouble === "slow verify") await sleep(10_000);
     const { output } = response as { output: unknown[] };
-    return { reward: Number(state.height === task.goal), luck: state.luck, items: output.length };
+    return { reward: Number(state.height === task.goal), draw: state.draw, items: output.length };
   },
 });
 
@@ -114,7 +114,7 @@ test("an episode is seeded, played and verified; the row has the transcript, the
   expect(played).toMatchObject({ fields: { reward: 1, items: 7 } });
   expect(played).not.toHaveProperty("failure");
   expect(played).not.toHaveProperty("stopped");
-  expect(Object.keys(played.fields)).toEqual(["response", "reward", "luck", "items"]);
+  expect(Object.keys(played.fields)).toEqual(["response", "reward", "draw", "items"]);
   expect(outputOf(played).map(({ type }) => type)).toEqual([
     "function_call",
     "function_call_output",
@@ -160,8 +160,8 @@ test("RESUME: an episode interrupted before or after any commit resumes, repeats
 test("the randomness of an episode is that of its rollout", async () => {
   const [a, b] = [await play(rolloutOf()), await play({ ...rolloutOf(), session: "another" })];
   const c = await play({ ...rolloutOf(), random: 43 });
-  expect(a.fields["luck"]).toBe(b.fields["luck"]);
-  expect(a.fields["luck"]).not.toBe(c.fields["luck"]);
+  expect(a.fields["draw"]).toBe(b.fields["draw"]);
+  expect(a.fields["draw"]).not.toBe(c.fields["draw"]);
 });
 
 test("SCORED: mistakes of the model and errors of tools are shown to the model and scored", async () => {

@@ -117,7 +117,7 @@ describe("agents", () => {
     expect(await said.json()).toMatchObject({ outcome: "answered" });
   });
 
-  test("are served beside environments, of which the first is at the root unless another is named", async () => {
+  test("are served beside environments; the first environment is at the root unless another is named", async () => {
     const agents = [agentNamed("helper")];
     const url = await served(["one"], { agents });
     expect((await fetch(`${url}/v1/environment`)).status).toBe(200);

@@ -26,7 +26,7 @@ export interface Wire {
 }
 
 /** Bounds the wait for a server that does not answer at all. */
-const patience = 15_000;
+const timeout = 15_000;
 
 export function wire(port: number): Wire {
   let open: Socket | undefined;
@@ -69,7 +69,7 @@ export function wire(port: number): Wire {
         const timer = setTimeout(() => {
           drop();
           reject(new Error(`no reply to ${JSON.stringify(bytes.toString("latin1").slice(0, 2_000))}`));
-        }, patience);
+        }, timeout);
         socket.on("data", read);
         socket.on("close", closed);
         if (after === "end") socket.end(bytes);
