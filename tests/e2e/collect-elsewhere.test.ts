@@ -1,4 +1,4 @@
-// `holdfast collect` where the environment, or the agent, is elsewhere: servers of others, and Holdfast's own.
+// `holdfast collect` with a remote environment or agent: third-party servers, and Holdfast's own.
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ async function rowsIn(file: string): Promise<Row[]> {
 
 const tasks = "examples/counter/tasks.jsonl";
 
-test("a strict server of others: every episode is scored, and one whose connection is lost is played again", async () => {
+test("on a strict third-party server every episode is scored, and one with a lost connection is played again", async () => {
   let calls = 0;
   const { url, seeded } = await foreignGym(({ path }) =>
     path === "/increment_counter" && ++calls === 5 ? "drop" : undefined,
@@ -54,7 +54,7 @@ test("a strict server of others: every episode is scored, and one whose connecti
 });
 
 test(
-  "RESUME: killed again and again, and resumed on a strict server of others: each rollout once, and its true reward",
+  "RESUME: killed and resumed repeatedly on a strict third-party server, each rollout comes once, with its true reward",
   { tags: ["full"] },
   async () => {
     const kills = [30, 75, 140, 200];
@@ -80,7 +80,7 @@ test(
     expect(new Set(rows.map((row) => row["_ng_task_index"])).size).toBe(60);
     expect(rows.length).toBe(60);
     expect(rows.filter(({ reward }) => reward !== 1)).toEqual([]);
-    // What was in doubt was begun anew, and nothing else but what was killed while it was seeded.
+    // Only unknown calls, and rollouts killed during their seed, were started again.
     const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
     expect(failures.every((row) => row["retried"] === true && /twice|stale/.test(String(row["failure_reason"])))).toBe(
       true,
@@ -90,7 +90,7 @@ test(
   },
 );
 
-test("Holdfast as server, as agent and as collector: the same rewards, whoever plays", async () => {
+test("Holdfast as server, as agent and as collector gives the same rewards", async () => {
   const folder = await newFolder();
   const { url } = await startServing(["examples/counter", "--port", "0", "--model", "scripted"]);
   const [served, theirs] = [join(folder, "served.jsonl"), join(folder, "theirs.jsonl")];
@@ -107,7 +107,7 @@ test("Holdfast as server, as agent and as collector: the same rewards, whoever p
   expect(rewards(rows)).toEqual(Array.from({ length: 10 }, () => 1));
 });
 
-test("a server or a file that is not there is said before anything is played", async () => {
+test("a missing server or file is reported before anything is played", async () => {
   const out = join(await newFolder(), "out.jsonl");
   const file = join(await newFolder(), "tasks.jsonl");
   await writeFile(file, '{"responses_create_params":{"input":"Go."}}\n');

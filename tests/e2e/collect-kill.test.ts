@@ -1,4 +1,4 @@
-// A collection is killed again and again, and goes on each time: nothing is lost, repeated or asked for twice.
+// A collection is killed repeatedly and resumes each time: nothing is lost, repeated or asked twice.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
@@ -25,7 +25,7 @@ const flags = (name: string): string[] => [
 const outcomesOf = (rows: TaskRow[]): string[] =>
   rows.map((row) => `${keysOf([row])[0]}: ${String(row["reward"])} ${String(row["total"])}`).sort();
 
-/** Starts it, lets it ask so many questions and go on for a moment, and kills it. */
+/** Starts it, waits for a number of questions and a moment more, and kills it. */
 async function killAfter(world: World, name: string, asked: number, moment: number): Promise<void> {
   const before = world.calls().length;
   const child = await world.start(flags(name), { PAUSE: "6" });
@@ -37,7 +37,7 @@ async function killAfter(world: World, name: string, asked: number, moment: numb
   if (code !== null) throw new Error(`it ended before it was killed: ${stderr}`);
 }
 
-// `most` is how many questions it asks before a kill. All kills together take about half of the questions.
+// `most` is the number of questions before a kill. All kills together take about half of the questions.
 for (const { tasks, kills, most, tags } of [
   { tasks: 10, kills: 3, most: 30, tags: [] },
   { tasks: 100, kills: 20, most: 100, tags: ["full"] },
@@ -46,7 +46,7 @@ for (const { tasks, kills, most, tags } of [
   const answers = rollouts * 5;
   const patience = { tags, timeout: 180_000 * runs(1) };
   test(
-    `RESUME: killed at ${kills} random moments, ${rollouts} rollouts come to the same rows, and no answer is asked for again`,
+    `RESUME: after ${kills} kills at random moments, ${rollouts} rollouts give the same rows, and no answer is requested again`,
     patience,
     async () => {
       const world = newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));

@@ -1,5 +1,5 @@
-// What is there to deploy with: that the image's and compose's commands run, that what they name is there, and that the
-// dashboard and the alerts ask only for what a server prints. Without Docker.
+// The deployment files without Docker: the commands of the image and of compose run, and every named file exists.
+// The dashboard and the alerts use only metrics that a server prints.
 import { execFile, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ import { readYaml, type Yaml } from "../yaml.ts";
 
 const run = promisify(execFile);
 
-// Not on the time of the first test that needs it.
+// Outside the time limit of the first test.
 beforeAll(() => built());
 
 function folder(): string {
@@ -62,12 +62,12 @@ const only = (instruction: string): string => {
   return found[0]?.rest ?? "";
 };
 
-/** With the defaults of compose's variables, and these. */
+/** Fills in the defaults of compose's variables, and the given values. */
 const filledIn = (text: string, given: { [name: string]: string } = {}): string =>
   text.replaceAll(/\$\{(\w+)(?::[-?]([^}]*))?\}/g, (_, name: string, otherwise = "") => given[name] ?? otherwise);
 
 describe("the Dockerfile", () => {
-  test("everything it copies is there, and .dockerignore lets it through", () => {
+  test("everything it copies exists, and .dockerignore lets it through", () => {
     const allowed = fileAt(".dockerignore")
       .text.split("\n")
       .flatMap((line) => /^!(.*)$/.exec(line)?.[1] ?? []);
@@ -86,12 +86,12 @@ describe("the Dockerfile", () => {
     expect(stages.map(([from]) => from?.rest)).toEqual(["node:24-slim AS build", "node:24-slim"]);
     expect(only("USER")).toBe("node");
     const scripts = building.filter(({ instruction }) => instruction === "RUN").map(({ rest }) => rest);
-    // Every script of npm that it runs is one of the package's.
+    // Every npm script that it runs is one of the package's.
     const named = scripts.flatMap((line) => /npm run (\S+)/.exec(line)?.[1] ?? []);
     expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 
-  test("of the optional packages all stay but better-sqlite3, at the ranges of the lock file", async () => {
+  test("all optional packages but better-sqlite3 stay, at the ranges of the lock file", async () => {
     const place = folder();
     cpSync(join(root, "package.json"), join(place, "package.json"));
     await run(process.execPath, [join(root, "deploy/dependencies.mjs")], { cwd: place });
@@ -104,7 +104,7 @@ describe("the Dockerfile", () => {
     }
   });
 
-  test("its command serves in a tree laid out as the image is, and its health check says so; then it drains", async () => {
+  test("its command serves in a tree laid out like the image, its health check passes, and it drains", async () => {
     const place = folder();
     symlinkSync(join(root, "node_modules"), join(place, "node_modules"));
     symlinkSync(await built(), join(place, "dist"));
@@ -149,7 +149,7 @@ describe("the Dockerfile", () => {
 describe("compose.yaml", () => {
   const services = Object.entries(compose.services);
 
-  test("it has two servers that are alike, a balancer, Redis, Postgres, Prometheus and Grafana", () => {
+  test("it has two identical servers, a balancer, Redis, Postgres, Prometheus and Grafana", () => {
     const names = ["balancer", "grafana", "postgres", "prometheus", "redis", "server-1", "server-2"];
     expect(Object.keys(compose.services).sort()).toEqual(names);
     expect(compose.services["server-2"]).toEqual(compose.services["server-1"]);
@@ -160,7 +160,7 @@ describe("compose.yaml", () => {
     expect(images.filter((image) => !/^([a-z]+\/)?[a-z]+:v?\d+(\.\d+)*$/.test(image))).toEqual([]);
   });
 
-  test("every file, volume, secret and service that it names is there", () => {
+  test("every file, volume, secret and service that it names exists", () => {
     for (const [, { volumes = [], secrets = [], depends_on = [] }] of services) {
       for (const volume of volumes) {
         const [from = ""] = volume.split(":");
@@ -179,7 +179,7 @@ describe("compose.yaml", () => {
     }
   });
 
-  test("what its configurations name is what it has: servers, alerts, the secret, the dashboard", () => {
+  test("its configurations name existing servers, alerts, secrets and dashboards", () => {
     const { scrape_configs: scraped, rule_files } = readYaml(fileAt("deploy/prometheus/prometheus.yaml").text) as {
       scrape_configs: { authorization: { credentials_file: string }; static_configs: { targets: string[] }[] }[];
       rule_files: string[];
@@ -198,19 +198,19 @@ describe("compose.yaml", () => {
     expect(mounted("grafana")).toContain(`${providers[0]?.options.path}/holdfast.json`);
   });
 
-  test("Redis keeps what it was told, and throws nothing away", () => {
+  test("Redis is persistent, and evicts nothing", () => {
     const command = compose.services["redis"]?.command ?? [];
     const value = (flag: string): string | undefined => command[command.indexOf(flag) + 1];
     expect(value("--appendonly")).toBe("yes");
     expect(value("--maxmemory-policy")).toBe("noeviction");
   });
 
-  test("its servers start with those flags, want the token for /metrics, and Prometheus' targets answer", async () => {
+  test("its servers start with these flags, require the token for /metrics, and Prometheus' targets answer", async () => {
     const token = "0123456789abcdef";
     const [first, ...command] = compose.services["server-1"]?.command ?? [];
     expect(first).toBe("serve");
     const args = command.map((argument) => filledIn(argument, { HOLDFAST_TOKEN: token, HOLDFAST_STORE: "memory:" }));
-    // Only where it listens is otherwise: the token was given for an address that is not this machine's own.
+    // Only the address differs: a token is required beyond this machine.
     const local = args.map((argument) => argument.replace("0.0.0.0", "127.0.0.1").replace(/^8080$/, "0"));
     const { url } = await startServing(local);
     expect((await fetch(`${url}/metrics`)).status).toBe(401);
@@ -221,7 +221,7 @@ describe("compose.yaml", () => {
   });
 });
 
-/** The metrics that a server prints after all that can be counted has happened once, each with its labels. */
+/** The metrics of a server after every counted event has happened once, each with its labels. */
 async function printed(): Promise<Map<string, Set<string>>> {
   const store = memoryStore();
   let failing = false;
@@ -256,10 +256,10 @@ async function printed(): Promise<Map<string, Set<string>>> {
 }
 
 const keywords = new Set("by without on ignoring and or unless offset bool group_left group_right".split(" "));
-/** What Prometheus adds to all that it takes. */
+/** The labels that Prometheus adds to everything. */
 const added = new Set(["instance", "job"]);
 
-/** What an expression asks for that is not there. */
+/** The unknown metrics and labels of an expression. */
 function unknownIn(expression: string, known: Map<string, Set<string>>): string[] {
   const all = new Map([...known, ["up", new Set<string>()]]);
   const bare = expression.replaceAll(/"[^"]*"/g, '""').replaceAll(/\[[^\]]*\]/g, "");
@@ -288,7 +288,7 @@ function unknownIn(expression: string, known: Map<string, Set<string>>): string[
   return complaints;
 }
 
-describe("what is looked at", () => {
+describe("monitoring", () => {
   const dashboard = JSON.parse(fileAt("deploy/grafana/holdfast.json").text) as {
     uid: string;
     panels: { id: number; title: string; type: string; gridPos: object; targets?: { expr: string }[] }[];
@@ -313,7 +313,7 @@ describe("what is looked at", () => {
     ).toEqual([]);
   });
 
-  test("the check of expressions refuses what is not there", () => {
+  test("the check of expressions refuses unknown metrics and labels", () => {
     const known = new Map([["calls_total", new Set(["tool"])]]);
     const faults = (expression: string): string[] => unknownIn(expression, known);
     expect(faults('sum by (tool) (rate(calls_total{tool=~"a{2}|b", instance="x"}[5m] offset 1h)) > 0.5')).toEqual([]);
@@ -324,7 +324,7 @@ describe("what is looked at", () => {
     expect(faults("vector(1)")).toEqual(["it asks for nothing"]);
   });
 
-  test("every panel has an id of its own, a place and a question; every variable that is used is defined", () => {
+  test("every panel has a unique id, a place and a query; every used variable is defined", () => {
     const ids = dashboard.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     expect(dashboard.panels.filter(({ type, targets = [] }) => type !== "row" && targets.length === 0)).toEqual([]);
@@ -351,7 +351,7 @@ describe("what is looked at", () => {
     for (const { annotations } of rules) expect(annotations.summary).not.toBe("");
   });
 
-  test("what to do is said for every code of a store", async () => {
+  test("the docs say how to react to every store error code", async () => {
     const { errorTable } = await import("../../src/core/errors.ts");
     const codes = Object.keys(errorTable).filter((code) => code.startsWith("store_"));
     const rows = tableIn(fileAt("docs/operations.md").text, "code", "status");
@@ -361,7 +361,7 @@ describe("what is looked at", () => {
     }
   });
 
-  test("every file to deploy with says in its first line what it is for", () => {
+  test("every deployment file says in its first line what it is for", () => {
     const files = filesIn("deploy", ".yaml", ".mjs", "Caddyfile");
     expect(files.length).toBeGreaterThan(5);
     expect(files.filter(({ text }) => !/^(#|\/\/) \S.*\S/.test(text)).map(({ path }) => path)).toEqual([]);

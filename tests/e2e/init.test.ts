@@ -1,4 +1,4 @@
-// holdfast init, from the packed package: what it makes type-checks, passes its test and check, serves and collects.
+// holdfast init, from the packed package: its project type-checks, passes its test and check, serves and collects.
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ async function newProject(kind: string): Promise<string> {
   return join(folder, "sample");
 }
 
-/** The URL that it is served at. */
+/** The URL of its server. */
 async function served(project: string): Promise<string> {
   const bin = join(project, "../node_modules/.bin/holdfast");
   const server = spawn(process.execPath, [bin, "serve", ".", "--port", "0"], {
@@ -34,7 +34,7 @@ async function served(project: string): Promise<string> {
   throw new Error(`it does not listen: ${printed}`);
 }
 
-// Without a state there is less to check over HTTP.
+// A stateless environment has less to check over HTTP.
 const kinds = [
   { kind: "stateless", skipped: 5, tags: ["full"] },
   { kind: "stateful", skipped: 0, tags: [] },
@@ -42,7 +42,7 @@ const kinds = [
 ];
 
 describe.each(kinds)("a new $kind environment", ({ kind, skipped, tags }) => {
-  test("is tested, checked, served and collected as it is", { tags, timeout: 120_000 }, async () => {
+  test("is tested, checked, served and collected without changes", { tags, timeout: 120_000 }, async () => {
     const project = await newProject(kind);
     const tasks = await readFile(join(project, "tasks.jsonl"), "utf8");
     const rows = tasks.trim().split("\n");
@@ -64,7 +64,7 @@ describe.each(kinds)("a new $kind environment", ({ kind, skipped, tags }) => {
     const environment = (await (await fetch(`${await served(project)}/v1/environment`)).json()) as { name: string };
     expect(environment.name).toBe("sample");
 
-    // As `npm run tasks` does, once more.
+    // Repeats `npm run tasks`.
     expect((await inShell("node dist/generate.js", project)).stdout).toBe(tasks);
   });
 });

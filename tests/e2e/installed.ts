@@ -1,4 +1,4 @@
-// The package as users get it: packed once for a test run, and unpacked where a test wants it, as if npm had installed it.
+// The package as users get it: packed once per test run, and unpacked for a test as if npm had installed it.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
@@ -11,7 +11,10 @@ import { shared } from "../shared.ts";
 
 const run = promisify(execFile);
 
-/** A new folder whose node_modules has the packed package, those it needs, and those named. Gone after the test. */
+/**
+ * A new folder whose node_modules has the packed package, its dependencies and the named packages. Removed after the
+ * test.
+ */
 export async function folderWithPackage(...packages: string[]): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-package-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -42,12 +45,12 @@ async function manifestAt(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Manifest;
 }
 
-/** The packages and what they need, as npm lays them out in this repository. */
+/** The packages and their dependencies, as npm lays them out in this repository. */
 async function closure(names: string[]): Promise<Set<string>> {
   const found = new Set<string>();
   const open = [...names];
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
-    // One that is nested in the package that needs it comes with that.
+    // A nested package comes with its parent.
     if (found.has(name) || !existsSync(join(root, "node_modules", name))) continue;
     found.add(name);
     open.push(...Object.keys((await manifestAt(join(root, "node_modules", name))).dependencies ?? {}));
@@ -61,10 +64,10 @@ export interface Printed {
   stderr: string;
 }
 
-/** Runs commands of the shell in a folder, with the commands of its node_modules, or that of the folder it is in. */
+/** Runs shell commands in a folder, with the commands of the nearest node_modules. */
 export async function inShell(commands: string, cwd: string, ...before: string[]): Promise<Printed> {
   const folders = [...before, join(cwd, "node_modules/.bin"), join(dirname(cwd), "node_modules/.bin")];
-  // Nothing of what npm told the tests is for the npm that they start.
+  // The npm settings of the test process do not apply to the npm that a test starts.
   const inherited = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
   const env = { ...Object.fromEntries(inherited), PATH: [...folders, process.env["PATH"]].join(":") };
   return new Promise((resolve) => {

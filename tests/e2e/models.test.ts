@@ -1,4 +1,4 @@
-// Models in processes of their own: that they let a process end, and that processes can share a file.
+// Models in separate processes: a process can exit, and processes can share a file.
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { built } from "../built.ts";
 import { json, play, stream } from "../models/server.ts";
 import { apis } from "../models/wire-apis.ts";
 
-test("a process ends when its last request has", async () => {
+test("a process exits after its last request", async () => {
   const [played] = apis;
   const server = await play(json(played?.whole), json({ error: "busy" }, 500), stream(played?.stream ?? ""));
   const source = await built();
@@ -32,7 +32,7 @@ test("a process ends when its last request has", async () => {
   expect(server.asked).toHaveLength(3);
 }, 90_000);
 
-test("a recorded file is shared by processes that record at once: no line is torn", async () => {
+test("a recorded file can be shared by concurrently recording processes: no line is torn", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-models-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "recorded.jsonl");
@@ -51,7 +51,7 @@ test("a recorded file is shared by processes that record at once: no line is tor
       expect(answerText(output).startsWith(`${name}${n}x`)).toBe(true);
     }
   }
-  // One that saw another in the middle of a write leaves a mark, on a line of its own.
+  // A process that saw another one in the middle of a write leaves a mark on its own line.
   const lines = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "" && line !== "\u0018");
   expect(lines.map((line) => JSON.parse(line) as unknown)).toHaveLength(120);
 });

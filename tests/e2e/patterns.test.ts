@@ -1,5 +1,6 @@
-// docs/patterns.md is followed to the letter with the packed package: what its code prints, that its mistakes are mistakes, and
-// that its checklist can be run and names cases that there are.
+// docs/patterns.md, followed to the letter with the packed package: its code prints the shown output, and its mistakes
+// fail.
+// Its checklist runs and names existing cases.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -8,7 +9,7 @@ import { fileAt, tableIn } from "../files.ts";
 import { folderWithPackage, inShell, type Printed } from "./installed.ts";
 import { startServing } from "./serve-process.ts";
 
-// The package is packed by whichever test comes first.
+// The first test packs the package.
 const timeout = 120_000;
 const page = fileAt("docs/patterns.md").text;
 
@@ -16,7 +17,7 @@ function blocksOf(text: string, language: string): string[] {
   return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"))].map(([, code = ""]) => code);
 }
 
-/** Of lines that print something, what the comment at their end says that it is. */
+/** The expected output of printing lines, from the comments at their ends. */
 function expectedOf(code: string, printing: RegExp, comment: RegExp): string[] {
   const lines = code.split("\n").filter((line) => printing.test(line));
   return lines.map((line) => comment.exec(line)?.[1] ?? `a comment at the end of: ${line}`);
@@ -28,7 +29,7 @@ const codeIn = (text: string): string[] => [...text.matchAll(/`([^`\n]+)`/g)].ma
 const snippets = blocksOf(page, "ts");
 const [cookies = "", checklist = "", ...more] = blocksOf(page, "sh");
 
-test("every snippet prints what its comments say", { tags: ["full"], timeout }, async () => {
+test("every snippet prints the output in its comments", { tags: ["full"], timeout }, async () => {
   expect(snippets.length).toBeGreaterThan(3);
   const folder = await folderWithPackage("zod");
   for (const code of snippets) {
@@ -41,10 +42,10 @@ test("every snippet prints what its comments say", { tags: ["full"], timeout }, 
 
 describe("the mistakes", () => {
   const rows = tableIn(page, "", "what people write");
-  // Up to where they are made.
+  // Up to the first session.
   const [definition = ""] = snippets.at(-1)?.split("const sessions =") ?? [];
 
-  /** What `holdfast check` says of an environment that has only this tool of the page. */
+  /** Runs `holdfast check` on an environment with only this tool of the page. */
   async function checked(folder: string, name: string): Promise<Printed & { failed: string[] }> {
     const only = `tools: { ${name}: mistakes.tools.${name} }, verify: () => 0`;
     const code = `${definition}\nexport default defineEnvironment({ name: "only", state: mistakes.state as never, ${only} });\n`;
@@ -55,7 +56,7 @@ describe("the mistakes", () => {
   }
 
   test(
-    "what to write passes the check, and what people write fails the promises that the table says",
+    "the recommended code passes the check, and the mistakes fail the promises in the table",
     { tags: ["full"], timeout },
     async () => {
       const folder = await folderWithPackage("zod");
@@ -76,7 +77,7 @@ describe("the mistakes", () => {
     },
   );
 
-  test("a client that drops the cookie is in a new session each time, and told so", { timeout }, async () => {
+  test("a client that drops the cookie is in a new session each time, and is told so", { timeout }, async () => {
     const folder = await folderWithPackage("zod");
     const [till = ""] = blocksOf(fileAt("docs/start.md").text, "ts");
     await writeFile(join(folder, "environment.ts"), till);
@@ -92,7 +93,7 @@ describe("the mistakes", () => {
   });
 });
 
-test("the checklist can be run, and every case that it names is tried", { tags: ["full"], timeout }, async () => {
+test("the checklist runs, and every case that it names is tried", { tags: ["full"], timeout }, async () => {
   const commands = linesOf(checklist.replaceAll("npx ", "").replaceAll(/&& npm install$/gm, ""));
   const [init = "", npmTest = "", check = "", serve = "", checkUrl = "", checkStore = "", ...rest] = commands;
   expect([...rest, ...more]).toEqual([]);
@@ -125,14 +126,14 @@ test("the checklist can be run, and every case that it names is tried", { tags: 
   expect(named.filter((name) => !passed(store, name))).toEqual([]);
 });
 
-/** Of a server whose solution is not known, some cases are tried in part only. */
+/** Without a known solution, some cases of a server are tried only in part. */
 function tried(printed: string, name: string): boolean {
   return linesOf(printed).some(
     (line) => line === `pass     ${name}` || line.startsWith(`skipped  ${name} (no solution`),
   );
 }
 
-test("the figures are those that were measured, and the codes are those that there are", () => {
+test("the numbers are the measured ones, and the codes exist", () => {
   const bench = fileAt("bench/README.md").text;
   const figures = tableIn(page, "store", "speed: calls per second").flatMap(
     ([, speed = ""]) => speed.match(/[\d,]{4,}/g) ?? [],

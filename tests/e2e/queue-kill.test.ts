@@ -1,4 +1,4 @@
-// A collection over workers that are killed, paused, and whose queue is restarted: each rollout comes to one row.
+// A collection over workers that are killed or paused, and whose queue restarts: each rollout becomes one row.
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -23,7 +23,7 @@ const flags = (url: string, name: string, repeats: number): string[] => [
 ];
 const worldOf = (tasks: number): World => newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
 
-/** What one process comes to. */
+/** The rows of a single process. */
 async function alone(world: World, repeats: number): Promise<string[]> {
   expect(await (await world.start(flags("", "alone", repeats))).ended).toMatchObject({ code: 0 });
   return outcomesOf(rowsOf(world.at("alone.jsonl")));
@@ -59,7 +59,7 @@ for (const { tasks, least, tags } of [
   { tasks: runs(30), least: 3, tags: ["full"] },
 ]) {
   test(
-    `RESUME: one of three workers is killed every two seconds: each rollout of ${tasks} tasks comes to one row, and to the same`,
+    `RESUME: with one of three workers killed every two seconds, each rollout of ${tasks} tasks becomes one row, the same as alone`,
     { tags, timeout: patience.timeout },
     async () => {
       const [world, redis, repeats, concurrency] = [worldOf(tasks), await newRedis(), 4, 4];
@@ -82,13 +82,13 @@ for (const { tasks, least, tags } of [
       console.log(`${kills} kills of a worker with ${concurrency} rollouts; ${again} questions were asked again`);
       expect(kills).toBeGreaterThanOrEqual(least);
       expect(again).toBeGreaterThanOrEqual(0);
-      // What a killed worker had asked and not written down: no committed answer is asked for again.
+      // Only questions of a killed worker without a committed answer are repeated.
       expect(again).toBeLessThanOrEqual(kills * concurrency);
     },
   );
 }
 
-test("RESUME: the collector is killed while workers play on: nothing is played twice", patience, async () => {
+test("RESUME: the collector is killed while workers continue: nothing is played twice", patience, async () => {
   const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
   const expected = await alone(world, repeats);
   const before = world.calls().length;
@@ -104,7 +104,7 @@ test("RESUME: the collector is killed while workers play on: nothing is played t
   expect(world.calls().length - before).toBe(expected.length * turns);
 });
 
-test("a worker that is paused for longer than it may be silent has no say when it comes back", patience, async () => {
+test("a worker paused for longer than its lock has no say when it returns", patience, async () => {
   const [world, redis] = [worldOf(4), await newRedis()];
   const expected = await alone(world, 1);
   const before = world.calls().length;
@@ -112,7 +112,7 @@ test("a worker that is paused for longer than it may be silent has no say when i
   const collecting = await world.start(flags(redis.url, "shared", 1));
   while (world.calls().length < before + 8) await sleep(10);
   paused.process.kill("SIGSTOP");
-  // It goes on with what the first one has begun, and is in the middle of it when that one comes back.
+  // It continues the first one's rollout, and is in the middle of it when that one returns.
   const other = await startWorker(world, redis.url, { pause: 400 });
   const asked = world.calls().length;
   while (world.calls().length < asked + 6) await sleep(10);
@@ -127,57 +127,49 @@ test("a worker that is paused for longer than it may be silent has no say when i
   expect(Number(won.at(-1)?.["played"]) + Number(lost.at(-1)?.["played"])).toBe(expected.length);
 });
 
-test(
-  "Redis is restarted, once for longer than a worker may be silent: all wait, say so, and go on",
-  patience,
-  async () => {
-    const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
-    const expected = await alone(world, repeats);
-    const workers = await Promise.all([0, 1].map(() => startWorker(world, redis.url, { pause: 200 })));
-    const collecting = await world.start(flags(redis.url, "shared", repeats));
-    await rowsThere(world, "shared", 20, collecting);
-    await redis.kill();
-    await redis.restart();
-    await rowsThere(world, "shared", 60, collecting);
-    await redis.kill();
-    await sleep(7500);
-    await redis.restart();
-    const { code, stderr } = await collecting.ended;
-    expect({ code, stderr }).toMatchObject({ code: 0 });
-    expect(stderr).toContain(`the queue at ${redis.url} cannot be reached; waiting for it`);
-    expect(stderr).toContain(`the queue at ${redis.url} is back`);
-    assertWhole(world, "shared", expected);
-    for (const worker of workers) worker.process.kill("SIGTERM");
-    for (const worker of workers) {
-      const ended = await worker.ended;
-      expect(ended.code).toBe(0);
-      expect(ended.stdout).toContain("waiting for it");
-    }
-  },
-);
+test("Redis restarts, once for longer than a lock: all wait, report it, and continue", patience, async () => {
+  const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
+  const expected = await alone(world, repeats);
+  const workers = await Promise.all([0, 1].map(() => startWorker(world, redis.url, { pause: 200 })));
+  const collecting = await world.start(flags(redis.url, "shared", repeats));
+  await rowsThere(world, "shared", 20, collecting);
+  await redis.kill();
+  await redis.restart();
+  await rowsThere(world, "shared", 60, collecting);
+  await redis.kill();
+  await sleep(7500);
+  await redis.restart();
+  const { code, stderr } = await collecting.ended;
+  expect({ code, stderr }).toMatchObject({ code: 0 });
+  expect(stderr).toContain(`the queue at ${redis.url} cannot be reached; waiting for it`);
+  expect(stderr).toContain(`the queue at ${redis.url} is back`);
+  assertWhole(world, "shared", expected);
+  for (const worker of workers) worker.process.kill("SIGTERM");
+  for (const worker of workers) {
+    const ended = await worker.ended;
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toContain("waiting for it");
+  }
+});
 
-test(
-  "what a worker and a collector leave that were killed is told as it is, and can be cleared",
-  patience,
-  async () => {
-    const [world, redis] = [worldOf(4), await newRedis()];
-    const queue = async (...args: string[]) =>
-      (await command(world.folder, "queue", ...args, "--queue", redis.url)).stdout;
-    const worker = await startWorker(world, redis.url, { pause: 600_000 });
-    const collecting = await world.start(flags(redis.url, "shared", 1));
-    while (world.calls().length < 4) await sleep(10);
-    await kill(worker);
-    const lost = "0 waiting, 4 active (4 of a worker that is not heard of), 0 finished and not taken";
-    const nobody = `no worker takes part; start some with: holdfast worker --queue ${redis.url}`;
-    expect(await queue("status")).toMatch(new RegExp(`\n {4}${lost.replaceAll(/[()]/g, "\\$&")}\n\n${nobody}\n$`));
-    expect(await queue("clear", "--yes")).toBe(`nothing was left behind in the queue at ${redis.url}\n`);
-    await kill(collecting);
-    const paused = await startWorker(world, redis.url);
-    paused.process.kill("SIGSTOP");
-    // Longer than the locks of the one that was killed.
-    while (!/ 0 of 8 active, for \d+ s; not heard of for \d+ s\n$/.test(await queue("status"))) await sleep(100);
-    expect(await queue("clear")).toContain(`${lost}, no collector waits for them\n\nnothing was removed; use --yes`);
-    expect(await queue("clear", "--yes")).toMatch(/\n\nremoved 4 rollouts\n$/);
-    expect(await queue("status")).toMatch(new RegExp(`^nothing is in the queue at ${redis.url}\n`));
-  },
-);
+test("the status shows the remains of a killed worker and collector, and they can be cleared", patience, async () => {
+  const [world, redis] = [worldOf(4), await newRedis()];
+  const queue = async (...args: string[]) =>
+    (await command(world.folder, "queue", ...args, "--queue", redis.url)).stdout;
+  const worker = await startWorker(world, redis.url, { pause: 600_000 });
+  const collecting = await world.start(flags(redis.url, "shared", 1));
+  while (world.calls().length < 4) await sleep(10);
+  await kill(worker);
+  const lost = "0 waiting, 4 active (4 of a worker that is not heard of), 0 finished and not taken";
+  const nobody = `no worker takes part; start some with: holdfast worker --queue ${redis.url}`;
+  expect(await queue("status")).toMatch(new RegExp(`\n {4}${lost.replaceAll(/[()]/g, "\\$&")}\n\n${nobody}\n$`));
+  expect(await queue("clear", "--yes")).toBe(`nothing was left behind in the queue at ${redis.url}\n`);
+  await kill(collecting);
+  const paused = await startWorker(world, redis.url);
+  paused.process.kill("SIGSTOP");
+  // Longer than the locks of the killed worker.
+  while (!/ 0 of 8 active, for \d+ s; not heard of for \d+ s\n$/.test(await queue("status"))) await sleep(100);
+  expect(await queue("clear")).toContain(`${lost}, no collector waits for them\n\nnothing was removed; use --yes`);
+  expect(await queue("clear", "--yes")).toMatch(/\n\nremoved 4 rollouts\n$/);
+  expect(await queue("status")).toMatch(new RegExp(`^nothing is in the queue at ${redis.url}\n`));
+});

@@ -1,4 +1,4 @@
-// The queue as its users have it: a collection over workers is the same as one in one process, and what is wrong is said.
+// The queue as its users have it: a collection over workers equals one in one process, and errors are clear.
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,51 +13,47 @@ const worldOf = (tasks: number): World => newWorld(Array.from({ length: tasks },
 
 const patience = { timeout: 120_000 };
 
-test(
-  "what three workers play is what one process plays, and either goes on with what the other began",
-  patience,
-  async () => {
-    const [world, redis] = [worldOf(20), await newRedis()];
-    const flags = ["--repeats", "3", "--seed", "7", "--json"];
-    expect(await world.collect("--out", "alone.jsonl", ...flags)).toMatchObject({ code: 0 });
-    const workers = await Promise.all([0, 1, 2].map(() => startWorker(world, redis.url, { pause: 100 })));
-    const shared = [...flags, "--queue", redis.url, "--store", "sqlite:sessions.db", "--concurrency", "30"];
-    expect(await world.collect("--out", "shared.jsonl", ...shared)).toMatchObject({ code: 0, stderr: "" });
-    const expected = outcomesOf(rowsOf(world.at("alone.jsonl")));
-    expect(outcomesOf(rowsOf(world.at("shared.jsonl")))).toEqual(expected);
-    const settingsOf = (name: string): unknown =>
-      (JSON.parse(readFileSync(world.at(`${name}_run.json`), "utf8")) as { settings: unknown }).settings;
-    expect(settingsOf("shared")).toEqual(settingsOf("alone"));
+test("three workers give the rows of one process, and either can resume the other's collection", patience, async () => {
+  const [world, redis] = [worldOf(20), await newRedis()];
+  const flags = ["--repeats", "3", "--seed", "7", "--json"];
+  expect(await world.collect("--out", "alone.jsonl", ...flags)).toMatchObject({ code: 0 });
+  const workers = await Promise.all([0, 1, 2].map(() => startWorker(world, redis.url, { pause: 100 })));
+  const shared = [...flags, "--queue", redis.url, "--store", "sqlite:sessions.db", "--concurrency", "30"];
+  expect(await world.collect("--out", "shared.jsonl", ...shared)).toMatchObject({ code: 0, stderr: "" });
+  const expected = outcomesOf(rowsOf(world.at("alone.jsonl")));
+  expect(outcomesOf(rowsOf(world.at("shared.jsonl")))).toEqual(expected);
+  const settingsOf = (name: string): unknown =>
+    (JSON.parse(readFileSync(world.at(`${name}_run.json`), "utf8")) as { settings: unknown }).settings;
+  expect(settingsOf("shared")).toEqual(settingsOf("alone"));
 
-    // Stopped on the queue, it goes on here, from the same sessions.
-    const collecting = await world.start(["--out", "moved.jsonl", ...shared]);
-    await collecting.printed('"scored"');
-    collecting.process.kill("SIGINT");
-    const stopped = await collecting.ended;
-    expect(stopped.code).toBe(130);
-    expect(stopped.stderr).toContain("what workers have begun they end, and it is taken with --resume");
-    const { collections } = JSON.parse(
-      (await command(world.folder, "queue", "status", "--queue", redis.url, "--json")).stdout,
-    );
-    expect(collections.every(({ waiting }: { waiting: number }) => waiting === 0)).toBe(true);
-    // Until they have ended what they had begun: then it is in the sessions.
-    for (const worker of workers) worker.process.kill("SIGTERM");
-    let played = 0;
-    for (const worker of workers) {
-      const ended = await worker.ended;
-      expect(ended.code).toBe(0);
-      played += Number(eventsIn(ended).at(-1)?.["played"]);
-    }
-    const before = world.calls().length;
-    const moved = ["--out", "moved.jsonl", ...flags, "--store", "sqlite:sessions.db", "--resume"];
-    expect(await world.collect(...moved)).toMatchObject({ code: 0 });
-    expect(outcomesOf(rowsOf(world.at("moved.jsonl")))).toEqual(expected);
-    expect(played).toBeGreaterThan(60);
-    expect(world.calls().length - before).toBeLessThanOrEqual((120 - played) * 5);
-  },
-);
+  // Stopped on the queue, it resumes here, from the same sessions.
+  const collecting = await world.start(["--out", "moved.jsonl", ...shared]);
+  await collecting.printed('"scored"');
+  collecting.process.kill("SIGINT");
+  const stopped = await collecting.ended;
+  expect(stopped.code).toBe(130);
+  expect(stopped.stderr).toContain("what workers have begun they end, and it is taken with --resume");
+  const { collections } = JSON.parse(
+    (await command(world.folder, "queue", "status", "--queue", redis.url, "--json")).stdout,
+  );
+  expect(collections.every(({ waiting }: { waiting: number }) => waiting === 0)).toBe(true);
+  // Once they have finished their rollouts, the results are in the sessions.
+  for (const worker of workers) worker.process.kill("SIGTERM");
+  let played = 0;
+  for (const worker of workers) {
+    const ended = await worker.ended;
+    expect(ended.code).toBe(0);
+    played += Number(eventsIn(ended).at(-1)?.["played"]);
+  }
+  const before = world.calls().length;
+  const moved = ["--out", "moved.jsonl", ...flags, "--store", "sqlite:sessions.db", "--resume"];
+  expect(await world.collect(...moved)).toMatchObject({ code: 0 });
+  expect(outcomesOf(rowsOf(world.at("moved.jsonl")))).toEqual(expected);
+  expect(played).toBeGreaterThan(60);
+  expect(world.calls().length - before).toBeLessThanOrEqual((120 - played) * 5);
+});
 
-test("forked episodes and failures come back too", async () => {
+test("forked episodes and failures are returned too", async () => {
   const lines = [taskLine(0), taskLine(1, "Roll 1", { trouble: "seed" }), taskLine(2, "model trouble")];
   const [world, redis] = [newWorld(lines), await newRedis()];
   const flags = ["--branch", "2@1", "--attempts", "2", "--seed", "3"];
@@ -76,7 +72,7 @@ test("forked episodes and failures come back too", async () => {
 });
 
 test(
-  "a worker with another version of the environment plays nothing of it, and says so",
+  "a worker with another version of the environment plays none of it, and reports it",
   { tags: ["full"], timeout: 180_000 },
   async () => {
     const [world, redis] = [worldOf(4), await newRedis()];
@@ -106,11 +102,11 @@ test(
     for (const worker of [wrong, right]) worker.process.kill("SIGTERM");
     expect(eventsIn(await wrong.ended).at(-1)).toMatchObject({ type: "ended", played: 0, failed: 0 });
     expect(eventsIn(await right.ended).at(-1)).toMatchObject({ type: "ended", played: 4 });
-    // Each is offered to either of them every ten seconds at the longest, and to the right one sooner or later.
+    // Each is offered to either of them at least every ten seconds, and eventually to the right one.
   },
 );
 
-test("what cannot be is refused in words, without a password", async () => {
+test("invalid options are refused clearly, without a password", async () => {
   const world = worldOf(1);
   const collect = ["collect", world.folder, "--agent", world.at("agent.mjs"), "--out"];
   const bad: [string[], string][] = [
@@ -134,13 +130,13 @@ test("what cannot be is refused in words, without a password", async () => {
   const answers = await Promise.all(bad.map(([args]) => command(world.folder, ...args)));
   for (const [at, { code, stdout, stderr }] of answers.entries()) {
     const message = bad[at]?.[1] ?? "";
-    // Nothing comes before it: nothing was begun.
+    // It is the first output, so nothing was started.
     expect({ code, stderr: stderr.slice(0, message.length) }).toEqual({ code: 1, stderr: message });
     expect(`${stdout}${stderr}`).not.toContain("geheim");
   }
 });
 
-test("a worker ends at Ctrl-C, at once if it is asked twice, and what it had goes on elsewhere", async () => {
+test("a worker stops on Ctrl-C, at once on a second one, and its rollouts continue elsewhere", async () => {
   const [world, redis] = [worldOf(4), await newRedis()];
   const first = await startWorker(world, redis.url, { pause: 60_000 });
   const shared = ["--queue", redis.url, "--store", "sqlite:sessions.db"];

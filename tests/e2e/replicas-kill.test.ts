@@ -1,4 +1,4 @@
-// Replicas are killed and their store is restarted under load: no answered call is lost, none is applied twice.
+// Replicas are killed and their store restarts under load: no answered call is lost, none is applied twice.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { startPostgres } from "../../tools/servers/postgres.mjs";
@@ -22,7 +22,7 @@ for (const { name, start } of stores) {
     const server = await start();
     onTestFinished(() => server.stop());
     const replicas = await startReplicas(server.url);
-    // One that all fight over, and many.
+    // One contended session, and many others.
     const sessions = await openSessions(replicas, 40);
     const [hot] = sessions as [string];
     const loads = [
@@ -31,7 +31,7 @@ for (const { name, start } of stores) {
     ];
     const began = performance.now();
     const answered = (): number => loads.reduce((sum, load) => sum + load.answered(), 0);
-    /** Waits until calls are answered again, some more than before. */
+    /** Waits until more calls are answered. */
     const goOn = async (): Promise<void> => {
       const before = answered();
       const failed = Promise.race(loads.map(({ done }) => done)).then(() => expect.fail("the load has ended"));
@@ -47,7 +47,7 @@ for (const { name, start } of stores) {
     const restarting = async (): Promise<void> => {
       for (let restart = 0; restart < restarts; restart++) {
         for (let wait = 0; wait < kills / restarts; wait++) await goOn();
-        // In turn: asked to end, and killed.
+        // Alternately: stopped, and killed.
         if (restart % 2 === 1) await server.kill();
         await server.restart();
       }
@@ -57,7 +57,7 @@ for (const { name, start } of stores) {
     await Promise.all(loads.map((load) => load.stop()));
     const seconds = (performance.now() - began) / 1000;
 
-    // All were answered in the end, so what is in the logs is what is in the ledgers.
+    // All calls were answered in the end, so the logs equal the ledgers.
     const applied = await expectExact(replicas, sessions, ...loads);
     expect(applied).toBe(answered());
     const troubles = loads.map((load) => JSON.stringify(Object.fromEntries(load.troubles))).join(" ");

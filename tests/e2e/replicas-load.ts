@@ -1,4 +1,4 @@
-// Clients of several replicas that count up sessions, lose answers on purpose, retry elsewhere, and keep a ledger of it all.
+// Clients of several replicas that count up sessions, drop answers on purpose, retry elsewhere, and keep a ledger.
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
@@ -12,7 +12,7 @@ interface Answer {
 
 interface Entry {
   session: string;
-  /** The version that it was answered with; undefined until it was. */
+  /** The version of its answer; undefined until it was answered. */
   version: number | undefined;
 }
 
@@ -20,28 +20,28 @@ export interface LoadOptions {
   replicas: { url: string }[];
   sessions: string[];
   clients: number;
-  /** After how many calls it ends; by default it goes on until it is stopped. */
+  /** The number of calls before it ends; by default it continues until stopped. */
   calls?: number;
-  /** The answer to every so many calls is cut off by the client. */
+  /** The client drops the answer to every n-th call. */
   cutEvery?: number;
-  /** Milliseconds that a call may be tried for. */
+  /** How long a call may be retried, in milliseconds. */
   patience?: number;
 }
 
 export interface Load {
-  /** What was called, by call id. */
+  /** The calls, by call id. */
   ledger: Map<string, Entry>;
-  /** How often each kind of trouble was met: a code of an error, "cut" by us, "lost" with the server. */
+  /** Counts of each kind of trouble: an error code, "cut" by us, "lost" with the server. */
   troubles: Map<string, number>;
-  /** The longest that a request took, in milliseconds, by status. */
+  /** The longest duration of a request in milliseconds, by status. */
   longest: Map<number, number>;
   answered(): number;
-  /** No new calls; resolves when all that were begun were answered. */
+  /** Stops new calls. Resolves when all started calls were answered. */
   stop(): Promise<void>;
   done: Promise<void>;
 }
 
-/** Codes that say: nothing came of it, or that is not known; send it again under the same id. */
+/** Codes after which the same call id must be sent again, because the outcome is nothing or unknown. */
 const passing = new Set([
   "store_busy",
   "store_failed",
@@ -126,7 +126,7 @@ export function startLoad(options: LoadOptions): Load {
   };
 }
 
-/** One request. "cut": we went away, when it was sent or at the first byte of its answer. "lost": the server did. */
+/** Sends one request. "cut": we left, after sending it or at the first byte of its answer. "lost": the server left. */
 export function post(
   agent: Agent | undefined,
   url: string,
@@ -154,7 +154,7 @@ export function post(
     });
     sent.on("error", () => resolve(cut === "sent" ? "cut" : "lost"));
     sent.end(body, () => {
-      // At any point of the call's way, from before it was read to after it was committed.
+      // At any point of the call, from before it was read to after it was committed.
       if (cut === "sent") setTimeout(() => sent.destroy(), Math.random() * 20);
     });
   });
@@ -203,15 +203,15 @@ async function eventsOf(url: string, session: string): Promise<LogEvent[]> {
 }
 
 /**
- * Compares logs and states with ledgers: what was answered is there once, as the version that it was answered with; what
- * was not is there at most once; nothing else is there.
+ * Compares logs and states with ledgers. An answered call is there once, at its version.
+ * An unanswered call is there at most once, and nothing else is there.
  */
 export async function expectExact(replicas: { url: string }[], sessions: string[], ...loads: Load[]): Promise<number> {
   const called = new Map(loads.flatMap(({ ledger }) => [...ledger]));
   let applied = 0;
   for (let from = 0; from < sessions.length; from += 20) {
     const page = sessions.slice(from, from + 20).map(async (session, at) => {
-      // Not always the one that wrote it.
+      // Not always the replica that wrote it.
       const { url } = replicas[at % replicas.length]!;
       const calls = (await eventsOf(url, session)).filter(({ type }) => type === "tool.called");
       const { state } = await get<{ state: { count: number } }>(`${url}/v1/sessions/${session}/state`);

@@ -1,4 +1,4 @@
-// What is watched while a store is away: how replicas answer, whether they say that they are ready, and when they are again.
+// Watches replicas while a store is away: their answers, their readiness, and their recovery.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { expectExact, openSessions, startLoad } from "./replicas-load.ts";
@@ -10,20 +10,20 @@ export interface Outage {
   end(): Promise<unknown> | void;
   /** Milliseconds between the two. */
   lasts: number;
-  /** Whether /readyz has to have said no. */
+  /** Whether /readyz must have failed. */
   isNoticed: boolean;
 }
 
-/** The longest that a call may be left without an answer, in milliseconds. */
-// A call may wait for two verbs: to load a session that is not in the cache any more, and to commit.
+/** The longest time a call may stay unanswered, in milliseconds. */
+// A call may wait for two verbs: to load a session that left the cache, and to commit.
 const longestAnswer = 9000;
 
-/** Makes outages one after the other while clients run. */
+/** Causes outages one after the other while clients run. */
 export async function throughOutages(replicas: Replica[], outages: Outage[], clients = 48): Promise<void> {
   const sessions = await openSessions(replicas, 25);
   const loads = [];
   for (const { name, begin, end, lasts, isNoticed } of outages) {
-    // One session that half of the clients want at once, and others.
+    // One session that half of the clients want, and others.
     const [hot, ...others] = sessions as [string, ...string[]];
     const half = clients / 2;
     const both = [
@@ -71,7 +71,7 @@ export async function throughOutages(replicas: Replica[], outages: Outage[], cli
   expect(await metricOf(replicas, "requests_inflight", (values) => Math.max(...values))).toBe(1);
 }
 
-/** Asks a replica how it is, all the time. */
+/** Polls the health of a replica continuously. */
 function probing({ url }: Replica) {
   const unhealthy: unknown[] = [];
   let wasUnready = false;

@@ -1,4 +1,4 @@
-// What one server answers when its store refuses, is away when it starts, or has done what it could not say any more.
+// The answers of a server whose store refuses writes, is away at the start, or commits without answering.
 import { expect } from "vitest";
 import { openSessions, post } from "./replicas-load.ts";
 import type { Replica } from "./replicas-servers.ts";
@@ -12,7 +12,7 @@ interface Refusal {
   end(): Promise<unknown>;
 }
 
-/** A call is refused in these words and in time, others may read, and the same call goes through when it is over. */
+/** Checks that a call is refused with this error in time, reads still work, and the same call succeeds afterwards. */
 export async function expectRefused([replica]: Replica[], { begin, error, end }: Refusal): Promise<void> {
   const { url } = replica as Replica;
   const [session] = await openSessions([{ url }], 1);
@@ -21,7 +21,7 @@ export async function expectRefused([replica]: Replica[], { begin, error, end }:
   await begin();
   const refused = async () => post(undefined, `${path}/call`, increment("refused"));
   let answer = await refused();
-  // A call that was on its way when the connections were cut says that, and is the last one to.
+  // A call in flight when the connections were cut reports that, and is the last one to do so.
   while (JSON.stringify(answer).includes("terminating connection")) answer = await refused();
   const { status, code, message } = error;
   expect(answer).toMatchObject({
@@ -36,13 +36,13 @@ export async function expectRefused([replica]: Replica[], { begin, error, end }:
   expect(state).toMatchObject({ version: 4, state: { count: 2 } });
 }
 
-/** A call whose commit is on its way when the store falls asleep, and is made when it wakes. */
+/** Checks a call whose commit is in flight when the store pauses, and is applied when it resumes. */
 export async function expectResolved(replicas: Replica[], store: { pause(): void; resume(): void }): Promise<void> {
   const [first, second] = replicas as [Replica, Replica];
   const [session] = await openSessions(replicas, 1);
   const callAt = ({ url }: Replica, call: string) =>
     post(undefined, `${url}/v1/sessions/${session}/call`, increment(call));
-  // The first one knows the newest version, so that what it sends is taken, whenever it is.
+  // The first replica knows the newest version, so that its commit is accepted later.
   for (const replica of [second, first]) expect(await callAt(replica, replica.url)).toMatchObject({ status: 200 });
   store.pause();
   expect(await callAt(first, "a")).toMatchObject({
@@ -67,7 +67,7 @@ interface Server {
   restart(): Promise<void>;
 }
 
-/** Started while its store is away, a server waits for it. Without any it ends, as it does at once with a wrong URL. */
+/** A server that starts while its store is away waits for it. With a wrong URL it exits at once. */
 export async function expectWaiting(server: Server, url: string, wrong: string, why: string): Promise<void> {
   const serving = ["serve", "examples/counter", "--port", "0", "--store"];
   const refused = await run(...serving, wrong);

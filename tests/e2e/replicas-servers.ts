@@ -1,14 +1,14 @@
-// Several `holdfast serve` on one store, each a process of its own that can be killed and started again.
+// Several `holdfast serve` processes on one store, which can be killed and restarted.
 import { startServing } from "./serve-process.ts";
 
 export interface Replica {
-  /** Another one after each start. */
+  /** Changes with each start. */
   readonly url: string;
-  /** kill -9, and a new process in its place. */
+  /** Sends SIGKILL and starts a new process in its place. */
   killAndStart(): Promise<void>;
 }
 
-/** Starts them all at the same moment. They do not outlive the test. */
+/** Starts them all at the same moment. They stop when the test ends. */
 export async function startReplicas(store: string, count = 4): Promise<Replica[]> {
   const start = () => startServing(["examples/counter", "--port", "0", "--log", "none", "--store", store]);
   return Promise.all(
@@ -38,7 +38,7 @@ export async function metricOf(
   return over(texts.map((text) => Number(new RegExp(`^holdfast_${name} (.+)$`, "m").exec(text)?.[1] ?? 0)));
 }
 
-/** Says what was measured, where more is run than by default. */
+/** Prints a measurement in runs that are longer than the default. */
 export function report(line: string): void {
   if (process.env["HOLDFAST_RUNS"] !== undefined) console.log(line);
 }

@@ -1,4 +1,4 @@
-// Four servers on one store: any session at any of them at any time, and what is retried elsewhere counts once.
+// Four servers on one store: any session works on any of them, and a retry elsewhere counts once.
 import { randomUUID } from "node:crypto";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { dropSchema } from "../../tools/servers/postgres.mjs";
@@ -33,7 +33,7 @@ const stores = [
 
 for (const { name, tags, empty } of stores) {
   describe(name, { tags }, () => {
-    test("TOKEN: cookies of one replica are good at all, also when all started at once on an empty store", async () => {
+    test("TOKEN: cookies of one replica are valid at all, also when all started at once on an empty store", async () => {
       const replicas = await startReplicas(await empty());
       for (const first of replicas) {
         const seeded = await post(first.url, "/seed_session", { initial_count: 3 });
@@ -43,7 +43,7 @@ for (const { name, tags, empty } of stores) {
           expect(added).toMatchObject({ status: 200, body: { success: true } });
           ({ cookie } = added);
         }
-        // The first cookie too, at the replica that has seen none of it.
+        // The first cookie works too, at a replica that has not seen the session.
         expect((await post(replicas[0]!.url, "/get_counter_value", {}, seeded.cookie)).body).toEqual({ count: 7 });
       }
     });
@@ -77,7 +77,7 @@ for (const { name, tags, empty } of stores) {
   });
 }
 
-/** A request of the gym protocol, and the cookies that it is answered with. */
+/** Sends a gym request. Returns the reply with its cookies. */
 async function post(url: string, path: string, body: unknown, cookie?: string) {
   const headers = { "content-type": "application/json", ...(cookie !== undefined && { cookie }) };
   const response = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });

@@ -1,4 +1,4 @@
-// `holdfast serve --cold`: idle sessions move to another store, and come back unnoticed.
+// `holdfast serve --cold`: idle sessions move to another store, and return transparently.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { sqliteStore } from "holdfast/stores/sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient, startServing } from "./serve-process.ts";
 
-test("an idle session moves to the cold store and comes back with the next call, whichever server is asked", async () => {
+test("an idle session moves to the cold store and returns with the next call, on any server", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-cold-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const stores = ["--store", `sqlite:${join(folder, "hot.db")}`, "--cold", `sqlite:${join(folder, "cold.db")}`];

@@ -1,4 +1,4 @@
-// The real command as a process of its own, and a client that does not give up on it.
+// The real command as a process, and a client that keeps retrying.
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,18 +14,18 @@ export interface Ended {
 
 export interface Running {
   process: ChildProcess;
-  /** What it has printed so far. */
+  /** Its output so far. */
   printed(): string;
   ended: Promise<Ended>;
 }
 
-/** Starts `holdfast …`. It does not outlive the test. */
+/** Starts `holdfast …`. It stops when the test ends. */
 export async function start(args: string[], options: { cwd?: string } = {}): Promise<Running> {
   const main = join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, ...args], {
     cwd: options.cwd ?? root,
     stdio: ["ignore", "pipe", "pipe"],
-    // As a process of a group of its own, so that its workers can be ended with it.
+    // In its own process group, so that its workers can be stopped with it.
     detached: true,
   });
   let stdout = "";
@@ -37,7 +37,7 @@ export async function start(args: string[], options: { cwd?: string } = {}): Pro
     try {
       process.kill(-(child.pid as number), "SIGKILL");
     } catch {
-      // It has ended, and all of its group.
+      // The process and its group have ended.
     }
     await ended;
   });
@@ -68,7 +68,10 @@ export interface Reply {
   body: Record<string, unknown>;
 }
 
-/** One session of the gym protocol; a path may be a whole URL, of another server of the same. Keeps the cookies of the last response and no others, as its agents do. */
+/**
+ * One session of the gym protocol. A path may be a full URL of another such server.
+ * Keeps only the cookies of the last response, as agents of the protocol do.
+ */
 export function createClient(url: string): { post(path: string, body: unknown, key?: string): Promise<Reply> } {
   let cookie = "";
   return {

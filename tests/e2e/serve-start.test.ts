@@ -1,4 +1,4 @@
-// docs/start.md is followed to the letter: its environment, its commands, its episode by hand.
+// docs/start.md, followed to the letter: its environment, its commands, its manual episode.
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,12 +11,12 @@ import { startServing } from "./serve-process.ts";
 
 const page = fileAt("docs/start.md").text;
 
-/** The blocks of the page in a language. */
+/** The code blocks of the page in a language. */
 function blocksOf(language: string): string[] {
   return [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"))].map(([, text = ""]) => text);
 }
 
-test("what docs/start.md says can be done, and gives what it says", async () => {
+test("the steps of docs/start.md work, and print what the page shows", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-start-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, "node_modules"));
@@ -28,7 +28,7 @@ test("what docs/start.md says can be done, and gives what it says", async () => 
   };
 
   const [environment = ""] = blocksOf("ts");
-  // The first installs what is here already.
+  // The first block installs packages that are present already.
   const [, check = "", serve = "", episode = "", look = "", ...rest] = blocksOf("sh");
   expect(rest).toEqual([]);
   await writeFile(join(folder, "environment.ts"), environment);

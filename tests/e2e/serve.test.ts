@@ -18,7 +18,7 @@ async function newFolder(): Promise<string> {
 const episodes = 64;
 const steps = 12;
 
-/** Plays counter episodes at once, each call under an id of its own, whatever happens to the server. */
+/** Plays counter episodes concurrently, each call with its own id, whatever happens to the server. */
 async function playEpisodes(url: string, onAnswer: () => void): Promise<{ rewards: unknown[]; counts: unknown[] }> {
   const played = await Promise.all(
     Array.from({ length: episodes }, async (_, episode) => {
@@ -40,7 +40,7 @@ async function playEpisodes(url: string, onAnswer: () => void): Promise<{ reward
 
 const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
 
-test("the example of the README: seed, call, verify, with nothing but a cookie", async () => {
+test("the README's example: seed, call, verify, with only a cookie", async () => {
   const folder = await newFolder();
   const { url, printed, process, ended } = await startServing([
     "examples/counter",
@@ -94,7 +94,7 @@ test("DURABLE, ONCE: kill -9 in the middle of 64 episodes costs none of them a c
   expect(await playing).toEqual({ rewards: all(1), counts: all(0) });
 });
 
-test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on, and it is started again", async () => {
+test("DURABLE, ONCE: with one of two workers killed, the episodes continue, and the worker restarts", async () => {
   const folder = await newFolder();
   const store = ["--store", `sqlite:${join(folder, "counter.db")}`, "--log", "none"];
   const serving = await startServing(["examples/counter", "--port", "0", "--workers", "2", ...store]);
@@ -109,7 +109,7 @@ test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on
   await until(async () => (now = await childrenOf(serving.process.pid as number)).length === 2);
   expect(now).toContain(workers[1]);
   expect(now).not.toContain(workers[0]);
-  // Whichever worker is asked tells of all of them: of what it opened and of what the other did.
+  // Any worker reports the metrics of all of them.
   const counted = async (): Promise<string> => (await fetch(`${serving.url}/metrics`)).text();
   expect(await counted()).toContain(`holdfast_sessions_open{environment="counter"} `);
   const before = requestsIn(await counted());
@@ -121,7 +121,7 @@ test("DURABLE, ONCE: with two workers and one of them killed, the episodes go on
   expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
 });
 
-test("on an address that others can reach, /v1 and /metrics want the token that it prints, and the gym protocol none", async () => {
+test("on a public address, /v1 and /metrics require the printed token, and the gym protocol does not", async () => {
   const serving = await startServing(["examples/counter", "--port", "0", "--host", "0.0.0.0"]);
   const tokenOf = (printed: string): string | undefined => /^bearer token ([\w-]{32,})$/m.exec(printed)?.[1];
   await until(() => tokenOf(serving.printed()) !== undefined);
@@ -138,7 +138,7 @@ test("on an address that others can reach, /v1 and /metrics want the token that 
   expect((await createClient(url).post("/seed_session", { initial_count: 3 })).status).toBe(200);
 });
 
-test("a token of one's own is wanted on any address, and is not printed", async () => {
+test("the user's own token is required on any address, and is not printed", async () => {
   for (const host of ["0.0.0.0", "127.0.0.1"]) {
     const serving = await startServing(["examples/counter", "--port", "0", "--host", host, "--token", "my-own-token"]);
     const url = `http://127.0.0.1:${new URL(serving.url).port}/v1/sessions`;
@@ -171,7 +171,7 @@ for (const workers of ["1", "2"]) {
     const call = client.post("/wait", { ms: 1000 });
     await until(() => existsSync(join(folder, "begun")));
     serving.process.kill("SIGTERM");
-    // Refused by the port, or on a connection that is still there.
+    // Refused by the port, or on a connection that is still open.
     const late = () => createClient(serving.url).post("/wait", { ms: 1 });
     await until(async () => (await late().catch(() => ({ status: 503 }))).status === 503);
     expect(await call).toEqual({ status: 200, body: { ms: 1000 } });
@@ -212,7 +212,7 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   }
 }
 
-/** The processes that a process has started. */
+/** The child processes of a process. */
 async function childrenOf(parent: number): Promise<number[]> {
   const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pid=,ppid="]);
   const rows = stdout

@@ -1,4 +1,4 @@
-// npm start: shows the main job with nothing set up, as often as one likes.
+// npm start: shows the main features without setup, any number of times.
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { root } from "../files.ts";
 import { inShell } from "./installed.ts";
 
 test(
-  "npm start collects, prints figures and a transcript, and says what to run next; twice in a row",
+  "npm start collects, prints metrics and a transcript, and says what to run next; twice in a row",
   { timeout: 120_000 },
   async () => {
     const folder = await mkdtemp(join(tmpdir(), "holdfast-start-"));

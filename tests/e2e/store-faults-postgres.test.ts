@@ -18,7 +18,7 @@ async function postgres(settings: Record<string, string | number> = {}): Promise
 }
 
 test(
-  "DURABLE, ONCE: Postgres is stopped, paused, restarted and cut off: 503 in time, and all goes on by itself",
+  "DURABLE, ONCE: Postgres is stopped, paused, restarted and cut off: 503 in time, and recovery by itself",
   patience,
   async () => {
     const server = await postgres();
@@ -33,7 +33,7 @@ test(
 );
 
 test(
-  "what a Postgres that takes nothing, is away at the start, or has done it unseen, comes to for a client",
+  "a client's view of a Postgres that refuses writes, is away at the start, or commits without answering",
   patience,
   async () => {
     const [sleeping, refusing, leaving] = await Promise.all([postgres(), postgres(few), postgres()]);
@@ -50,7 +50,7 @@ async function refusals(replicas: Replica[], server: RunningServer): Promise<voi
   const readOnly = async (value: string): Promise<void> => {
     await ask(server.url, `ALTER SYSTEM SET default_transaction_read_only = ${value}`);
     await ask(server.url, "SELECT pg_reload_conf()");
-    // It takes a moment, and longer in connections that are open.
+    // The change takes a moment, and longer in open connections.
     const isSo = async () => Object.values((await ask(server.url, "SHOW default_transaction_read_only"))[0] ?? {});
     await expect.poll(isSo).toEqual([value]);
     await ask(server.url, cut);
@@ -64,7 +64,7 @@ async function refusals(replicas: Replica[], server: RunningServer): Promise<voi
   const others: pg.Client[] = [];
   await expectRefused(replicas, {
     async begin() {
-      // All that there are, those of our server too.
+      // Uses up all connections, those of our server too.
       while (others.length < few.max_connections) {
         const client = new pg.Client({ connectionString: server.url });
         client.on("error", () => undefined);

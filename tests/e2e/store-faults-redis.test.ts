@@ -22,7 +22,7 @@ async function redisWithReplica(options: { downAfter?: number } = {}) {
 }
 
 test(
-  "DURABLE, ONCE: Redis is stopped, paused, restarted and cut off: 503 in time, and all goes on by itself",
+  "DURABLE, ONCE: Redis is stopped, paused, restarted and cut off: 503 in time, and recovery by itself",
   patience,
   async () => {
     const server = await redis();
@@ -36,15 +36,11 @@ test(
   },
 );
 
-test(
-  "DURABLE, ONCE: with Sentinel, what was answered and confirmed by a replica outlives its server",
-  patience,
-  async () => {
-    await Promise.all([failOver(), withoutReplica()]);
-  },
-);
+test("DURABLE, ONCE: with Sentinel, answers confirmed by a replica outlive their server", patience, async () => {
+  await Promise.all([failOver(), withoutReplica()]);
+});
 
-/** A failover that was asked for, and those that have to be made because the master is gone. */
+/** One failover on request, and others because the master is gone. */
 async function failOver(): Promise<void> {
   const sentinel = await redisWithReplica();
   const servers = [sentinel.master, sentinel.replica];
@@ -68,7 +64,7 @@ async function failOver(): Promise<void> {
   ]);
 }
 
-/** What no replica has is not answered, to a repeat neither, and reading goes on meanwhile. */
+/** A write without a replica is not answered, nor is a repeat; reads continue. */
 async function withoutReplica(): Promise<void> {
   const sentinel = await redisWithReplica({ downAfter: 60_000 });
   const [first, second] = (await startReplicas(`${sentinel.url}?wait=1`, 2)) as [Replica, Replica];
@@ -94,7 +90,7 @@ async function withoutReplica(): Promise<void> {
 }
 
 test(
-  "what a Redis that takes nothing, is away at the start, or has done it unseen, comes to for a client",
+  "a client's view of a Redis that refuses writes, is away at the start, or commits without answering",
   patience,
   async () => {
     const [sleeping, refusing, guarded] = await Promise.all([redis(), redis(), redis("--requirepass", "sesame")]);
@@ -117,7 +113,7 @@ async function refusals(replicas: Replica[], server: RedisServer): Promise<void>
     error: { status: 503, code: "store_busy", message: "has too few replicas to take writes" },
     end: () => server.command("config", "set", "min-replicas-to-write", 0),
   });
-  // A replica keeps what it has as long as it does not reach its master; nobody is at that port.
+  // A replica keeps its data while it cannot reach its master; nothing listens on that port.
   await expectRefused(replicas, {
     begin: () => server.command("replicaof", "127.0.0.1", 1),
     error: { status: 503, code: "store_busy", message: "is a replica that takes no writes" },

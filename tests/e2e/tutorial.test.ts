@@ -1,7 +1,6 @@
-// The tutorial, followed to the letter with the packed package: its commands run, and print what the page shows.
-//
+// The tutorial, followed to the letter with the packed package: its commands run, and print the shown output.
 // A ```sh block is run, unless it says no-run. A ```ts block after "Save this as `FILE`" is saved there. The lines of a
-// ```text block are in what the ```sh block before it printed, in that order; … stands for anything.
+// ```text block must appear in the output of the ```sh block before it, in that order; … stands for anything.
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -12,7 +11,7 @@ interface Block {
   line: number;
   info: string;
   text: string;
-  /** What stands between it and the block before. */
+  /** The text between it and the previous block. */
   prose: string;
 }
 
@@ -30,7 +29,7 @@ function blocksOf(page: string): Block[] {
 
 const mark = (line: number): string => `--- docs/tutorial.md:${line}`;
 
-/** The page as a script of the shell: each block says where it starts, and the first command that fails ends it. */
+/** The page as a shell script: each block prints where it starts, and the first failing command ends it. */
 function scriptOf(blocks: Block[]): string {
   const parts = blocks.flatMap(({ line, info, text, prose }) => {
     const [, file] = /Save this as `([^`]+)`:\s*$/.exec(prose) ?? [];
@@ -40,7 +39,7 @@ function scriptOf(blocks: Block[]): string {
   return `set -e\n${parts.join("\n")}`;
 }
 
-/** What stands before npm and npx: the packages are there already, so installing does nothing, and no registry is asked. */
+/** Replaces npm and npx: the packages are present, so installing does nothing and asks no registry. */
 async function withoutInstalling(folder: string): Promise<string> {
   const bin = join(folder, "bin");
   await mkdir(bin);
@@ -54,7 +53,7 @@ async function withoutInstalling(folder: string): Promise<string> {
   return bin;
 }
 
-/** The first line that is not in what was printed, after those before it. */
+/** The first expected line that is missing from the output, in order. */
 function missing(expected: string, printed: string): string | undefined {
   let left = printed.split("\n");
   for (const line of expected.trimEnd().split("\n")) {
@@ -66,7 +65,7 @@ function missing(expected: string, printed: string): string | undefined {
   return undefined;
 }
 
-test("every command of the tutorial does what it says", { tags: ["full"], timeout: 120_000 }, async () => {
+test("every command of the tutorial works as described", { tags: ["full"], timeout: 120_000 }, async () => {
   const blocks = blocksOf(fileAt("docs/tutorial.md").text);
   const folder = await folderWithPackage("zod", "typescript", "@types/node", "better-sqlite3");
   const bin = await withoutInstalling(folder);

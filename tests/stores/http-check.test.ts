@@ -1,4 +1,4 @@
-// holdfast check --store: the cases as a command, on a store that is in use, which it leaves as it was.
+// holdfast check --store: the cases as a command, on a store in use, which it leaves unchanged.
 import { expect, onTestFinished, test } from "vitest";
 import type { Listed, Store } from "../../src/core/store.ts";
 import { httpStore } from "../../src/stores/http.ts";
@@ -14,7 +14,7 @@ async function rowsOf(store: Store): Promise<Listed[]> {
   return rows;
 }
 
-/** Names as the cases have them, so that a check that is not apart from them fails. */
+/** Uses the names of the cases, so that a check that is not isolated fails. */
 async function use(store: Store): Promise<void> {
   for (const session of ["a", "b", "s1"]) {
     const heading = { environment: "shop", opened: 1 };
@@ -23,7 +23,7 @@ async function use(store: Store): Promise<void> {
 }
 
 test(
-  "a service that does what it should passes every case, beside what it holds, which stays",
+  "a correct service passes every case, beside its existing data, which stays",
   { tags: ["full"], timeout: 180_000 },
   async () => {
     const { url, dispose } = await serveStore();
@@ -44,7 +44,7 @@ test(
   },
 );
 
-test("a store that forgets to look for keys is told so, by the cases of keys", async () => {
+test("a store that ignores keys fails the cases of keys", async () => {
   const careless = async (): Promise<Store> => {
     const store = memoryStore();
     return {
@@ -64,7 +64,7 @@ test("a store that forgets to look for keys is told so, by the cases of keys", a
   expect(results.filter(({ result }) => result === "skipped").length).toBeGreaterThan(10);
 });
 
-test("the command says what it is about to do, and ends with 0 where all passed", { timeout: 180_000 }, async () => {
+test("the command announces its work, and exits 0 if all cases pass", { timeout: 180_000 }, async () => {
   const { code, stdout, stderr } = await run("check", "--store", "memory:");
   expect(stderr).toContain("sessions whose names start with holdfast:check: and deletes them again");
   const skipped = storeCases.filter(({ needs }) => needs === "persistent").length;
@@ -72,7 +72,7 @@ test("the command says what it is about to do, and ends with 0 where all passed"
   expect(code).toBe(0);
 });
 
-test.each([[[]], [["examples/counter", "--store", "memory:"]]])("check %j is refused in a line", async (args) => {
+test.each([[[]], [["examples/counter", "--store", "memory:"]]])("check %j is refused in one line", async (args) => {
   const { code, stdout, stderr } = await run("check", ...args);
   expect({ code, stdout, stderr }).toEqual({
     code: 1,

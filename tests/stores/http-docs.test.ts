@@ -1,4 +1,4 @@
-// docs/http-store.md and its OpenAPI document say what the store sends and what the example answers.
+// docs/http-store.md and its OpenAPI document match the store's requests and the example's answers.
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
 import { promisify } from "node:util";
@@ -43,7 +43,7 @@ const isType: Record<string, (value: unknown) => boolean> = {
   object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 };
 
-/** What of a value does not fit. What a schema does not name must not be there. */
+/** The mismatches of a value with a schema. Fields that the schema does not name must be absent. */
 function misfits(value: unknown, schema: Schema, at = "$"): string[] {
   if (schema.$ref)
     return misfits(value, document.components.schemas[schema.$ref.split("/").at(-1) as string] as Schema, at);
@@ -71,7 +71,7 @@ function misfits(value: unknown, schema: Schema, at = "$"): string[] {
   return found;
 }
 
-test("the check of the document finds what does not fit", () => {
+test("the check of the document finds mismatches", () => {
   const schema = document.components.schemas["Listed"] as Schema;
   const row = { session: "a", version: 1, touched: 1, environment: "e", opened: 1 };
   expect(misfits(row, schema)).toEqual([]);
@@ -83,7 +83,7 @@ test("the check of the document finds what does not fit", () => {
   expect(misfits({ ...row, ended: "tired" }, schema)[0]).toBe("$.ended fits none");
 });
 
-test("all that the store sends and the example answers is in the OpenAPI document, and all that is in it is used", async () => {
+test("the OpenAPI document covers all requests of the store and all answers of the example, and nothing else", async () => {
   const { url, dispose } = await serveStore();
   onTestFinished(dispose);
   const seen = new Set<string>();
@@ -154,7 +154,7 @@ test("the page's errors are those of the table", () => {
 
 const exampleOf = (text: string): string => /## Try it by hand[^]*?```sh\n([^]*?)```/.exec(text)?.[1] as string;
 
-test("the commands of the page print what it says that they print", async () => {
+test("the commands of the page print the shown output", async () => {
   const { url, dispose } = await serveStore();
   onTestFinished(dispose);
   const commands = exampleOf(page);
@@ -164,7 +164,7 @@ test("the commands of the page print what it says that they print", async () => 
   expect(stdout.replaceAll("}{", "}\n{").trimEnd().split("\n")).toEqual(printed);
 });
 
-test("the example refuses what it cannot read, in the shape of an error, keeps nothing of it and goes on", async () => {
+test("the example refuses unreadable requests in the shape of an error, stores nothing of them and continues", async () => {
   const { url, dispose } = await serveStore();
   onTestFinished(dispose);
   const good = { session: "a", version: 0, entries: [{ body: "1", at: 1 }], heading: { environment: "e", opened: 1 } };

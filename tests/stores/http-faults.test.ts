@@ -1,4 +1,5 @@
-// The HTTP store against services that fail, lie, dawdle and hang up: each is told apart, and none is taken for an answer.
+// The HTTP store against services that fail, lie, stall and hang up: each is recognised, and none is taken for an
+// answer.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -10,7 +11,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 type Handle = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 
-/** A service that answers `about` as it should and the rest as it is told. */
+/** A service that answers `about` correctly and the rest as told. */
 async function serviceOf(handle: Handle): Promise<{ url: string; asked: string[] }> {
   const asked: string[] = [];
   const server = createServer(async (request, response) => {
@@ -68,7 +69,7 @@ const codeOf = (run: Promise<unknown>): Promise<string> =>
 const entry = (version: unknown, body: unknown = "1"): unknown => ({ version, body });
 const row = { session: "a", version: 1, touched: 1, environment: "shop", opened: 1 };
 
-/** What is no answer to a verb, whatever else it is. */
+/** Invalid answers per verb. */
 const wrong: Record<string, unknown[]> = {
   every: ["", "ok", "null", "true", "1", "[]", "{}", "<html>Welcome</html>", '{"result":"ok"', '\ufeff"x"', "\u0000"],
   append: [{ result: "OK" }, { result: true }, { result: null }, { result: ["ok"] }, { ok: true }, { answer: "ok" }],
@@ -114,7 +115,7 @@ const wrong: Record<string, unknown[]> = {
   delete: [{ deleted: 1 }, { deleted: "true" }, { deleted: null }],
 };
 
-test.each(Object.keys(verbs))("what is no answer to %s is store_failed, and says whose it was", async (verb) => {
+test.each(Object.keys(verbs))("an invalid answer to %s is store_failed, and names the service", async (verb) => {
   let answer: unknown;
   const { url } = await serviceOf((_, response) => send(response, answer));
   const store = await open(url);
@@ -127,7 +128,7 @@ test.each(Object.keys(verbs))("what is no answer to %s is store_failed, and says
   }
 });
 
-test("what is an answer is taken, without what does not belong to it", async () => {
+test("a valid answer is accepted, without unknown fields", async () => {
   const answers: Record<string, unknown> = {
     append: { result: "conflict", more: 1 },
     read: { entries: [{ version: 3, body: "3", at: 9 }] },
@@ -185,14 +186,14 @@ test.each(refusals)("a refusal with %i %s is %s", async (status, text, code, mes
   expect(asked).toEqual(["GET /about", "POST /append"]);
 });
 
-test("session_not_found is that of a cursor, and only where one was listed after", async () => {
+test("session_not_found is valid only for a cursor of a list", async () => {
   const { url } = await serviceOf((_, response) => send(response, ourError("session_not_found"), 404));
   const store = await open(url);
   expect(await codeOf(rowsOf(store, { after: "x" }))).toBe("session_not_found");
   expect(await codeOf(store.read("x", 0))).toBe("store_failed");
 });
 
-test("what a service says cannot break the line that it is told in", async () => {
+test("the text of a service cannot break the line it is printed in", async () => {
   const message = `one\ntwo\u001b[31m three ${"x".repeat(5000)}`;
   const { url } = await serviceOf((_, response) => send(response, { error: { code: "store_failed", message } }, 503));
   const store = await open(url);
@@ -201,8 +202,8 @@ test("what a service says cannot break the line that it is told in", async () =>
   expect(error.message.length).toBeLessThan(400);
 });
 
-describe("what is asked again", () => {
-  test.each(Object.keys(verbs))("%s, where the connection is cut before the answer", async (verb) => {
+describe("retries", () => {
+  test.each(Object.keys(verbs))("%s, if the connection is cut before the answer", async (verb) => {
     let cuts = 0;
     const answers: Record<string, unknown> = {
       read: { entries: [] },
@@ -216,13 +217,13 @@ describe("what is asked again", () => {
       else send(response, answers[verb] ?? { result: "ok", deleted: true });
     });
     const outcome = await codeOf((verbs[verb] as (store: Store) => Promise<unknown>)(await open(url)));
-    // What may have been done is not done again.
+    // A write may have been applied, so it is not repeated.
     const isWrite = verb === "append" || verb === "delete";
     expect(asked.length - 1).toBe(isWrite ? 1 : 2);
     expect(outcome).toMatch(isWrite ? /^store_busy$/ : /^resolved/);
   });
 
-  test("an answer that is cut in the middle is no answer, also if it could be read", async () => {
+  test("an answer that is cut in the middle is invalid, even if it could be parsed", async () => {
     let isFirst = true;
     const { url, asked } = await serviceOf(({ socket }, response) => {
       response.writeHead(200, { "content-length": "500" });
@@ -244,8 +245,8 @@ describe("what is asked again", () => {
   });
 });
 
-describe("a service that takes its time", { tags: ["full"] }, () => {
-  test("lets every verb settle as store_busy, and closes the connections", async () => {
+describe("a slow service", { tags: ["full"] }, () => {
+  test("makes every verb settle as store_busy, and the connections are closed", async () => {
     const sockets = new Set<Socket>();
     const { url, asked } = await serviceOf(({ socket }) => void sockets.add(socket));
     const store = await open(url);
@@ -258,7 +259,7 @@ describe("a service that takes its time", { tags: ["full"] }, () => {
     await vi.waitFor(() => expect([...sockets].filter(({ destroyed }) => !destroyed)).toEqual([]));
   });
 
-  test("and sends a little now and then gains nothing by it; neither does one that only sends 100", async () => {
+  test("that sends a little now and then gains nothing by it, nor does one that only sends 100", async () => {
     const { url } = await serviceOf(({ url = "" }, response) => {
       if (url === "/count") return void setInterval(() => response.writeContinue(), 100).unref();
       response.writeHead(200);
@@ -274,12 +275,12 @@ describe("a service that takes its time", { tags: ["full"] }, () => {
     expect(performance.now() - began).toBeLessThan(6000);
   });
 
-  test("to hundreds at once: those that waited for a connection are told too, and are not sent any more", async () => {
+  test("with hundreds of requests: waiting requests are rejected too, and are not sent later", async () => {
     const { url, asked } = await serviceOf(() => undefined);
     const store = await open(url);
     const appends = Array.from({ length: 300 }, (_, at) => codeOf(store.append({ ...commit, session: `s${at}` })));
     expect(new Set(await Promise.all(appends))).toEqual(new Set(["store_busy"]));
-    // A few get a connection in the moment in which the first are given up.
+    // A few get a connection at the moment the first ones are given up.
     const sent = asked.length;
     expect(sent).toBeLessThan(100);
     await store.close();
@@ -287,7 +288,7 @@ describe("a service that takes its time", { tags: ["full"] }, () => {
   });
 });
 
-test("no more than 64 connections are made, whoever asks", async () => {
+test("opens no more than 64 connections, for any number of callers", async () => {
   let [open64, most] = [0, 0];
   const { url } = await serviceOf((_, response) => {
     most = Math.max(most, ++open64);
@@ -302,7 +303,7 @@ test("no more than 64 connections are made, whoever asks", async () => {
   expect(most).toBeLessThanOrEqual(64);
 });
 
-test("an answer that is too large, and one that is no UTF-8, are none", { tags: ["full"] }, async () => {
+test("an answer that is too large or not UTF-8 is refused", { tags: ["full"] }, async () => {
   const megabyte = Buffer.alloc(1024 * 1024, " ");
   const { url } = await serviceOf(({ url = "" }, response) => {
     if (url === "/find") {
@@ -338,7 +339,7 @@ describe("opening", () => {
     [{ format: 0, persistent: true }, "store_failed"],
     [{ status: "ok" }, "store_failed"],
     ["<html>", "store_failed"],
-  ])("asks first what it is: %j is %s", async (about, code) => {
+  ])("asks for the description first: %j is %s", async (about, code) => {
     expect(await opening(about)).toBe(code);
   });
 
@@ -350,7 +351,7 @@ describe("opening", () => {
   });
 
   test(
-    "where nobody listens, or the name is of nobody, is store_busy in time and without a stack of text",
+    "at an address without a listener, or with an unknown name, is store_busy in time, with a short message",
     { tags: ["full"] },
     async () => {
       const began = performance.now();
@@ -373,7 +374,7 @@ describe("opening", () => {
     ["https://me:hidden@example.com/x", "https://TOKEN@example.com/x"],
     ["https://hid%ZZden@example.com", "percent-encoded"],
     ["https://hid%0Aden@example.com", "no plain text"],
-  ])("the URL %j is refused with invalid_option, and what is secret in it is not shown", async (url, message) => {
+  ])("the URL %j is refused with invalid_option, and its secrets are not shown", async (url, message) => {
     const error = (await httpStore({ url }).catch((thrown: unknown) => thrown)) as { code: string; message: string };
     expect(error).toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as string });
     expect(error.message).not.toContain("hid");
@@ -381,7 +382,7 @@ describe("opening", () => {
 });
 
 describe("the token", () => {
-  test("is that of the environment, or of the URL, which goes first", async () => {
+  test("comes from the environment, or from the URL, which wins", async () => {
     const { url, dispose } = await serveStore({ token: "let-me/in" });
     onTestFinished(dispose);
     await expect(httpStore({ url })).rejects.toThrow(
@@ -402,7 +403,7 @@ describe("the token", () => {
   });
 });
 
-test("a path in the URL stays in front of the verbs, with a slash at its end or without", async () => {
+test("a path in the URL stays in front of the verbs, with or without a slash at its end", async () => {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url ?? "");
@@ -414,7 +415,7 @@ test("a path in the URL stays in front of the verbs, with a slash at its end or 
   expect(asked).toEqual(["/a/b/about", "/a/b/count", "/a/b/about", "/a/b/count", "/about", "/count"]);
 });
 
-test("numbers that JSON cannot write are not sent: no limit is left out, the end of time is a number, NaN is refused", async () => {
+test("numbers that JSON cannot write are not sent: no limit is omitted, the end of time is a number, NaN is refused", async () => {
   const bodies: unknown[] = [];
   const { url } = await serviceOf(({ url = "" }, response, body) => {
     bodies.push({ [url]: JSON.parse(body) as unknown });

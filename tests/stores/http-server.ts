@@ -1,4 +1,4 @@
-// The server of examples/http-store for tests: in this process, or as one of its own that can be stopped and killed.
+// The server of examples/http-store for tests: in this process, or as a process that can be stopped and killed.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -44,13 +44,13 @@ export async function serveStore(options: { token?: string } = {}): Promise<Serv
 }
 
 export interface Process extends Served {
-  /** kill -9. It is not there until it is started again, at the same port. */
+  /** Sends SIGKILL. It stays away until it is started again, at the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
   signal(name: "SIGSTOP" | "SIGCONT"): void;
 }
 
-/** The server as a process of its own, on a new file. */
+/** The server as a separate process, on a new file. */
 export async function startStoreProcess(): Promise<Process> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-http-"));
   const jiti = join(dirname(createRequire(import.meta.url).resolve("jiti/package.json")), "lib/jiti-cli.mjs");

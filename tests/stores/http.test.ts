@@ -1,4 +1,4 @@
-// The HTTP store passes the shared cases on the server of examples/http-store, also when that is killed in between.
+// The HTTP store passes the shared cases on the server of examples/http-store, also with kills in between.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -34,38 +34,34 @@ function commitOf(session: string, version: number, key?: string): Commit {
   return { session, version, entries: [entry], ...heading };
 }
 
-describe(
-  "a server that is killed with -9 and started again each time that the storage is opened",
-  { tags: ["full"] },
-  () => {
-    const needing = storeCasesFor({ persistent: true }).filter(({ needs }) => needs === "persistent");
-    expect(needing.length).toBeGreaterThan(10);
-    test.each(needing)("$name", async ({ run }) => {
-      const running = await startStoreProcess();
-      let opened = 0;
-      try {
-        await run({
-          async open() {
-            if (opened++ > 0) {
-              await running.kill();
-              await running.start();
-            }
-            return httpStore({ url: running.url });
-          },
-        });
-      } finally {
-        await running.dispose();
-      }
-    });
-  },
-);
+describe("a server that is killed with -9 and restarted each time the storage is opened", { tags: ["full"] }, () => {
+  const needing = storeCasesFor({ persistent: true }).filter(({ needs }) => needs === "persistent");
+  expect(needing.length).toBeGreaterThan(10);
+  test.each(needing)("$name", async ({ run }) => {
+    const running = await startStoreProcess();
+    let opened = 0;
+    try {
+      await run({
+        async open() {
+          if (opened++ > 0) {
+            await running.kill();
+            await running.start();
+          }
+          return httpStore({ url: running.url });
+        },
+      });
+    } finally {
+      await running.dispose();
+    }
+  });
+});
 
-test("DURABLE, ONCE: under kill -9 of the server what was answered is there, once, and the store recovers by itself", async () => {
+test("DURABLE, ONCE: under kill -9 of the server, answered commits are there once, and the store recovers by itself", async () => {
   const running = await newProcess();
   const store = await newStore(running.url);
   const load = { isOver: false, answered: 0, doubts: 0 };
 
-  /** Appends as the engine does: what is in doubt is settled by reading. */
+  /** Appends as the engine does: an unknown outcome is settled by reading. */
   async function client(session: string): Promise<number> {
     let version = 0;
     while (!load.isOver) {
@@ -78,7 +74,7 @@ test("DURABLE, ONCE: under kill -9 of the server what was answered is there, onc
         const log = await store.read(session, version).catch(() => undefined);
         if (log !== undefined && log.length > 0) version++;
       } else {
-        // Nobody else writes: whatever is refused was resent.
+        // There is no other writer: a refused commit was resent.
         expect(appended).toBe("ok");
         version++;
       }
@@ -105,7 +101,7 @@ test("DURABLE, ONCE: under kill -9 of the server what was answered is there, onc
 });
 
 test(
-  "a server that is stopped lets every verb settle in time as store_busy, and goes on where it was",
+  "a stopped server makes every verb settle in time as store_busy, and continues where it was",
   { tags: ["full"] },
   async () => {
     const running = await newProcess();
@@ -128,13 +124,13 @@ test(
     const busy = { status: "rejected", reason: expect.objectContaining({ code: "store_busy" }) as unknown };
     expect(outcomes).toEqual(outcomes.map(() => busy));
     running.signal("SIGCONT");
-    // It may still find the requests that nobody waits for.
+    // It may still receive requests that were given up.
     expect(["ok", "conflict"]).toContain(await store.append(commitOf("a", 1)));
     expect((await store.read("a", 0))?.length).toBe(2);
   },
 );
 
-test("a commit waits for a server that is not there yet, and is made once", async () => {
+test("a commit waits for a server that is still starting, and is made once", async () => {
   const running = await newProcess();
   const store = await newStore(running.url);
   await running.kill();
@@ -144,7 +140,7 @@ test("a commit waits for a server that is not there yet, and is made once", asyn
   expect(await store.read("a", 0)).toEqual([{ version: 1, body: '"1"' }]);
 });
 
-test("a closed store keeps no process", async () => {
+test("a closed store does not keep its process alive", async () => {
   const running = await newProcess();
   const source = await built();
   const script = `

@@ -1,4 +1,5 @@
-// The Postgres store when its server is stopped, paused, killed, full, crowded or closed to it: every verb settles, nothing is lost.
+// The Postgres store when its server is stopped, paused, killed, full, crowded or closed: every verb settles, nothing
+// is lost.
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -74,7 +75,7 @@ async function expectAllWell(store: Store): Promise<void> {
     await verb(store).catch((error) => expect.fail(`${name}: ${error}`));
 }
 
-/** Writers that go on through whatever happens, as the engine does: after a failure each reads where its log is. */
+/** Writers that continue through every failure, as the engine does: after a failure each reads its log. */
 function writers(store: Store, count: number): { answered: Map<string, Set<string>>; stop(): Promise<void> } {
   const answered = new Map<string, Set<string>>();
   const stopping = new AbortController();
@@ -105,7 +106,7 @@ function writers(store: Store, count: number): { answered: Map<string, Set<strin
   };
 }
 
-/** Compares what was answered with what another store finds. */
+/** Compares the answered commits with those that another store finds. */
 async function expectKept(url: string, answered: Map<string, Set<string>>): Promise<void> {
   const store = open(url);
   for (const [session, bodies] of answered) {
@@ -127,7 +128,7 @@ async function progress(answered: Map<string, Set<string>>): Promise<void> {
 }
 
 describe("a Postgres store whose server", () => {
-  test("is not there says so in time, and works once it is", { tags: ["full"] }, async () => {
+  test("is missing is reported in time, and works once it is there", { tags: ["full"] }, async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     await server.kill();
@@ -139,12 +140,12 @@ describe("a Postgres store whose server", () => {
     await expectAllWell(store);
   });
 
-  test("is paused says so in time, holds nothing up, and works once it goes on", { tags: ["full"] }, async () => {
+  test("is paused is reported in time, blocks nothing, and works once it resumes", { tags: ["full"] }, async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     server.pause();
     await expectBusy(store);
-    // Those that come while the connections are still hanging, too.
+    // Also verbs that arrive while the connections still hang.
     const first = store.read("a", 0).catch(() => {});
     await delay(2000);
     await Promise.all([first, expectBusy(store)]);
@@ -194,8 +195,8 @@ describe("a Postgres store whose server", () => {
     });
   }
 
-  test("is out of connections is waited for, and then it is store_busy", { tags: ["full"] }, async () => {
-    // Those of the tests before may still be on their way out.
+  test("is out of connections is waited for, and then store_busy", { tags: ["full"] }, async () => {
+    // Connections of earlier tests may still be closing.
     const others = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
     await expect.poll(() => ask(server.url, others)).toEqual([]);
     const clients: pg.Client[] = [];
@@ -216,7 +217,7 @@ describe("a Postgres store whose server", () => {
     expect(await Promise.all(Array.from({ length: 20 }, () => store.count("shop"))), "with one for all").toContain(1);
   });
 
-  test("is out of connections, and then silent, is said to be out of them", { tags: ["full"] }, async () => {
+  test("is out of connections, and then silent, is reported as out of connections", { tags: ["full"] }, async () => {
     const refusal = Buffer.from("SFATAL\0C53300\0Msorry, too many clients already\0\0");
     const length = Buffer.alloc(4);
     length.writeInt32BE(refusal.length + 4);
@@ -233,12 +234,12 @@ describe("a Postgres store whose server", () => {
     const store = open(`postgres://holdfast@127.0.0.1:${(silent.address() as AddressInfo).port}/holdfast`);
     const message = /has no connection free.*sorry, too many clients already/;
     await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message });
-    // What was said to an earlier verb says nothing about this one.
+    // An error of an earlier verb does not apply to this one.
     await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message: /did not answer within/ });
     expect(tries).toBe(3);
   });
 
-  test("has no room left says store_full, and writes again when it has", async () => {
+  test("is full gives store_full, and writes again when it has room", async () => {
     const url = newUrl();
     const store = open(url);
     await store.append(commitOf("a", 0));
@@ -256,7 +257,7 @@ describe("a Postgres store whose server", () => {
     await expectAllWell(store);
   });
 
-  test("is read-only reads, refuses to write, and is left for one that is not", async () => {
+  test("is read-only reads, refuses to write, and is replaced by a writable one", async () => {
     const store = open(newUrl());
     await store.append(commitOf("a", 0));
     const readOnly = (on: string) =>
@@ -279,13 +280,13 @@ describe("a Postgres store whose server", () => {
     } finally {
       await readOnly("off");
     }
-    // The connection that reads was made while it was read-only; a refusal is what gets rid of it.
+    // The reading connection was made while it was read-only; a refusal closes it.
     await store.append(commitOf("a", 1)).catch(() => {});
     expect(await store.append(commitOf("b", 0))).toBe("ok");
   });
 
   test(
-    "holds a session for another is store_busy in time, and nobody waits there afterwards",
+    "holds a session for another client is store_busy in time, and no statement stays waiting",
     { tags: ["full"] },
     async () => {
       const url = newUrl("&connections=2");
@@ -309,7 +310,7 @@ describe("a Postgres store whose server", () => {
     },
   );
 
-  test("stops statements that take too long is store_busy", { tags: ["full"] }, async () => {
+  test("stops slow statements is store_busy", { tags: ["full"] }, async () => {
     const url = newUrl();
     const store = open(`${url}&statement_timeout=300`);
     await store.append(commitOf("a", 0));
@@ -326,7 +327,7 @@ describe("a Postgres store whose server", () => {
   });
 
   test(
-    "does not know the user, the password or the database says which, at once, and never the password",
+    "rejects the user, the password or the database says which, at once, and never shows the password",
     { tags: ["full"] },
     async () => {
       const [{ hba_file: file } = { hba_file: "" }] = await ask<{ hba_file: string }>(server.url, "SHOW hba_file");
@@ -352,7 +353,7 @@ describe("a Postgres store whose server", () => {
         expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("xyzzy");
         expect(performance.now() - start).toBeLessThan(3000);
       }
-      // Where no waiting helps there is none; where nobody listens there is, and the password stays hidden too.
+      // Errors that waiting cannot fix fail at once. An absent server is waited for, and the password stays hidden too.
       const unreachable = open("postgres://holdfast:xyzzy@127.0.0.1:1/holdfast");
       const error: unknown = await unreachable.count("shop").catch((error: unknown) => error);
       expect(error).toMatchObject({ code: "store_busy", message: /ECONNREFUSED/ });
@@ -361,7 +362,7 @@ describe("a Postgres store whose server", () => {
   );
 });
 
-test("DURABLE: PgBouncer and the server behind it may be restarted under load", { tags: ["full"] }, async () => {
+test("DURABLE: PgBouncer and the server behind it may restart under load", { tags: ["full"] }, async () => {
   const bouncer = await startPgBouncer(server.url, { settings: { server_login_retry: 1 } });
   closed.push(() => bouncer.stop());
   const url = newUrl("", bouncer.url);

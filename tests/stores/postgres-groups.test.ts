@@ -1,4 +1,5 @@
-// Group commit on Postgres: commits of one moment share a transaction, and many writers of the same sessions never lock each other up.
+// Group commit on Postgres: concurrent commits share a transaction, and many writers of the same sessions never
+// deadlock.
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Appended, Commit, Store } from "../../src/core/store.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
@@ -25,14 +26,14 @@ function commitOf(session: string, version: number, body = `"${version + 1}"`, e
 
 const ok = (count: number): Appended[] => Array.from({ length: count }, () => "ok");
 
-/** How many transactions wrote the events of a version. */
+/** The number of transactions that wrote the events of a version. */
 async function transactions(schema: string, version: number): Promise<number> {
   const sql = `SELECT count(DISTINCT xmin::text)::int AS n FROM ${schema}.events WHERE version = ${version}`;
   const [row] = await ask<{ n: number }>(server.url, sql);
   return row!.n;
 }
 
-/** How often Postgres had to break up statements that waited for each other. Connections tell when they end. */
+/** The number of deadlocks that Postgres broke up. Connections report when they end. */
 async function deadlocks(): Promise<number> {
   await Promise.all(stores.splice(0).map((store) => store.close()));
   const open = "SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast'";
@@ -43,7 +44,7 @@ async function deadlocks(): Promise<number> {
 }
 
 describe("group commit", () => {
-  test("writes what arrives in one moment in few transactions", async () => {
+  test("writes concurrent commits in few transactions", async () => {
     const schema = newSchema();
     const store = open(schema);
     await store.append(commitOf("first", 0));
@@ -55,7 +56,7 @@ describe("group commit", () => {
     }
   });
 
-  test("writes while a group is under way, and what arrives meanwhile in the next", async () => {
+  test("continues writing while a group is in flight, and puts new commits into the next group", async () => {
     const schema = newSchema();
     const store = open(schema);
     const names = Array.from({ length: 50 }, (_, index) => `s${index}`);
@@ -71,9 +72,9 @@ describe("group commit", () => {
     expect(row!.n, "transactions for 1,000 commits").toBeLessThan(200);
   });
 
-  test("one commit that cannot be written does not fail those beside it", async () => {
+  test("one commit that cannot be written does not fail the others", async () => {
     const store = open(newSchema());
-    // An id that no index can take.
+    // An id that no index accepts.
     const long = Array.from({ length: 2000 }, (_, index) => (index * 7919).toString(36)).join("");
     const answers = await Promise.allSettled([
       store.append(commitOf("a", 0)),
@@ -104,7 +105,7 @@ describe("group commit", () => {
 });
 
 describe("many writers", () => {
-  test("SERIAL: four stores with 64 writers each over 20 sessions, two and three at once, never lock each other up", async () => {
+  test("SERIAL: four stores with 64 writers each over 20 sessions, two and three at once, never deadlock", async () => {
     const before = await deadlocks();
     const schema = newSchema();
     const handles = Array.from({ length: 4 }, () => open(schema));
@@ -115,7 +116,7 @@ describe("many writers", () => {
       handles.flatMap((store, handle) =>
         Array.from({ length: 64 }, async (_, writer) => {
           const start = handle * 64 + writer;
-          // Each in an order of its own.
+          // Each in its own order.
           const chosen = [start, start * 7 + 3, start * 3 + 1].map((at) => names[at % 20]!);
           const sessions = [...new Set(chosen)];
           for (let tries = 0; ; tries++) {
@@ -178,7 +179,7 @@ describe("many writers", () => {
     expect(await deadlocks()).toBe(before);
   });
 
-  test("through PgBouncer, which hands connections around, stores find out by themselves and lose no commit", async () => {
+  test("through PgBouncer, which shares connections, stores detect it by themselves and lose no commit", async () => {
     const bouncer = await startPgBouncer(server.url, { settings: { default_pool_size: 2 } });
     try {
       const schema = newSchema();

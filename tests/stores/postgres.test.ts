@@ -1,4 +1,4 @@
-// The Postgres store passes the shared cases, directly and through PgBouncer, and its schema holds against others.
+// The Postgres store passes the shared cases, directly and through PgBouncer, and its schema is safe beside others.
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -51,7 +51,7 @@ async function using<T>(url: string, use: (store: Store) => Promise<T>): Promise
   }
 }
 
-/** Runs a program in a process of its own. It has `postgresStore` and `report`, whose lines come back. */
+/** Runs a program in a separate process. It has `postgresStore` and `report`, whose lines are returned. */
 async function child(program: string): Promise<unknown[]> {
   const source = pathToFileURL(join(await built(), "stores/postgres.js")).href;
   const script = join(folder, `${made++}.mjs`);
@@ -66,7 +66,7 @@ async function child(program: string): Promise<unknown[]> {
 }
 
 describe("the schema of a Postgres store", () => {
-  test("may be made by ten processes at once, and by ten stores at once", async () => {
+  test("may be created by ten processes at once, and by ten stores at once", async () => {
     const [first, second] = [urlOf(newSchema()), urlOf(newSchema())];
     const program = `const store = postgresStore({ url: ${JSON.stringify(first)} });
       const heading = { environment: "shop", opened: 1 };
@@ -82,14 +82,14 @@ describe("the schema of a Postgres store", () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test("is `holdfast` unless the URL says another, and beside others in one database", async () => {
+  test("is `holdfast` unless the URL names another, and coexists with others in one database", async () => {
     await using(server.url, (store) => store.append(commitOf("a", 0)));
     expect(await ask(server.url, "SELECT id FROM holdfast.sessions")).toEqual([{ id: "a" }]);
     expect(await using(urlOf(newSchema()), (store) => store.read("a", 0))).toBe(undefined);
     await dropSchema(server.url, "holdfast");
   });
 
-  test("may hold tables of others, but not of our names, and is left untouched then", async () => {
+  test("may contain foreign tables, but not with our names, and is left untouched then", async () => {
     await ask(server.url, "CREATE SCHEMA beside; CREATE TABLE beside.orders (a integer)");
     expect(await using(urlOf("beside"), (store) => store.append(commitOf("a", 0)))).toBe("ok");
     for (const table of ["sessions", "events", "holdfast"]) {
@@ -116,14 +116,14 @@ describe("the schema of a Postgres store", () => {
     expect(await ask(server.url, "SELECT version FROM newer.holdfast")).toEqual([{ version: 99 }]);
   });
 
-  test("is not made in a database that cannot hold every text", async () => {
+  test("is not created in a database that cannot store every text", async () => {
     await ask(server.url, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
     await using(server.url.replace(/holdfast$/, "latin"), (store) =>
       expect(store.count("shop")).rejects.toMatchObject({ code: "store_failed", message: /LATIN1.*UTF8/ }),
     );
   });
 
-  test("is not made by one who may not, with a message that says so", async () => {
+  test("is not created without the privilege, with a message that says so", async () => {
     await ask(server.url, "CREATE ROLE guest LOGIN");
     await using(server.url.replace("holdfast@", "guest@"), (store) =>
       expect(store.count("shop")).rejects.toMatchObject({ code: "store_failed", message: /needs CREATE/ }),
@@ -135,7 +135,7 @@ describe("the schema of a Postgres store", () => {
 });
 
 describe("a Postgres store", () => {
-  test("keeps texts that Postgres cannot hold, apart from those that look like them", async () => {
+  test("keeps texts that Postgres cannot store, apart from similar ones", async () => {
     const texts = [
       "a\0",
       "a\u0001",
@@ -169,7 +169,7 @@ describe("a Postgres store", () => {
     });
   });
 
-  test("takes keys of any length, and refuses a second one of them", async () => {
+  test("accepts keys of any length, and refuses duplicates of them", async () => {
     const key = Array.from({ length: 20_000 }, (_, index) => (index * 7919).toString(36)).join("");
     await using(urlOf(newSchema()), async (store) => {
       const append = (version: number, key: string) =>
@@ -181,7 +181,7 @@ describe("a Postgres store", () => {
     });
   });
 
-  test("lets its process end after close, and not before what it wrote is written", async () => {
+  test("lets its process exit after close, and not before its writes are done", async () => {
     const url = urlOf(newSchema());
     const [answer] = await child(`const store = postgresStore({ url: ${JSON.stringify(url)} });
       const commit = { session: "a", version: 0, entries: [{ body: "1", at: 1 }], heading: { environment: "shop", opened: 1 } };
@@ -191,7 +191,7 @@ describe("a Postgres store", () => {
     expect(await using(url, (store) => store.count("shop"))).toBe(1);
   });
 
-  test("refuses a URL that is none, and shows no password", () => {
+  test("refuses an invalid URL, and shows no password", () => {
     const wrong = ["", "postgres", "mysql://u:secret@h/d", "postgres://h/d?schema=", "postgres://h/d?schema=a$b"];
     for (const url of [...wrong, "postgres://u:secret@h/d?connections=0", "postgres://u:secret@h:port/d"]) {
       expect(() => postgresStore({ url }), url).toThrow(

@@ -1,4 +1,4 @@
-// The addresses that the Redis store takes, and what it says of those it does not.
+// The addresses that the Redis store accepts, and its messages about the others.
 import { describe, expect, test } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
 import { addressOf } from "../../src/stores/redis/address.ts";
@@ -37,7 +37,7 @@ describe("the address of a Redis store", () => {
     expect(addressOf({ url })).toMatchObject(expected);
   });
 
-  test("an option beside the URL comes before that in it", () => {
+  test("an option beside the URL wins over the URL", () => {
     expect(addressOf({ url: "redis://host?prefix=a&wait=1", prefix: "b" })).toMatchObject({ prefix: "b", wait: 1 });
   });
 

@@ -1,4 +1,4 @@
-// The Redis store is closed during a listing, its clock is set back, or only the question to its replicas fails.
+// The Redis store is closed during a listing, its clock is set back, or only its WAIT fails.
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -26,13 +26,13 @@ const codeOf = (verb: Promise<unknown>): Promise<unknown> =>
   );
 
 test.each(["goes on", "stays paused"])(
-  "CLEANUP: a listing under way when the store is closed ends: %s",
+  "CLEANUP: a running listing ends when the store is closed: %s",
   { tags: ["full"], timeout: 30_000 },
   async (how) => {
     const { redis, store } = await started();
     for (let index = 0; index < 40; index++) await store.append(commitOf(`s${index}`, 0));
     const rows = store.list()[Symbol.asyncIterator]();
-    // The first page is of four.
+    // The first page has four.
     for (let index = 0; index < 4; index++) await rows.next();
     redis.pause();
     const since = performance.now();
@@ -68,7 +68,7 @@ test("ONCE: a commit is not sent again when only WAIT was refused", { tags: ["fu
     const far = connect(redis.port, "127.0.0.1");
     for (const socket of [near, far]) sockets.add(socket.on("error", () => {}));
     near.on("data", (data) => far.write(data));
-    // Without replicas it answers with their number, later than the script.
+    // Without replicas it answers with their number, after the script.
     far.on("data", (data) => near.write(`${data}` === ":0\r\n" ? "-BUSY Redis is busy running a script.\r\n" : data));
   });
   await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));

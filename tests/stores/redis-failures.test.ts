@@ -1,4 +1,4 @@
-// The Redis store when its server is gone, paused, restarted, full, a replica, guarded, or no Redis at all.
+// The Redis store when its server is gone, paused, restarted, full, a replica, guarded, or not a Redis.
 import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
@@ -31,7 +31,7 @@ function commitOf(session: string, version: number, key?: string): Commit {
   return { session, version, entries: [{ body: `"${version + 1}"`, at: version, ...(key && { key }) }], ...heading };
 }
 
-/** What a verb was rejected with, which must be one of our errors and come in time. */
+/** The error of a rejected verb, which must be one of ours and arrive in time. */
 async function refusal(verb: Promise<unknown>): Promise<{ code: string; message: string }> {
   const began = Date.now();
   const error = await verb.then(
@@ -43,7 +43,7 @@ async function refusal(verb: Promise<unknown>): Promise<{ code: string; message:
   return error;
 }
 
-/** Tries until it is answered, as a client of the engine would. */
+/** Retries until it is answered, as a client of the engine would. */
 async function eventually<T>(verb: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + 15_000;
   for (;;) {
@@ -58,7 +58,7 @@ async function eventually<T>(verb: () => Promise<T>): Promise<T> {
 const bodies = async (store: Store, session: string): Promise<string[] | undefined> =>
   (await store.read(session, 0))?.map(({ body }) => body);
 
-/** Passes on what it is sent, and what is answered as long as it is not told otherwise. */
+/** Forwards requests, and answers until told otherwise. */
 async function proxyTo(port: number): Promise<{ url: string; swallow(): Promise<void>; connections(): number }> {
   let swallowing: (() => void) | undefined;
   let connections = 0;
@@ -76,7 +76,7 @@ async function proxyTo(port: number): Promise<{ url: string; swallow(): Promise<
     far.on("close", () => near.destroy());
     far.on("data", (data) => {
       if (!swallowing) return void near.write(data);
-      // It was done; the answer is lost.
+      // It was applied; the answer is lost.
       swallowing();
       swallowing = undefined;
       near.destroy();
@@ -94,14 +94,14 @@ async function proxyTo(port: number): Promise<{ url: string; swallow(): Promise<
   };
 }
 
-describe("a Redis that cannot be reached", () => {
+describe("an unreachable Redis", () => {
   test(
-    "every verb is rejected with store_busy in time, and the store recovers by itself",
+    "rejects every verb with store_busy in time, and the store recovers by itself",
     { tags: ["full"], timeout: 30_000 },
     async () => {
       const redis = await server("--appendonly", "yes", "--appendfsync", "always");
       const store = open({ url: redis.url.replace("//", "//:s3cret@") });
-      // A password that the server did not ask for is no failure.
+      // A password that the server did not ask for is not an error.
       expect(await store.append(commitOf("a", 0))).toBe("ok");
       await redis.kill();
       const verbs = [
@@ -124,7 +124,7 @@ describe("a Redis that cannot be reached", () => {
     },
   );
 
-  test("a call that is made while the server restarts waits for it", async () => {
+  test("a call made while the server restarts waits for it", async () => {
     const redis = await server("--appendonly", "yes", "--appendfsync", "always");
     const store = open({ url: redis.url });
     await store.append(commitOf("a", 0));
@@ -135,7 +135,7 @@ describe("a Redis that cannot be reached", () => {
   }, 30_000);
 
   test(
-    "DURABLE: a paused one is given up in time; when it goes on no commit is there twice",
+    "DURABLE: a paused one is given up in time; when it resumes no commit is there twice",
     { tags: ["full"], timeout: 30_000 },
     async () => {
       const redis = await server();
@@ -155,7 +155,7 @@ describe("a Redis that cannot be reached", () => {
   );
 
   test(
-    "close waits for what is under way, and no longer than that may take",
+    "close waits for running requests, and no longer than those may take",
     { tags: ["full"], timeout: 30_000 },
     async () => {
       const redis = await server();
@@ -180,7 +180,7 @@ describe("a Redis that cannot be reached", () => {
       const swallowed = proxy.swallow();
       const error = await refusal(store.append(commitOf("a", version, `k${version}`)));
       await swallowed;
-      // Had it been sent again, it would have been answered with conflict or duplicate.
+      // A second send would have been answered with conflict or duplicate.
       expect(error.code).toBe("store_busy");
       expect(await store.find("a", `k${version}`)).toEqual({ version: version + 1, body: `"${version + 1}"` });
     }
@@ -191,8 +191,8 @@ describe("a Redis that cannot be reached", () => {
   }, 30_000);
 });
 
-describe("a Redis that answers otherwise", () => {
-  test("scripts that it forgot are sent again", async () => {
+describe("a Redis with other answers", () => {
+  test("gets its lost scripts again", async () => {
     const redis = await server();
     const store = open({ url: redis.url });
     await store.append(commitOf("a", 0));
@@ -204,7 +204,7 @@ describe("a Redis that answers otherwise", () => {
     expect(await store.count("shop")).toBe(4);
   });
 
-  test("ATOMIC: one without memory is store_full, changes nothing, and still reads and deletes", async () => {
+  test("ATOMIC: without memory is store_full, changes nothing, and still reads and deletes", async () => {
     const redis = await server("--enable-debug-command", "yes");
     const store = open({ url: redis.url });
     await store.append(commitOf("a", 0, "k"));
@@ -227,7 +227,7 @@ describe("a Redis that answers otherwise", () => {
     expect(await store.append(commitOf("a", 1, "l"))).toBe("ok");
   });
 
-  test("one that cannot write to its disk is store_failed until it can", async () => {
+  test("that cannot write to its disk is store_failed until it can", async () => {
     const redis = await server();
     const store = open({ url: redis.url });
     await store.append(commitOf("a", 0));
@@ -244,10 +244,10 @@ describe("a Redis that answers otherwise", () => {
     expect(await store.append(commitOf("a", 1))).toBe("ok");
   });
 
-  test("a replica is store_busy until it is the master", async () => {
+  test("that is a replica is store_busy until it is the master", async () => {
     const master = await server();
     const replica = await server("--replicaof", "127.0.0.1", `${master.port}`, "--repl-diskless-sync-delay", "0");
-    // While it takes over the master's data it answers nobody.
+    // While it loads the master's data it answers nobody.
     await expect.poll(() => replica.command("info", "replication")).toContain("master_link_status:up");
     const store = open({ url: replica.url });
     const error = await refusal(store.append(commitOf("a", 0)));
@@ -256,7 +256,7 @@ describe("a Redis that answers otherwise", () => {
     expect(await store.append(commitOf("a", 0))).toBe("ok");
   }, 30_000);
 
-  test("one that wants a password says so, and the password is in no message", async () => {
+  test("that requires a password says so, and the password is in no message", async () => {
     const redis = await server("--requirepass", "correct");
     const missing = await refusal(open({ url: redis.url }).count("shop"));
     expect([missing.code, missing.message]).toEqual(["store_failed", expect.stringContaining("wants a password")]);
@@ -267,7 +267,7 @@ describe("a Redis that answers otherwise", () => {
     expect(await open({ url: redis.url.replace("//", "//default:correct@") }).count("shop")).toBe(0);
   });
 
-  test("what is no Redis is told apart from one that is away", async () => {
+  test("that is another service is not taken for one that is away", async () => {
     const sockets = new Set<Socket>();
     const other = createServer((socket) => {
       sockets.add(socket);
@@ -285,7 +285,7 @@ describe("a Redis that answers otherwise", () => {
     expect([error.code, error.message]).toEqual(["store_failed", expect.stringContaining("no Redis server")]);
   });
 
-  test("one that throws keys away is refused, unless that is allowed", async () => {
+  test("that evicts keys is refused, unless that is allowed", async () => {
     const redis = await server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru");
     const error = await refusal(open({ url: redis.url }).count("shop"));
     expect([error.code, error.message]).toEqual(["store_failed", expect.stringContaining("noeviction")]);
@@ -295,7 +295,7 @@ describe("a Redis that answers otherwise", () => {
     expect((await refusal(open({ url: `${redis.url}?expire=9` }).count("shop"))).code).toBe("store_failed");
   });
 
-  test("what a newer Holdfast wrote is refused, and what is not ours", async () => {
+  test("with data of a newer Holdfast, or foreign data, is refused", async () => {
     const redis = await server();
     await redis.command("hset", "new:meta", "format", 2, "buckets", 1);
     const newer = await refusal(open({ url: `${redis.url}?prefix=new` }).append(commitOf("a", 0)));
@@ -306,7 +306,7 @@ describe("a Redis that answers otherwise", () => {
     expect((await redis.command("dbsize")).trim()).toBe("2");
   });
 
-  test("as many buckets are used as were written down first", async () => {
+  test("keeps its first number of buckets", async () => {
     const redis = await server();
     await redis.command("hset", "holdfast:meta", "format", 1, "buckets", 16);
     const store = open({ url: redis.url });
@@ -333,7 +333,7 @@ describe("Redis with several servers", () => {
       await sentinel.failover();
       expect(await eventually(() => bodies(store, "a"))).toHaveLength(2);
       await eventually(async () => expect(await store.append(commitOf(`x${randomUUID()}`, 0))).toBe("ok"));
-      // And once more, without being asked.
+      // A second failover, without a request.
       const port = await sentinel.masterPort();
       await [sentinel.master, sentinel.replica].find((each) => each.port === port)!.kill();
       await sentinel.moved(port);
@@ -368,8 +368,8 @@ describe("Redis with several servers", () => {
   );
 });
 
-describe("sessions that expire", () => {
-  test("CLEANUP: one that is not committed to is gone from everywhere; one that is stays", async () => {
+describe("expiring sessions", () => {
+  test("CLEANUP: an untouched session disappears completely; a used one stays", async () => {
     const redis = await server();
     const store = open({ url: `${redis.url}?expire=3` });
     await store.append(commitOf("gone", 0, "k"), commitOf("kept", 0));

@@ -18,7 +18,7 @@ function commitOf(session: string, version: number, body = `"${version + 1}"`): 
   return { session, version, entries: [{ body, at: version, key: `k${version}` }], ...heading };
 }
 
-/** A store that is killed: of its calls to the server so many are made, and after them nothing is ever sent. */
+/** A killed store: only `calls` of its calls reach the server, and nothing after them. */
 function killedAfter(prefix: string, calls: number): { store: Store; made: ScriptName[] } {
   const connection = connectionTo(addressOf({ url: cluster.url, prefix }));
   const made: ScriptName[] = [];
@@ -43,7 +43,7 @@ async function listed(store: Store): Promise<Record<string, number>> {
   return versions;
 }
 
-/** What a reader, who comes after the writer was killed, may look at first. */
+/** The first verb of a reader after the writer was killed. */
 const looks: Record<string, (store: Store) => Promise<unknown>> = {
   "the first log": (store) => store.read("a", 0),
   "the last log": (store) => store.load("c"),
@@ -84,7 +84,7 @@ describe("commits to several buckets", () => {
             if (answer === "ok") expect(version, where).toBe(start + 1);
             expect(await listed(store), where).toEqual(version === 0 ? {} : { a: version, b: version, c: version });
             expect(await store.count("shop"), where).toBe(version === 0 ? 0 : 3);
-            // Nobody stays locked out.
+            // No session stays locked.
             for (const session of ["b", "c"]) expect(await store.append(commitOf(session, version)), where).toBe("ok");
             expect(await store.delete("a"), where).toBe(version > 0);
             outcomes.add(version);
@@ -102,7 +102,7 @@ describe("commits to several buckets", () => {
     );
   }
 
-  test("ATOMIC: nothing is left of intents, done or given up", async () => {
+  test("ATOMIC: no intent is left, completed or abandoned", async () => {
     const prefix = `t${randomUUID()}`;
     const store = redisStore({ url: cluster.url, prefix });
     const all = ["a", "b", "c"].map((session) => commitOf(session, 0)) as [Commit, Commit, Commit];
@@ -115,7 +115,7 @@ describe("commits to several buckets", () => {
     await store.close();
     const keys = await Promise.all(cluster.servers.map((server) => server.command("keys", `${prefix}:*`)));
     const left = keys.flatMap((text) => text.split("\n")).filter((key) => /\}:(?:i:|t:|w$)/.test(key));
-    // Its note goes by itself: without it nothing happens.
+    // Its note expires by itself: without it nothing happens.
     const notes = left.filter((key) => key.includes("}:t:"));
     expect(left).toEqual(notes);
     for (const note of notes) {

@@ -1,4 +1,5 @@
-// Sessions of the Redis store whose `expire` is turned off: all of one goes, or nothing, and the next life has nothing of the last.
+// Sessions of the Redis store whose `expire` is turned off: a session goes completely or not at all, and its next life
+// starts empty.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { redisStore } from "../../src/stores/redis.ts";
@@ -23,7 +24,7 @@ function commitOf(session: string, version: number, key?: string): Commit {
   return { session, version, entries: [{ body: `"${version + 1}"`, at: version, ...(key && { key }) }], ...heading };
 }
 
-/** How long the keys of sessions live, in milliseconds; -1 for ever. */
+/** The time to live of the sessions' keys in milliseconds; -1 for ever. */
 async function livesOf(prefix: string): Promise<number[]> {
   const keys = (await redis.command("keys", `${prefix}:*:[sekpq]:*`)).split("\n");
   return Promise.all(keys.map(async (key) => Number(await redis.command("pttl", key))));
@@ -35,7 +36,7 @@ const changes: [string, (store: Store) => Promise<unknown>][] = [
   ["a commit to several", (store) => store.append(commitOf("a", 1, "k"), commitOf("b", 0))],
 ];
 for (const buckets of [1, 16]) {
-  test.each(changes)(`%s, by who lets none expire, keeps all of it: ${buckets} buckets`, async (what, change) => {
+  test.each(changes)(`%s, by a store without expiry, keeps all of it: ${buckets} buckets`, async (what, change) => {
     const prefix = `${what.replaceAll(" ", "-")}-${buckets}`;
     await redis.command("hset", `${prefix}:meta`, "format", 1, "buckets", buckets);
     const [mortal, immortal] = [open(prefix, 60), open(prefix, 0)];
@@ -48,10 +49,10 @@ for (const buckets of [1, 16]) {
   });
 }
 
-test("what is left of a life is not found in the next", async () => {
+test("remains of one life are not found in the next", async () => {
   const store = open("left", 0);
   await store.append({ ...commitOf("a", 0, "k"), snapshot: { version: 1, body: "old" } });
-  // As a server does that throws keys away, or an older Holdfast let expire.
+  // As a server that evicts keys, or the expiry of an older Holdfast, would leave it.
   await redis.command("del", "left:{0}:s:a");
   expect(await store.find("a", "k")).toBeUndefined();
   expect(await store.append(commitOf("a", 0))).toBe("ok");

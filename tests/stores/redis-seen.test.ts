@@ -1,4 +1,4 @@
-// A Redis that went over to a replica which was behind: its log may be as long as the one that a writer saw, and another.
+// A Redis after a failover to a lagging replica: its log may have the writer's length and another content.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../src/core/store.ts";
 import { redisStore } from "../../src/stores/redis.ts";
@@ -17,7 +17,7 @@ const opening: Commit = {
 const next: Commit = { session: "a", version: 1, entries: [{ body: "2", at: 20 }] };
 
 describe("a commit made for another log of the same length", () => {
-  // A commit of one entry alone has a script of its own.
+  // A commit of one entry has its own script.
   const kinds: [string, Partial<Commit>][] = [
     ["of one entry", {}],
     ["with a heading", { heading: opening.heading! }],

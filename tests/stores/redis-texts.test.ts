@@ -1,4 +1,4 @@
-// Texts that UTF-8 cannot hold: the Redis store gives them back as they were, and takes no two of them for one.
+// Texts that UTF-8 cannot represent: the Redis store returns them unchanged, and confuses no two of them.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { redisStore } from "../../src/stores/redis.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const odd = ["\ud800", "\ud801", "\udfff\ud800", "\ufffd", "\u{1f600}", "\u0001", "\u0001d800", "\0"];
 
-test("half a surrogate pair in ids, keys, environments and bodies stays what it is", async () => {
+test("half a surrogate pair in ids, keys, environments and bodies stays unchanged", async () => {
   for (const text of odd) {
     const commit: Commit = {
       session: text,

@@ -43,7 +43,7 @@ for (const { name, tags, start } of kinds) {
     { tags },
   );
 
-  test(`redis, ${name}: nothing is left of a prefix that was removed`, { tags }, async () => {
+  test(`redis, ${name}: nothing is left of a removed prefix`, { tags }, async () => {
     const { servers } = await start();
     for (const each of servers) expect(await each.command("keys", "t*")).toBe("");
   });

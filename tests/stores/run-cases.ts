@@ -8,7 +8,7 @@ interface Options {
   tags?: "full"[];
 }
 
-/** Runs every case that holds for the store, each on a storage of its own. */
+/** Runs every case that applies to the store, each on a new storage. */
 export function runStoreCases(
   name: string,
   makeHarness: () => StoreHarness | Promise<StoreHarness>,

@@ -1,4 +1,5 @@
-// The S3 store when requests fail, connections are cut before or after a request was applied, and processes die between two requests.
+// The S3 store when requests fail, connections are cut before or after a request was applied, and processes die between
+// two requests.
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Appended, Commit, Store } from "../../src/core/store.ts";
@@ -34,13 +35,13 @@ const faults: S3Fault[] = [
 ];
 
 describe("one fault at each request", () => {
-  test.each(faults)("$status $code $cut is got over, and nothing is applied twice", async (fault) => {
+  test.each(faults)("$status $code $cut is survived, and nothing is applied twice", async (fault) => {
     const server = await serverFor();
     const store = open(server);
     const other = open(server);
     for (const session of names) await store.append(commitOf(session, 0));
     const keys = ["k0"];
-    // As many times as there may be requests in one of these verbs.
+    // At least the number of requests of one of these verbs.
     for (let at = 0; at < 8; at++) {
       const script = Array.from({ length: at }, (): S3Fault => ({}));
       for (const one of [...script, fault]) server.failNext(1, one);
@@ -67,8 +68,8 @@ describe("one fault at each request", () => {
   });
 });
 
-describe("a server that does not answer", () => {
-  test("rejects every verb with store_busy in time, and is found again", { tags: ["full"] }, async () => {
+describe("a silent server", () => {
+  test("rejects every verb with store_busy in time, and is used again later", { tags: ["full"] }, async () => {
     const server = await serverFor();
     const store = open(server);
     await store.append(commitOf("a", 0));
@@ -90,7 +91,7 @@ describe("a server that does not answer", () => {
     }
     expect(performance.now() - since).toBeLessThan(9000);
     server.onRequest(undefined);
-    // The commit may have been applied, and then the delete: the server did all, it only said nothing.
+    // The commit may have been applied, and then the delete: the server did both without answering.
     expect(["ok", "conflict", "duplicate"]).toContain(await store.append(commitOf("a", 1)));
     expect(await store.append(commitOf("e", 0))).toBe("ok");
     await store.close();
@@ -106,7 +107,7 @@ describe("a server that does not answer", () => {
   });
 });
 
-/** Lets so many requests pass; the next is applied or not, and from then on none. */
+/** Lets `count` requests pass; the next one is applied or not, and none after it. */
 function dieAfter(server: S3Server, count: number, isApplied: boolean): { reached: () => boolean } {
   let left = count;
   server.onRequest(() => {
@@ -117,7 +118,7 @@ function dieAfter(server: S3Server, count: number, isApplied: boolean): { reache
   return { reached: () => left < 0 };
 }
 
-test("ATOMIC: a process that dies between any two requests leaves all of what it handed over together, or nothing", async () => {
+test("ATOMIC: a process that dies between any two requests leaves all commits of one append, or none", async () => {
   const points = Array.from({ length: 10 }, (_, count) =>
     [true, false].map((isApplied) => ({ count, isApplied })),
   ).flat();
@@ -138,7 +139,7 @@ test("ATOMIC: a process that dies between any two requests leaves all of what it
       const whole = lengths.join() === "2,2,1";
       expect([lengths.join(), answer]).toEqual([whole ? "2,2,1" : "1,1,0", died ? answer : "ok"]);
       if (answer === "ok") expect(whole).toBe(true);
-      // Whoever comes after it can write, and what was decided stays decided.
+      // The next writer can write, and decided commits stay decided.
       for (const [at, name] of names.entries()) {
         const version = lengths[at]!;
         expect(await store.append(commitOf(name, version, "next"))).toBe("ok");
@@ -187,12 +188,12 @@ test("a log is not opened before the listing can find it", async () => {
   await store.close();
 });
 
-test("ATOMIC: whoever looks for an intent that was removed meanwhile finds what it decided", async () => {
+test("ATOMIC: a reader of an intent that was removed in the meantime finds its decision", async () => {
   const server = await serverFor();
   const [store, other] = [open(server), open(server)];
   for (const session of names) await store.append(commitOf(session, 0));
   expect(await store.append(commitOf("a", 1), commitOf("b", 1))).toBe("ok");
-  // The other one has read a head that waits for the intent; its question about that is held up until the intent is gone.
+  // The other store has read a head that waits for the intent. Its request is delayed until the intent is gone.
   const isGone = (): boolean => ![...server.objects.keys()].some((key) => key.startsWith("p/intents/"));
   let held = 0;
   server.onRequest(({ method, key }) => {
@@ -207,7 +208,7 @@ test("ATOMIC: whoever looks for an intent that was removed meanwhile finds what 
   await Promise.all([store.close(), other.close()]);
 });
 
-/** What a store is, as far as these verbs go: the keys of each log. */
+/** A model of a store: the keys of each log. */
 class Model {
   readonly logs = new Map<string, string[]>();
 
@@ -231,7 +232,7 @@ const mishap = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...faults) },
 );
 
-test("ONCE, ATOMIC: with requests that fail and answers that are lost, two stores fare as a model", async () => {
+test("ONCE, ATOMIC: with failing requests and lost answers, two stores behave like a model", async () => {
   const property = fc.asyncProperty(
     fc.array(step, { minLength: 1, maxLength: 20 }),
     fc.array(mishap, { minLength: 400, maxLength: 400 }),
@@ -249,7 +250,7 @@ test("ONCE, ATOMIC: with requests that fail and answers that are lost, two store
           const store = handles[index % 2]!;
           const answer = await store.append(...commits).catch((error: { code: string }) => error.code);
           if (answer === "store_failed") {
-            // What was opened where another store is just removing the last of a deleted one cannot always be found out.
+            // A session opened while another store removes the last object of a deleted one cannot always be found.
             const log = await store.read(commits[0].session, 0);
             if (log?.at(-1)?.body !== `"k${key}"`) continue;
             expect(model.append(commits)).toBe("ok");
@@ -287,7 +288,7 @@ test("SERIAL, ONCE: rivals on two stores with faults lose nothing and repeat not
     for (;;) {
       const version = (await store.read("a", 0))!.length;
       const answer = await store.append(commitOf("a", version, key));
-      // Never a duplicate: an answer that was lost is found out, and no writer tries what was applied again.
+      // Never a duplicate: a lost answer is resolved, and no writer retries an applied commit.
       expect(answer).not.toBe("duplicate");
       if (answer === "ok") return;
     }

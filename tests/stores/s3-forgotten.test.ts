@@ -1,4 +1,4 @@
-// The S3 store when a session is so large that what is known of it is forgotten while it is written.
+// The S3 store with a session so large that its cache entry is evicted while it is written.
 import { expect, onTestFinished, test } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { s3Store } from "../../src/stores/s3.ts";
@@ -10,7 +10,7 @@ test("a commit to several is stored after its put was refused once", { tags: ["f
   const credentials = { accessKeyId: "AKIDTEST", secretAccessKey: "secret" };
   const open = (): Store => s3Store({ url: `s3://test/p?endpoint=${server.endpoint}`, credentials });
   const first = open();
-  // Two of them are more than is remembered.
+  // Two of them exceed the cache.
   const body = "x".repeat(35_000_000);
   for (const session of ["a", "b"]) {
     const heading = { environment: "shop", opened: 1 };

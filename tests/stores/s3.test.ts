@@ -37,13 +37,13 @@ async function grow(store: Store, session: string, version: number): Promise<voi
   for (let at = 0; at < version; at++) expect(await store.append(commitOf(session, at))).toBe("ok");
 }
 
-// A prefix that has to be encoded in paths and queries, and in what is signed of them.
+// A prefix that must be encoded in paths, queries and signatures.
 runStoreCases("s3", () => {
   const prefix = `it's ü+&=/${prefixes++}`;
   return { open: () => open(shared, prefix.replaceAll("+", "%2B").replaceAll("&", "%26")) };
 });
 
-describe("signatures are those of the examples that AWS documents", () => {
+describe("signatures equal the examples in the AWS documentation", () => {
   const secretAccessKey = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
   const who = { region: "us-east-1", accessKeyId: "AKIAIOSFODNN7EXAMPLE", secretAccessKey };
   const host = "examplebucket.s3.amazonaws.com";
@@ -93,10 +93,10 @@ describe("signatures are those of the examples that AWS documents", () => {
   });
 });
 
-describe("where it is", () => {
+describe("the location", () => {
   const env = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "hush", AWS_REGION: "eu-west-3" };
 
-  test("a bucket of AWS is a host; elsewhere, and with dots in its name, a path", () => {
+  test("of an AWS bucket is a host; elsewhere, and with dots in its name, a path", () => {
     expect(locationOf("s3://bucket/a/b", undefined, { ...env, AWS_SESSION_TOKEN: "t" })).toEqual({
       name: "s3://bucket/a/b",
       origin: "https://bucket.s3.eu-west-3.amazonaws.com",
@@ -127,17 +127,17 @@ describe("where it is", () => {
     ["s3://bucket?style=cow", /`style`/],
     ["s3://bucket?endpoint=minio", /endpoint must be like/],
     ["s3://bucket?endpoint=https://id:hush@minio", /credentials belong in/],
-  ])("%s is refused, without a word of what is secret", (url, message) => {
+  ])("%s is refused, without showing a secret", (url, message) => {
     expect(() => locationOf(url, undefined, env)).toThrow(message);
     expect(() => locationOf(url, undefined, env)).not.toThrow(/hush/);
   });
 
-  test("credentials are needed", () => {
+  test("needs credentials", () => {
     expect(() => locationOf("s3://bucket", undefined, {})).toThrow(/AWS_ACCESS_KEY_ID/);
   });
 });
 
-describe("what the service says", () => {
+describe("answers of the service", () => {
   test("a bucket is found by the host too", async () => {
     const server = await serverFor();
     const store = open(server);
@@ -162,7 +162,7 @@ describe("what the service says", () => {
     ["a bucket that is not there", { bucket: "none" }, /no bucket .*make it first/],
     ["another region", { region: "mars" }, /another region than mars.*expecting 'us-east-1'/],
   ])(
-    "%s is store_failed at once, and says so",
+    "%s is store_failed at once, with the reason",
     async (_, { bucket = "test", region = "us-east-1", ...given }, message) => {
       const url = `s3://${bucket}/p?endpoint=${shared.endpoint}&region=${region}`;
       const store = s3Store({ url, credentials, ...given });
@@ -185,7 +185,7 @@ describe("what the service says", () => {
     await store.close();
   });
 
-  test("objects of a newer Holdfast, and what is none of ours, are refused and left as they are", async () => {
+  test("objects of a newer Holdfast, and foreign objects, are refused and left unchanged", async () => {
     const server = await serverFor();
     const store = open(server);
     await grow(store, "a", 1);
@@ -204,8 +204,8 @@ describe("what the service says", () => {
   });
 });
 
-describe("GROWTH: how many requests it takes", () => {
-  test("a commit to a session that the process knows is one, and a session 10,000 entries long is loaded with few", async () => {
+describe("GROWTH: the number of requests", () => {
+  test("is one for a commit to a cached session, and small for loading a session of 10,000 entries", async () => {
     const server = await serverFor();
     const store = open(server);
     await grow(store, "a", 3);
@@ -252,7 +252,7 @@ describe("GROWTH: how many requests it takes", () => {
     expect(again).toBe("duplicate");
   });
 
-  test("a count asks for what changed since the last one", async () => {
+  test("of a count depends on the changes since the last one", async () => {
     const server = await serverFor();
     const store = open(server);
     for (let index = 0; index < 30; index++) await grow(store, `s${index}`, 1);
@@ -266,7 +266,7 @@ describe("GROWTH: how many requests it takes", () => {
 });
 
 test.each([false, true])(
-  "CLEANUP: of a deleted session no object is left (deletes without conditions: %s)",
+  "CLEANUP: no object of a deleted session is left (deletes without conditions: %s)",
   async (plain) => {
     const server = await serverFor({ ignoresDeleteConditions: plain });
     const store = open(server);
@@ -280,12 +280,12 @@ test.each([false, true])(
     expect(await store.delete("a")).toBe(true);
     await store.close();
     const left = [...server.objects.keys()].filter((key) => !key.endsWith("-b") && !key.endsWith("/b"));
-    // Where a delete cannot be conditional, a mark of a hundred bytes stays, so that no log opened since can be lost.
+    // Without conditional deletes, a mark of a hundred bytes stays, so that a log opened since cannot be lost.
     expect(left).toEqual(plain ? ["p/heads/a"] : []);
   },
 );
 
-test("DURABLE: a server that was stopped and started again is found by the same store", async () => {
+test("DURABLE: the same store finds a restarted server", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-s3-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const first = await startS3({ folder });

@@ -1,4 +1,4 @@
-// The SQLite store passes the shared cases, and its file holds against other processes, full disks and wrong files.
+// The SQLite store passes the shared cases, and its file survives other processes, full disks and wrong files.
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,7 +16,7 @@ const parent = mkdtempSync(join(tmpdir(), "holdfast-sqlite-"));
 let folders = 0;
 afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
-/** The path of a file that is not there yet, in a folder of its own. */
+/** The path of a missing file in a new folder. */
 function newFile(): string {
   const folder = join(parent, `${folders++}`);
   mkdirSync(folder);
@@ -36,11 +36,11 @@ interface Raw {
   close(): unknown;
 }
 
-// The driver that the store would take, as text: for children it is part of their program.
+// The driver that the store would use, as text: it is part of the program of children.
 const driver = `const builtin = process.getBuiltinModule?.("node:sqlite");
   const connect = (file) => builtin ? new builtin.DatabaseSync(file) : new (require("better-sqlite3"))(file);`;
 
-/** The file, past the store. */
+/** Opens the file without the store. */
 function raw(file: string): Raw {
   const connect = new Function("require", `${driver} return connect;`) as (
     load: NodeJS.Require,
@@ -74,7 +74,9 @@ async function idsOf(list: AsyncIterable<{ session: string }>): Promise<string[]
   return ids;
 }
 
-/** Runs a program in a process of its own. It has `sqliteStore`, `connect`, `file` and `report`, whose lines come back. */
+/**
+ * Runs a program in a separate process. It has `sqliteStore`, `connect`, `file` and `report`, whose lines are returned.
+ */
 async function child(file: string, program: string, shell = ""): Promise<unknown[]> {
   const source = await built();
   const code = `import { createRequire } from "node:module";
@@ -95,7 +97,7 @@ async function child(file: string, program: string, shell = ""): Promise<unknown
 }
 
 describe("the file of a SQLite store", () => {
-  test("is made where there is none, and where an empty file is", async () => {
+  test("is created if it is missing or empty", async () => {
     const empty = newFile();
     writeFileSync(empty, "");
     for (const file of [newFile(), empty]) {
@@ -107,7 +109,7 @@ describe("the file of a SQLite store", () => {
     }
   });
 
-  test("may be made by ten processes and ten handles at once", async () => {
+  test("may be created by ten processes and ten handles at once", async () => {
     const file = newFile();
     const handles = Array.from({ length: 10 }, () => sqliteStore({ file }));
     const fresh = newFile();
@@ -127,7 +129,7 @@ describe("the file of a SQLite store", () => {
     await store.close();
   });
 
-  test("is opened again though its maker was killed while making it", async () => {
+  test("opens even if its creator was killed while creating it", async () => {
     const file = newFile();
     await child(
       file,
@@ -140,7 +142,7 @@ describe("the file of a SQLite store", () => {
     await fill(file, 3);
   });
 
-  test("is one file again after the last store on it was closed", async () => {
+  test("is a single file after the last store on it was closed", async () => {
     const file = newFile();
     const [first, second] = [sqliteStore({ file }), sqliteStore({ file })];
     await first.append(commitOf("a", 0));
@@ -197,7 +199,7 @@ describe("the file of a SQLite store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("that is damaged further in is store_corrupt to those who come across it", async () => {
+  test("that is damaged further in is store_corrupt for readers of the damage", async () => {
     const file = newFile();
     await fill(file);
     const bytes = readFileSync(file);
@@ -220,7 +222,7 @@ describe("the file of a SQLite store", () => {
   });
 });
 
-test("a full disk fails the commit with store_full; what was answered stays, and with room again so do new commits", async () => {
+test("a full disk fails the commit with store_full; answered commits stay, and new ones work once there is room", async () => {
   const file = newFile();
   const lines = (await child(
     file,
@@ -257,7 +259,7 @@ test("a full disk fails the commit with store_full; what was answered stays, and
 });
 
 describe("another process that holds the file", () => {
-  test("is waited for, without blocking this one", async () => {
+  test("is waited for, without blocking this process", async () => {
     const file = newFile();
     const store = sqliteStore({ file });
     const other = raw(file);
@@ -274,7 +276,7 @@ describe("another process that holds the file", () => {
     await store.close();
   });
 
-  test("for too long is store_busy; reads go on, and so does the store afterwards", { tags: ["full"] }, async () => {
+  test("for too long is store_busy; reads continue, and so does the store afterwards", { tags: ["full"] }, async () => {
     const file = newFile();
     const store = sqliteStore({ file });
     await store.append(commitOf("a", 0));
@@ -344,7 +346,7 @@ test("SERIAL, ONCE: four processes on shared and own sessions lose nothing and r
 });
 
 describe("the order of idleness", () => {
-  /** 700 sessions, touched here and there at random, as commits leave the file. */
+  /** 700 sessions, touched at random, as commits leave the file. */
   async function busy(store: Store): Promise<Map<string, number>> {
     const touched = new Map<string, number>();
     const versions = new Map<string, number>();
@@ -360,7 +362,7 @@ describe("the order of idleness", () => {
     return touched;
   }
 
-  test("is right though commits do not keep it, the first time and the next", async () => {
+  test("is right although commits do not maintain it, the first time and the next", async () => {
     const store = sqliteStore({ file: newFile() });
     const touched = await busy(store);
     const order = [...touched].sort((a, b) => a[1] - b[1]);
@@ -373,7 +375,7 @@ describe("the order of idleness", () => {
     await store.close();
   });
 
-  test("is brought up to date only as far as somebody looks", async () => {
+  test("is updated only as far as a reader looks", async () => {
     const file = newFile();
     const store = sqliteStore({ file });
     for (let at = 0; at < 700; at++) await store.append(commitOf(`s${at}`, 0, "1", undefined, at));
@@ -391,7 +393,7 @@ describe("the order of idleness", () => {
   });
 });
 
-test("ISOLATION: a commit that cannot be written does not take the others of its moment with it", async () => {
+test("ISOLATION: a commit that cannot be written does not fail concurrent ones", async () => {
   const store = sqliteStore({ file: newFile() });
   const heading = { environment: "e", opened: 1 };
   const results = await Promise.allSettled(

@@ -6,7 +6,7 @@ import { tieredStore } from "../../src/stores/tiered.ts";
 import { bodiesOf, idsOf } from "./tiered-reading.ts";
 
 const hour = 3_600_000;
-/** What is dated by a counter has been idle for that long, always; a sweep by itself comes once an hour. */
+/** Entries dated by a counter are always idle for that long. Automatic sweeps come once an hour. */
 const idle = 4 * hour;
 const never = 1e15;
 const heading = { environment: "shop", opened: 1 };
@@ -14,7 +14,7 @@ const heading = { environment: "shop", opened: 1 };
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "performance", "setInterval", "clearInterval"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** Until all that can go on without us has come to a stop. */
+/** Waits until everything that can proceed without us has stopped. */
 const stillness = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 let clock = 0;
@@ -23,7 +23,7 @@ function commitOf(session: string, version: number, body: string, more: Partial<
   return { session, version, entries, ...(version === 0 && { heading }), ...more };
 }
 
-/** A store on which some requests are held until they are let go. */
+/** A store that holds some requests until they are released. */
 function held(inner: Store, isHeld: (verb: "append" | "delete", ids: string[]) => boolean) {
   let release!: () => void;
   const released = new Promise<void>((resolve) => (release = resolve));
@@ -42,7 +42,7 @@ function held(inner: Store, isHeld: (verb: "append" | "delete", ids: string[]) =
   return { store, release };
 }
 
-test("DURABLE: the ticket of a deleted session that is removed late takes nothing of the one opened since", async () => {
+test("DURABLE: a late removal of a deleted session's ticket takes nothing of the session opened since", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const slow = held(hot, (verb, [id]) => verb === "delete" && id === "s");
   const [one, other] = [slow.store, hot].map((each) => tieredStore({ hot: each, cold, idle: never }));
@@ -59,7 +59,7 @@ test("DURABLE: the ticket of a deleted session that is removed late takes nothin
 test("DURABLE: a session whose mover was away for days is where its ticket says", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const slow = held(hot, (verb) => verb === "append");
-  // One that moves nothing, and looks after both stores.
+  // It moves nothing, and watches both stores.
   const keeper = tieredStore({ hot, cold, idle: 1000 * hour });
   await keeper.append({ ...commitOf("s", 0, "a"), entries: [{ body: '"a"', at: Date.now() }] });
   const mover = tieredStore({ hot: slow.store, cold, idle: 0 });
@@ -74,13 +74,13 @@ test("DURABLE: a session whose mover was away for days is where its ticket says"
   expect(await bodiesOf(keeper, "s")).toEqual(["a"]);
 });
 
-test("DURABLE: a place that is heard of late is not where the next commit goes", async () => {
+test("DURABLE: an outdated location does not receive the next commit", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   let answer: (() => void) | undefined;
   let isSlow = false;
   const slow: Store = {
     ...hot,
-    // Left behind by who moved it.
+    // Left behind by its mover.
     delete: async () => true,
     async load(id) {
       const found = await hot.load(id);
@@ -109,7 +109,7 @@ test("DURABLE: a place that is heard of late is not where the next commit goes",
   expect(await bodiesOf(store, "s")).toEqual(["a", "b", "c"]);
 });
 
-test("a session whose log was lost is told of, and can be deleted", async () => {
+test("a session whose log was lost is reported, and can be deleted", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const store = tieredStore({ hot, cold, idle: never });
   await store.append(commitOf("s", 0, "a"));
@@ -122,7 +122,7 @@ test("a session whose log was lost is told of, and can be deleted", async () => 
   expect(await store.append(commitOf("s", 0, "b"))).toBe("ok");
 });
 
-test("what is read to find a session does not grow with how often it was moved", async () => {
+test("the cost of locating a session does not grow with its number of moves", async () => {
   const hot = memoryStore();
   const store = tieredStore({ hot, cold: memoryStore(), idle });
   await store.append(commitOf("s", 0, "a"));

@@ -1,4 +1,4 @@
-// The tiered store in several processes at once, with requests that are late or lost and processes that die between any two.
+// The tiered store in several processes at once, with late or lost requests and processes that die at any point.
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Commit } from "../../src/core/store.ts";
@@ -8,26 +8,26 @@ import { runs } from "../runs.ts";
 import { createWires, type Fate, type Process } from "./tiered-wires.ts";
 
 const hour = 3_600_000;
-/** Entries are dated by a counter: idle for longer than this, always. */
+/** Entries are dated by a counter, so they are always idle for longer than this. */
 const idle = 4 * hour;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "performance", "setInterval", "clearInterval"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** Until all that can go on by itself has come to a stop. */
+/** Waits until everything that can proceed by itself has stopped. */
 const stillness = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** The last is never deleted: nothing of it may ever be missing. */
+/** The last one is never deleted: nothing of it may ever be missing. */
 const names = ["a", "b", "c"];
 
-/** What a caller did, from when to when by the number of the step. An end that nobody heard of is never. */
+/** A caller's action, from its first step to its last. An action without an observed end never ends. */
 interface Deed {
   session: string;
   id: string;
   start: number;
   end: number;
   process: Process;
-  /** Whether it is certain that it was done, or that it was not. */
+  /** Whether it is certain that it was done, or was not done. */
   isDone?: boolean;
 }
 
@@ -64,7 +64,7 @@ class World {
     this.start(at);
   }
 
-  /** Starts something that goes on as its requests do. Not to be heard is all that may happen to it. */
+  /** Starts work that advances with its requests. It may only go unanswered. */
   launch(work: () => Promise<void>): void {
     work().catch((thrown: unknown) => {
       const { code, message } = thrown as { code?: string; message: string };
@@ -72,7 +72,7 @@ class World {
     });
   }
 
-  /** Reads a log, and looks whether all is in it that has to be. */
+  /** Reads a log, and checks that it has everything it must. */
   async read(store: TieredStore, session: string): Promise<Written[]> {
     const start = this.now;
     const entries = (await store.read(session, 0)) ?? [];
@@ -93,7 +93,7 @@ class World {
     return log;
   }
 
-  /** Commits as the engine does: what it does not know the end of it looks for, and tries again under the same key. */
+  /** Commits as the engine does: it resolves an unknown outcome by reading, and retries under the same key. */
   async append({ process, store }: Running, session: string, changesHeading: boolean): Promise<void> {
     const id = `e${++this.made}`;
     const deed: Deed = { session, id, process, start: this.now, end: Infinity };
@@ -131,7 +131,7 @@ class World {
     }
   }
 
-  /** A delete that failed, or whose process died, is over when nothing of it is under way. */
+  /** A failed delete, or one of a dead process, is over when none of its requests is in flight. */
   tick(): void {
     this.now++;
     for (const deed of this.deletes) {
@@ -153,11 +153,11 @@ const step = fc.record({
   process: fc.nat(2),
   session: fc.nat(2),
   changesHeading: fc.boolean(),
-  /** What happens to requests before the next one begins. */
+  /** The fates of requests before the next action starts. */
   requests: fc.array(fc.record({ pick: fc.nat(100), fate }), { maxLength: 30 }),
 });
 
-test("DURABLE, ONCE, SERIAL: three processes, late and lost requests, kills at any point: what was answered is there", async () => {
+test("DURABLE, ONCE, SERIAL: three processes, late and lost requests, kills at any point: answered commits are there", async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40, size: "max" }), async (steps) => {
     vi.clearAllTimers();
     const world = new World();
@@ -183,7 +183,7 @@ test("DURABLE, ONCE, SERIAL: three processes, late and lost requests, kills at a
         await tick();
       }
     }
-    // What is under way comes to its end, except that of the first process, of which nothing more is heard.
+    // Everything in flight completes, except for the first process, which stays silent.
     world.processes[0]!.process.isAlive = false;
     for (let at = 0; await world.wires.step(at, "answered"); at += 7) await tick();
     for (const { process } of world.processes) process.isAlive = false;
@@ -208,7 +208,7 @@ test("DURABLE, ONCE, SERIAL: three processes, late and lost requests, kills at a
     expect(await idsOf(fresh)).toEqual(there);
     expect(await idsOf(fresh, { idleBefore: 1e15 })).toEqual(there);
     expect(await fresh.count("shop")).toBe(there.length);
-    // Days later nothing is left but one log of each, and its ticket.
+    // Days later only one log of each session, and its ticket, are left.
     for (let hours = 0; hours < 60; hours++) {
       await fresh.sweep();
       vi.advanceTimersByTime(hour);

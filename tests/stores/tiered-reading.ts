@@ -1,4 +1,4 @@
-// What the tests of the tiered store read from a store: the bodies of a log, and the sessions that are listed.
+// Reads from a store for the tiered tests: the bodies of a log, and the listed sessions.
 import type { Store } from "../../src/core/store.ts";
 
 export async function bodiesOf(store: Store, session: string): Promise<unknown[] | undefined> {

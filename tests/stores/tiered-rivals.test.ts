@@ -1,4 +1,4 @@
-// The tiered store against other processes, failing stores and clocks: what a rival does at the worst moment.
+// The tiered store against other processes, failing stores and clocks: a rival acts at the worst moment.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { openStore } from "../../src/stores/open.ts";
 import type { Commit, Store } from "../../src/core/store.ts";
@@ -18,7 +18,7 @@ function commitOf(session: string, version: number, body: string, more: Partial<
   return { session, version, entries, ...(version === 0 && { heading }), ...more };
 }
 
-/** Runs something once, before an append that it is asked about says yes. */
+/** Runs an action once, before a selected append succeeds. */
 function interrupted(inner: Store, isMoment: (commits: Commit[]) => boolean, rival: () => Promise<unknown>): Store {
   let done = false;
   return {
@@ -33,7 +33,7 @@ function interrupted(inner: Store, isMoment: (commits: Commit[]) => boolean, riv
   };
 }
 
-test("one that another process deleted and opened again is not opened over", async () => {
+test("a session that another process deleted and opened again is not overwritten", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const [one, other] = [tieredStore({ hot, cold, idle: never }), tieredStore({ hot, cold, idle: never })];
   await one.append(commitOf("s", 0, "old"));
@@ -44,7 +44,7 @@ test("one that another process deleted and opened again is not opened over", asy
   expect(await one.count("shop")).toBe(1);
 });
 
-test("one that is brought back while another process deletes it, opens it again and ends it stays as that one made it", async () => {
+test("a session that another process deletes, reopens and ends while it is brought back stays as that process left it", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const other = tieredStore({ hot, cold, idle: never });
   let isArmed = false;
@@ -63,7 +63,7 @@ test("one that is brought back while another process deletes it, opens it again 
   expect(await other.count("shop")).toBe(0);
 });
 
-test("one from before the tiers that is deleted and opened again meanwhile takes nothing of the old one", async () => {
+test("a session from before the tiers that is deleted and reopened in the meantime takes nothing of the old one", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   await hot.append(commitOf("s", 0, "plain"));
   const other = tieredStore({ hot, cold, idle: never });
@@ -96,7 +96,7 @@ test("clocks that differ by an hour do not let a delete take the session that wa
   expect(await bodiesOf(one, "s")).toEqual(["new"]);
 });
 
-test("the ticket of a deleted session goes after an hour, and not that of one that is opened again at that moment", async () => {
+test("the ticket of a deleted session goes after an hour, unless the session is reopened at that moment", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const other = tieredStore({ hot, cold, idle: never });
   let opened: unknown;
@@ -126,7 +126,7 @@ test("the ticket of a deleted session goes after an hour, and not that of one th
   expect(await idsOf(hot)).toEqual([]);
 });
 
-test("one from before the tiers whose newest version has a snapshot is there", async () => {
+test("a session from before the tiers whose newest version has a snapshot is found", async () => {
   const hot = memoryStore();
   await hot.append(commitOf("s", 0, "a", { snapshot: { version: 1, body: "{}" } }));
   const store = tieredStore({ hot, cold: memoryStore(), idle: 0 });
@@ -137,14 +137,14 @@ test("one from before the tiers whose newest version has a snapshot is there", a
   expect(await store.delete("s")).toBe(true);
 });
 
-test("what only looks like a ticket is a session from before the tiers", async () => {
+test("an entry that only looks like a ticket is a session from before the tiers", async () => {
   const hot = memoryStore();
   await hot.append({ ...commitOf("s", 0, ""), entries: [{ body: '{"place":"hot","log":"s2"}', at: 1 }] });
   const store = tieredStore({ hot, cold: memoryStore(), idle: 0 });
   expect(await bodiesOf(store, "s")).toEqual([{ place: "hot", log: "s2" }]);
 });
 
-test("DURABLE: a cold store that cannot delete refuses nothing, and what is left goes with a later sweep", async () => {
+test("DURABLE: a cold store that cannot delete refuses nothing, and a later sweep removes the rest", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   let isDown = false;
   const failing: Store = {
@@ -163,7 +163,7 @@ test("DURABLE: a cold store that cannot delete refuses nothing, and what is left
   expect(await idsOf(cold)).toEqual([]);
 });
 
-test("DURABLE: a hot store that loses the commit that brought a session back has not lost the session", async () => {
+test("DURABLE: a hot store that loses the commit that brought a session back does not lose the session", async () => {
   const [hot, lost, cold] = [memoryStore(), memoryStore(), memoryStore()];
   const store = tieredStore({ hot, cold, idle: 0 });
   await store.append(commitOf("s", 0, "a"));
@@ -182,7 +182,7 @@ test("DURABLE: a hot store that loses the commit that brought a session back has
   expect(await bodiesOf(store, "s")).toEqual(["a", "b"]);
 });
 
-test("copies that nobody needs go after a day, from both stores, and what tickets name stays", async () => {
+test("unneeded copies go after a day, from both stores, and ticketed sessions stay", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   let isBusy = false;
   const busy: Store = {
@@ -200,7 +200,7 @@ test("copies that nobody needs go after a day, from both stores, and what ticket
   isBusy = true;
   await expect(first.append(commitOf("s", 1, "b"))).rejects.toThrow("busy");
   expect([(await idsOf(hot)).length, (await idsOf(cold)).length]).toEqual([3, 4]);
-  // Another process, that knows nothing of it.
+  // Another process without any knowledge of it.
   const store = tieredStore({ hot, cold, idle: 0 });
   for (let hours = 0; hours < 27; hours++) {
     await store.sweep();
@@ -211,7 +211,7 @@ test("copies that nobody needs go after a day, from both stores, and what ticket
   expect(await bodiesOf(store, "s")).toEqual(["a"]);
 });
 
-test("one session that cannot be moved does not keep the others, and the sweep says so at its end", async () => {
+test("one session that cannot be moved does not stop the others, and the sweep reports it at its end", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const picky: Store = {
     ...cold,
@@ -225,7 +225,7 @@ test("one session that cannot be moved does not keep the others, and the sweep s
   expect((await idsOf(cold)).length).toBe(50);
 });
 
-test("a copy is made in commits of about a megabyte, and whole", async () => {
+test("a copy is made in commits of about a megabyte, and is complete", async () => {
   const cold = memoryStore();
   const sizes: number[] = [];
   const measured: Store = {
@@ -243,7 +243,7 @@ test("a copy is made in commits of about a megabyte, and whole", async () => {
   expect(await bodiesOf(store, "s")).toEqual(bodies);
 });
 
-test("a commit does not wait for the copy that is being made of its session", async () => {
+test("a commit does not wait for a running copy of its session", async () => {
   const cold = memoryStore();
   let copied!: () => void;
   let asked!: () => void;
@@ -266,7 +266,7 @@ test("a commit does not wait for the copy that is being made of its session", as
   expect(await bodiesOf(store, "s")).toEqual(["a", "b"]);
 });
 
-test("a Redis store that forgets sessions by itself is refused beside a cold one", async () => {
+test("a Redis store that expires sessions is refused beside a cold store", async () => {
   const opening = openStore("redis://user:secret@127.0.0.1:1?prefix=a&expire=60", { cold: "memory:" });
   await expect(opening).rejects.toMatchObject({ code: "invalid_option", message: expect.stringContaining("expire") });
 });

@@ -1,7 +1,7 @@
-// Stores behind wires: every request and every answer arrives when a test says so, late, lost, or after its process died.
+// Stores behind wires: a test decides when each request and answer arrives: late, never, or after its process died.
 import type { Listed, Store } from "../../src/core/store.ts";
 
-/** A process: once it is dead it asks nothing and hears nothing. */
+/** A process: once dead, it sends and receives nothing. */
 export interface Process {
   isAlive: boolean;
 }
@@ -11,13 +11,13 @@ interface Request {
   run(): Promise<unknown>;
   resolve(result: never): void;
   reject(reason: Error): void;
-  /** Its result, once it was carried out. */
+  /** Its result, once it was applied. */
   done?: { result: unknown };
-  /** Nobody waits for it any more, but it may still arrive. */
+  /** The caller gave up, but it may still arrive. */
   isGivenUp?: boolean;
 }
 
-/** What becomes of a request next; most of them go well. */
+/** The next fate of a request; most succeed. */
 export type Fate = "answered" | "carried out" | "given up" | "lost";
 
 export function createWires() {
@@ -47,7 +47,7 @@ export function createWires() {
     };
   }
 
-  /** One thing happens to one of the requests. False if there is none. */
+  /** Applies one fate to one request. Returns false if there is none. */
   async function step(pick: number, fate: Fate): Promise<boolean> {
     const at = pick % pending.length;
     const request = pending[at];
@@ -58,7 +58,7 @@ export function createWires() {
     if (isHeard && fate === "given up") {
       request.isGivenUp = true;
       request.reject(new Error("busy"));
-      // What was carried out already is over.
+      // An applied request is finished.
       if (request.done) pending.splice(at, 1);
       return true;
     }
@@ -69,7 +69,7 @@ export function createWires() {
     return true;
   }
 
-  /** Whether something that nobody waits for any more may still arrive. */
+  /** Whether an abandoned request may still arrive. */
   function haunts(process: Process): boolean {
     return pending.some((each) => each.process === process && (each.isGivenUp || !process.isAlive));
   }

@@ -1,4 +1,4 @@
-// The tiered store passes the shared cases on several pairs of stores, also while everything is being moved all the time.
+// The tiered store passes the shared cases on several pairs of stores, also while everything is constantly moved.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ let made = 0;
 const never = 1e12;
 const credentials = { accessKeyId: "AKIDTEST", secretAccessKey: "secret" };
 
-/** A store that sweeps all the time, one sweep after the other. */
+/** A store that sweeps continuously. */
 function restless(store: TieredStore): TieredStore {
   const state = { stopped: false };
   const sweeping = (async () => {
@@ -67,7 +67,7 @@ function onDisk(idle: number): () => TieredStore {
 
 runStoreCases("tiered: sqlite over s3", () => ({ open: onDisk(never) }));
 
-// Two stores on the same files, both of which move everything all the time: what other processes would do.
+// Two stores on the same files that both move everything constantly, as other processes would.
 runStoreCases(
   "tiered: sqlite over sqlite, everything moved all the time",
   () => {
@@ -97,7 +97,7 @@ async function rowsOf(store: Store): Promise<string[]> {
   return rows;
 }
 
-test("a session that was idle leaves the hot store, is read where it is, and comes back with the next commit", async () => {
+test("an idle session leaves the hot store, is read from the cold one, and returns with the next commit", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const store = tieredStore({ hot, cold, idle: 60_000 });
   const large = JSON.stringify("x".repeat(1000));
@@ -126,13 +126,13 @@ test("a session that was idle leaves the hot store, is read where it is, and com
   expect(await store.sweep()).toBe(1);
   expect(await store.delete("a")).toBe(true);
   expect(await rowsOf(cold)).toEqual([]);
-  // Only what says that it was deleted.
+  // Only the mark of its deletion.
   const left = (await rowsOf(hot)).filter((row) => row.startsWith("a "));
   expect(left).toEqual([expect.stringMatching(/^a 6 /)]);
   await store.close();
 });
 
-/** A store whose process dies after so many operations: the last one is done or not, its answer is never heard. */
+/** A store whose process dies after a number of operations: the last one is applied or not, without an answer. */
 function mortal(inner: Store, life: { left: number; isApplied: boolean }): Store {
   const dead = new Error("the process died");
   const step = async <T>(run: () => Promise<T>): Promise<T> => {
@@ -153,7 +153,7 @@ function mortal(inner: Store, life: { left: number; isApplied: boolean }): Store
   };
 }
 
-/** What a store is, as far as these verbs go: the keys of each log. */
+/** A model of a store: the keys of each log. */
 class Model {
   readonly logs = new Map<string, string[]>();
 
@@ -175,7 +175,7 @@ const step = fc.record({
   dies: fc.option(fc.record({ left: fc.nat(12), isApplied: fc.boolean() }), { nil: undefined, freq: 3 }),
 });
 
-test("ATOMIC, DURABLE: a process that dies after any of its operations leaves one truth, and it is that of a model", async () => {
+test("ATOMIC, DURABLE: a process that dies after any operation leaves one truth, and it is that of a model", async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
     const [hot, cold] = [memoryStore(), memoryStore()];
     const model = new Model();
@@ -208,7 +208,7 @@ test("ATOMIC, DURABLE: a process that dies after any of its operations leaves on
         await store.close();
         life = { left: Infinity, isApplied: false };
         store = start();
-        // It was done or it was not; which of the two is what everyone finds from now on.
+        // It was applied or not; every later reader finds the same.
         if (answer === "died" && verb !== "sweep") {
           const log = await logOf(first.session);
           if (JSON.stringify(log) !== JSON.stringify(model.logs.get(first.session))) {
@@ -231,7 +231,7 @@ test("ATOMIC, DURABLE: a process that dies after any of its operations leaves on
   await fc.assert(property, { numRuns: runs(60) });
 });
 
-test("sessions that were there before the tiers are served as before, beside new ones, and stay where they are", async () => {
+test("sessions from before the tiers are served as before, beside new ones, and stay in their store", async () => {
   const [hot, cold] = [memoryStore(), memoryStore()];
   const heading = { environment: "shop", opened: 1 };
   const entry = (body: string, key: string) => ({ body, at: 1, key });

@@ -1,4 +1,4 @@
-// Commits handed over together: every store agrees with a model of ten lines, and killed processes tear none apart.
+// Commits appended together: every store agrees with a model of ten lines, and killed processes tear none apart.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { runs } from "../runs.ts";
 const names = ["a", "b", "c", "d"];
 const heading = { environment: "shop", opened: 1 };
 
-/** What a store is, as far as these verbs go: the keys of each log. */
+/** A model of a store: the keys of each log. */
 class Model {
   readonly logs = new Map<string, string[]>();
 
@@ -33,7 +33,7 @@ class Model {
 
 interface Step {
   sessions: string[];
-  /** How far each commit is off the version of its log: mostly not at all. */
+  /** The offset of each commit from the version of its log: mostly 0. */
   off: number[];
   keys: number[][];
   deleted: string | undefined;
@@ -68,7 +68,7 @@ async function expectSame(store: Store, model: Model): Promise<void> {
 
 for (const kind of everyStore) {
   describe(kind.name, () => {
-    test("ATOMIC: commits handed over together fare as in a model, one after the other and all at once", async () => {
+    test("ATOMIC: commits appended together behave as in a model, one after the other and all at once", async () => {
       const property = fc.asyncProperty(
         fc.array(step, { minLength: 1, maxLength: 30 }),
         fc.boolean(),
@@ -80,13 +80,13 @@ for (const kind of everyStore) {
             const answers: Promise<unknown>[] = [];
             const expected: unknown[] = [];
             for (const [index, each] of steps.entries()) {
-              // At once only through one handle: that keeps the order, which the model needs.
+              // Concurrently only through one handle: it keeps the order, which the model needs.
               const store = handles[atOnce ? 0 : index % 2]!;
               const commits = commitsOf(each, model);
               expected.push(model.append(commits));
               answers.push(store.append(...commits));
               if (each.deleted !== undefined) {
-                // Of what is deleted while it is appended to no order is promised.
+                // A delete concurrent with appends has no promised order.
                 await Promise.all(answers);
                 expected.push(model.logs.delete(each.deleted));
                 answers.push(Promise.resolve(await store.delete(each.deleted)));
@@ -104,7 +104,7 @@ for (const kind of everyStore) {
       await fc.assert(property, { numRuns: runs(kind.isRemote ? 10 : 40) });
     });
 
-    test("ATOMIC: one that is not a commit at all takes those handed over with it along", async () => {
+    test("ATOMIC: an invalid commit fails the commits appended together with it", async () => {
       const storage = await kind.open();
       const { store } = storage;
       const entries: Commit["entries"] = [{ body: "1", at: 1 }];
@@ -128,7 +128,7 @@ function newFolder(): string {
   return folder;
 }
 
-test("ISOLATION: commits that SQLite cannot write together leave those of their moment alone, and no trace", async () => {
+test("ISOLATION: commits that SQLite cannot write together leave concurrent ones alone, and no trace", async () => {
   const store = sqliteStore({ file: join(newFolder(), "sessions.db") });
   const commitOf = (session: string, at = 1): Commit => ({
     session,
@@ -153,7 +153,7 @@ test("ISOLATION: commits that SQLite cannot write together leave those of their 
   await store.close();
 });
 
-/** Four writers, each of which extends two logs of its own by the same text and opens two, over and over, and tries what is refused. */
+/** Four writers. Each extends two logs by the same text and opens two, repeatedly, and retries refused commits. */
 const program = `
   const store = sqliteStore({ file });
   const heading = { environment: "shop", opened: 1 };
@@ -175,7 +175,7 @@ const program = `
   }
   for (let name = 0; name < 4; name++) void writer(name);`;
 
-/** Runs it, kills it some milliseconds after its first answer, and gives the versions that it had reported. */
+/** Runs it, kills it some milliseconds after its first answer, and returns the reported versions. */
 async function runAndKill(script: string, afterMs: number): Promise<Map<string, number>> {
   const running = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";

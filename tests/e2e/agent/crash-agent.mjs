@@ -1,7 +1,7 @@
-// The agent of the crash tests, for the test and for the processes it kills: it reports every question and every effect.
+// The agent of the crash tests, for the test and for the killed processes. It reports every question and every effect.
 import { z } from "zod";
 
-/** `built` is where the compiled source is; `report` is told what is asked of a model, and what a tool does. */
+/** `built` is the folder of the compiled source; `report` receives every model question and every tool action. */
 export async function crashAgent(built, store, report) {
   const holdfast = await import(`${built}/index.js`);
   const { createSessions, defineAgent, defineEnvironment, environmentTools, scriptedModel, tool } = holdfast;

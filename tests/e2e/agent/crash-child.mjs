@@ -1,4 +1,4 @@
-// A process that runs an agent and kills itself before or after its n-th commit. Started by crash.test.ts.
+// Runs an agent in a process that kills itself before or after its n-th commit. Started by crash.test.ts.
 import { writeSync } from "node:fs";
 import { crashAgent } from "./crash-agent.mjs";
 
@@ -18,13 +18,13 @@ const store = {
   append: async (...together) => {
     if (when === "before" && commits === commit - 1) return die();
     const result = await inner.append(...together);
-    // One that is refused is no step ahead.
+    // A refused commit is not progress.
     if (result === "ok") commits++;
     return when === "after" && commits === commit ? die() : result;
   },
 };
 
-// One write each: a report is there whole or not at all, and it is there before anything is done after it.
+// One write per report, so that it is whole or missing, and present before the next action.
 const report = (...words) => writeSync(1, `${words.join(" ")}\n`);
 const { agent, holdfast } = await crashAgent(built, store, report);
 const sessions = holdfast.createAgentSessions({ app: "crash", store });

@@ -1,4 +1,4 @@
-// A process that runs an agent is killed before and after each of its commits: another one goes on, and does nothing twice.
+// A process with an agent is killed before and after each of its commits: another one resumes, and repeats nothing.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ interface Killing {
   when?: "before" | "after";
 }
 
-/** What a process reported: a line each. */
+/** Returns the lines that a process reported. */
 async function runChild(options: object): Promise<{ lines: string[]; isKilled: boolean }> {
   const running = spawn(process.execPath, [child, JSON.stringify(options)], { stdio: ["ignore", "pipe", "pipe"] });
   let [text, errors] = ["", ""];
@@ -34,7 +34,7 @@ interface Opened {
   store: Store;
   sessions: AgentSessions;
   episodes: Sessions;
-  /** Goes on where a process was killed, and gives what it did. */
+  /** Resumes after a killed process. Returns the actions of the resumed run. */
   resume(session: string): Promise<string[]>;
   log(session: string): Promise<NumberedEvent[]>;
   replay(session: string): Promise<unknown>;
@@ -58,7 +58,7 @@ async function open(source: string, file: string): Promise<Opened> {
     episodes,
     log,
     async resume(session) {
-      // Killed before the message was committed: it is sent again. After the end: there is nothing to go on with.
+      // Killed before the message was committed: it is sent again. Killed after the end: there is nothing to resume.
       const events = await log(session);
       if (isOver(events)) return [];
       const given = events.length === 1 ? { message } : {};
@@ -81,7 +81,7 @@ async function open(source: string, file: string): Promise<Opened> {
   };
 }
 
-/** What must not be done again once it is in the log: the answers by agent and turn, and the calls that have results. */
+/** The committed actions that must not be repeated: answers by agent and turn, and calls with results. */
 function committed(events: NumberedEvent[]): Set<string> {
   const done = new Set<string>();
   const turns: Record<string, number> = {};
@@ -113,7 +113,7 @@ const unknownIn = (events: NumberedEvent[]): string[] =>
       : [],
   );
 
-/** The id of the episode is another one in every session. */
+/** Removes the episode id, which differs in every session. */
 function comparable(state: AgentState): AgentState {
   const { "environment:pile": _, ...rest } = state;
   return rest;
@@ -133,7 +133,7 @@ async function newSession(source: string, file: string): Promise<string> {
   return session;
 }
 
-/** The run that nobody kills. */
+/** The run without kills. */
 async function uncut(source: string, file: string) {
   const session = await newSession(source, file);
   const { lines, isKilled } = await runChild({ built: source, file, session, message });
@@ -147,7 +147,7 @@ async function uncut(source: string, file: string) {
   return { state: comparable(state), episode, types, commits };
 }
 
-/** What holds of a session in the end, however often its run was killed. */
+/** Checks a session at its end, however often its run was killed. */
 async function check(
   { sessions, episodes, log, replay }: Opened,
   session: string,
@@ -183,7 +183,7 @@ async function killAtEvery(step: number): Promise<void> {
       expect(killed.isKilled).toBe(true);
       const opened = await open(source, at);
       const events = await opened.log(session);
-      // What was yielded is there.
+      // Yielded events are in the log.
       const yielded = killed.lines.findLast((line) => line.startsWith("event"))?.split(" ");
       if (yielded) expect(events[Number(yielded[2]) - 1]?.type).toBe(yielded[1]);
       const before = committed(events);
@@ -199,23 +199,23 @@ async function killAtEvery(step: number): Promise<void> {
     for (let commit = 1; commit <= whole.commits; commit += step) {
       await Promise.all([kill({ commit, when: "before" }), kill({ commit, when: "after" })]);
     }
-    // Only what was started and has no result is in doubt.
+    // Only started calls without a result are unknown.
     if (step === 1) expect(unknown).toBeGreaterThan(0);
     expect(unknown).toBe(inDoubt);
   });
 }
 
-test("DURABLE, ONCE: a run that is killed before or after a commit goes on, and does nothing twice", { timeout }, () =>
+test("DURABLE, ONCE: a run that is killed before or after a commit resumes, and does nothing twice", { timeout }, () =>
   killAtEvery(5),
 );
 
 test(
-  "DURABLE, ONCE: a run that is killed before or after any commit goes on, and does nothing twice",
+  "DURABLE, ONCE: a run that is killed before or after any commit resumes, and does nothing twice",
   { tags: ["full"], timeout },
   () => killAtEvery(1),
 );
 
-test("DURABLE, ONCE: a run that is killed again and again comes to its end", { tags: ["full"], timeout }, () =>
+test("DURABLE, ONCE: a run that is killed repeatedly reaches its end", { tags: ["full"], timeout }, () =>
   inFolder(async (source, file) => {
     const whole = await uncut(source, file("whole"));
     for (const every of [3, 2, 1, 5].slice(0, runs(2))) {

@@ -1,4 +1,4 @@
-// A process that commits as fast as it can and reports each answer, until it is killed. Started by crash.test.ts.
+// Commits as fast as it can and reports each answer, until it is killed. Started by crash.test.ts.
 import { appendFileSync, writeSync } from "node:fs";
 
 const { built, file, effects, name, durability, sessions: ids } = JSON.parse(process.argv[2]);
@@ -9,7 +9,7 @@ const { ledger } = await import("./crash-ledger.mjs");
 const environment = await ledger(built, (call) => appendFileSync(effects, `${call}\n`));
 const sessions = createSessions({ environment, store: sqliteStore({ file, durability }) });
 
-// One write each: a report is there whole or not at all, and it is there before anything is done after it.
+// One write per report, so that it is whole or missing, and present before the next action.
 const report = (...words) => writeSync(1, `${words.join(" ")}\n`);
 
 async function work(session) {

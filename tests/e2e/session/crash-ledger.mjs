@@ -1,9 +1,9 @@
-// The environment of the crash tests, for the test and for the processes it kills: each call leaves its mark once.
+// The environment of the crash tests, for the test and for the killed processes: each call leaves its mark once.
 import { z } from "zod";
 
 const input = z.object({ n: z.number() });
 
-/** `built` is where the compiled source is, `effect` what `send` does to the world. */
+/** `built` is the folder of the compiled source, `effect` the external effect of `send`. */
 export async function ledger(built, effect) {
   const { defineEnvironment, tool } = await import(`${built}/index.js`);
   const mark = (state, call, n) => {

@@ -1,4 +1,4 @@
-// Processes that share one SQLite file are killed at random moments: what they had answered is there, once.
+// Processes that share one SQLite file are killed at random moments: answered calls are there, once.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,12 +19,12 @@ interface Call {
   call: string;
 }
 
-/** What a process reported: each call it began, and the version at which it was answered, if it was. */
+/** The calls that a process started, each with the version of its answer, if any. */
 type Reports = Map<string, Call & { version: number | undefined }>;
 
 const child = fileURLToPath(new URL("crash-child.mjs", import.meta.url));
 
-/** Starts a process, kills it some milliseconds after its first answer, and gives what it had reported. */
+/** Starts a process, kills it some milliseconds after its first answer, and returns its reports. */
 async function runAndKill(options: object, afterMs: number): Promise<Reports> {
   const running = spawn(process.execPath, [child, JSON.stringify(options)], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
@@ -65,7 +65,7 @@ for (const { durability, kills, tags } of [
 ]) {
   const patience = { tags, timeout: 300_000 * runs(1) };
   test(
-    `DURABLE, ONCE, SERIAL: what was answered before ${kills} kills is there once (${durability})`,
+    `DURABLE, ONCE, SERIAL: calls answered before ${kills} kills are there once (${durability})`,
     patience,
     async () => {
       const source = await built();
@@ -99,11 +99,11 @@ for (const { durability, kills, tags } of [
           every.set(key, report);
           const { session, tool, call, version } = report;
           if (version === undefined && tool === "send") {
-            // Not to be decided before its lease is over; see the end.
+            // It cannot be decided before its lease ends; see the end.
             inDoubt.push(report);
             continue;
           }
-          // A repeat, as a client would send it: of an answered call it gives that answer, of any other it makes one.
+          // A client's repeat: an answered call returns its answer, any other call is made now.
           const answer: Answer = await engine.call(session, tool, { n: 1 }, { call });
           expect(answer.ok).toBe(true);
           if (version !== undefined) expect(answer).toMatchObject({ repeated: true, version });

@@ -1,4 +1,4 @@
-// The viewer for everyone: no serious finding of axe, in light and dark, and no page that is wider than its window.
+// Accessibility of the viewer: no serious finding of axe, in light and dark, and no page wider than its window.
 // @module-tag full
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -22,7 +22,7 @@ interface Found {
   violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
 }
 
-test("axe finds nothing serious on any page, and none is wider than a telephone", async () => {
+test("axe finds no serious problem on any page, and no page is wider than a phone", async () => {
   const { url } = await startViewing([file, file]);
   const agent = await startServing(["examples/session-state", "--port", "0"]);
   const headers = { "content-type": "application/json" };

@@ -1,4 +1,4 @@
-// A real browser for the tests of the viewer: Debian's Chromium, driven by Playwright, with nothing to reach but loopback.
+// A real browser for the viewer tests: Debian's Chromium, driven by Playwright, with access to loopback only.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
@@ -29,7 +29,7 @@ afterAll(async () => {
   launched = undefined;
 });
 
-/** Opens a page. A test fails if the page complains: of a script that threw, of what its policy did not let in. */
+/** Opens a page. A test fails if the page reports an error: a script that threw, or a policy violation. */
 export async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
@@ -37,7 +37,7 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
   const complaints: string[] = [];
   page.on("pageerror", ({ message }) => complaints.push(message));
   page.on("console", (message) => {
-    // A refusal is the server's to give, and the page's to show.
+    // The server may refuse a request, and the page shows that.
     const isRefusal = /Failed to load resource/.test(message.text());
     if (message.type() === "error" && !isRefusal) complaints.push(message.text());
   });
@@ -49,7 +49,7 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
   return page;
 }
 
-/** Keeps a picture for who looks at the run afterwards. Those in docs/pictures are copies of some of them. */
+/** Saves a screenshot for a later look at the run. Some are copied to docs/pictures. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = join(root, "test-output/pictures");
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// The viewer as a folder of files, in a real browser: from disk and from any web server, all that needs no server of ours.
+// The viewer as a folder of files, in a real browser, from disk and from any web server.
 // @module-tag full
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -20,7 +20,7 @@ beforeAll(async () => {
   two = await collect(folder, "two", { tasks: ["hostile", "win", "lose"], repeats: 1 });
 }, 120_000);
 
-/** Any web server: it knows nothing of what it serves. */
+/** A plain web server that knows nothing of the files it serves. */
 async function served(site: string): Promise<string> {
   const types: { [ending: string]: string } = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" };
   const server = createServer((request, response) => {
@@ -62,7 +62,7 @@ test.each(["from disk", "from a web server"])(
     expect(await page.getByRole("button", { name: /^Fork/ }).count()).toBe(0);
     await picture(page, `bundle-${how.replaceAll(" ", "-")}`);
 
-    // A link to a version, opened anew.
+    // Reopens a link to a version.
     await expect.poll(() => page.url()).toContain("v=2");
     const other = await open(page.url());
     await expect.poll(() => other.getByRole("slider", { name: "Version" }).inputValue()).toBe("2");

@@ -1,4 +1,4 @@
-// Real data for the viewer: collections made by the command, once for all tests of a file.
+// Real data for the viewer: collections made by the command, once per test file.
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,10 +10,10 @@ import { built } from "../../built.ts";
 /** Ten tasks in a row: most are won. */
 const plans = ["win", "lose", "win", "break", "win", "win", "win", "win", "lose", "win"];
 
-/** The environment that the collections are of. */
+/** The environment of the collections. */
 export const tally = fileURLToPath(new URL("tally", import.meta.url));
 
-/** A folder for collections, for as long as the tests of the file run. */
+/** A folder for collections, removed after the tests of the file. */
 export async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-viewer-"));
   afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -21,13 +21,13 @@ export async function newFolder(): Promise<string> {
 }
 
 export interface CollectOptions {
-  /** How the tasks are played, one for each. By default 100 tasks, of which a tenth breaks and a fifth is lost. */
+  /** How each task is played. By default 100 tasks: a tenth breaks and a fifth is lost. */
   tasks?: string[];
   repeats: number;
   model?: string;
 }
 
-/** Collects into `NAME.jsonl`, and gives that file. */
+/** Collects into `NAME.jsonl`. Returns that file. */
 export async function collect(folder: string, name: string, options: CollectOptions): Promise<string> {
   const { tasks = Array.from({ length: 100 }, (_, at) => plans[at % 10] ?? ""), repeats, model = "scripted" } = options;
   const rows = tasks.map((plan, at) => {
@@ -52,7 +52,7 @@ export async function collect(folder: string, name: string, options: CollectOpti
     "--out",
     file,
   ];
-  // Rollouts that failed are no failure of the test.
+  // Failed rollouts do not fail the test.
   const stderr = await new Promise<string>((resolve) =>
     execFile(process.execPath, command, (_, __, text) => resolve(text)),
   );

@@ -1,4 +1,4 @@
-// The viewer on a running server, in a real browser: an episode that goes on while it is watched, acts, the live page, chat.
+// The viewer on a running server, in a real browser: a live episode, its actions, the live page, and chat.
 // @module-tag full
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ const add = (url: string, session: string, by: number) =>
   post(`${url}/v1/sessions/${session}/call`, { tool: "add", input: { by } });
 const versions = (page: Page) => page.getByRole("slider", { name: "Version" }).getAttribute("max");
 
-test("an episode is updated while it runs; a lost connection says so, and nothing is missed", async () => {
+test("an episode updates while it runs; a lost connection is shown, and nothing is missed", async () => {
   const store = await storeFile();
   const first = await startServing([tally, "--port", String(await freePort()), "--store", store]);
   const session = await newSession(first.url);
@@ -52,7 +52,7 @@ test("an episode is updated while it runs; a lost connection says so, and nothin
   await expect.poll(() => page.getByText(/connection is lost/i).count()).toBe(0);
 });
 
-test("on a session: the reward at every version, a model that goes on, a rewind, and its end", async () => {
+test("a session shows the reward at every version, is continued by a model, rewound and closed", async () => {
   const { url } = await startServing([tally, "--port", "0"]);
   const session = await newSession(url);
   await add(url, session, 3);
@@ -67,7 +67,7 @@ test("on a session: the reward at every version, a model that goes on, a rewind,
   await expect.poll(() => versions(page)).toBe("5");
   await expect.poll(() => page.getByRole("tree").textContent()).toContain("count4");
 
-  // Bad arguments are the server's to refuse, in its words.
+  // The server refuses invalid arguments with its own message.
   await page.getByLabel("Tool").selectOption("add");
   await page.getByLabel("as JSON").check();
   await page.getByRole("textbox", { name: /JSON/ }).fill('{"by": "three"}');
@@ -84,7 +84,7 @@ test("on a session: the reward at every version, a model that goes on, a rewind,
   expect(await page.getByRole("button", { name: "Call add" }).count()).toBe(0);
 });
 
-test("the live page: calls per second while they are made", async () => {
+test("the live page shows calls per second while they are made", async () => {
   const { url } = await startServing([tally, "--port", "0"]);
   const page = await open(`${url}/view/#at=live`);
   const session = await newSession(url);
@@ -96,7 +96,7 @@ test("the live page: calls per second while they are made", async () => {
   await picture(page, "live");
 });
 
-test("chat: an agent answers, what callbacks wrote is seen where it was stored, and a turn is undone", async () => {
+test("chat: an agent answers, writes of callbacks appear where they were stored, and a turn is undone", async () => {
   const { url } = await startServing(["examples/session-state", "--port", "0"]);
   const page = await open(`${url}/view/#at=agents/root_agent`);
   await page.getByRole("button", { name: /new conversation/i }).click();
@@ -117,11 +117,11 @@ test("chat: an agent answers, what callbacks wrote is seen where it was stored, 
   await expect.poll(() => page.getByText(/^Undone:/).count()).toBe(2);
   await page.getByRole("textbox", { name: "Message" }).fill("once more");
   await page.getByRole("button", { name: "Send" }).click();
-  // It is as if it had never answered.
+  // The answer is gone.
   await expect.poll(() => page.getByText("How can I help you verify").last().isVisible()).toBe(true);
 });
 
-test("a server with a token: the page asks for it, and goes on when it is right", async () => {
+test("a server with a token: the page asks for it, and continues when it is right", async () => {
   const { url } = await startServing([tally, "--port", "0", "--token", "open-sesame"]);
   const page = await open(`${url}/view/`);
   const field = page.getByLabel("Token", { exact: true });

@@ -1,4 +1,4 @@
-// The viewer in a real browser, on collections made by the command: what a person does with it, from a run to a fork that wins.
+// The viewer in a real browser, on collections made by the command: from a run to a fork that wins.
 // @module-tag full
 import { beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -107,7 +107,7 @@ test("a run is searched, sorted and grouped; a bar leads to its rows; back leads
   await picture(page, "run-dark");
 });
 
-test("what a tool answers is text, however hostile and however long", async () => {
+test("the output of a tool is shown as text, however hostile or long", async () => {
   const { url } = await startViewing([strange]);
   const page = await open(`${url}/view/#at=runs/0`);
   await expect.poll(() => rowsShown(page).textContent()).toBe("2 of 2");
@@ -126,7 +126,7 @@ test("what a tool answers is text, however hostile and however long", async () =
   expect(await page.locator("img").count()).toBe(0);
 });
 
-test("two runs side by side", async () => {
+test("two runs are compared", async () => {
   const { url } = await startViewing([before, many]);
   const page = await open(`${url}/view/`);
   for (const name of ["before", "many"]) await page.getByRole("checkbox", { name: new RegExp(name) }).check();
@@ -143,7 +143,7 @@ test("two runs side by side", async () => {
   await picture(page, "compare");
 });
 
-test("a file whose store is gone is shown without states, and says so", async () => {
+test("a file without its store is shown without states, and says so", async () => {
   const { url } = await startViewing([many], "--store", "memory:");
   const page = await open(`${url}/view/#at=runs/0/0`);
   await expect.poll(() => page.getByText(/is not kept here/).isVisible()).toBe(true);

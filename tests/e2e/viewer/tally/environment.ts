@@ -1,4 +1,4 @@
-// A counter whose notes may be anything: what a viewer must show as text, however long and however hostile.
+// A counter with arbitrary notes, which a viewer must show as text, however long or hostile.
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 

@@ -1,4 +1,4 @@
-// How the tasks of tally are played: most are won, some are lost, and some break in the middle.
+// Plays the tasks of tally: most are won, some are lost, and some break in the middle.
 
 interface Task {
   start: number;
