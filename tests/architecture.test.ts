@@ -9,7 +9,7 @@ import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
 /** Each folder may import the folders of the rows above its own, and itself. */
 const layers = [
   ["core"],
-  ["telemetry"],
+  ["telemetry", "io"],
   ["stores", "models", "environment"],
   ["session"],
   ["testing"],

@@ -1,9 +1,9 @@
 // A client of servers of the gym protocol, Holdfast's and others: requests with cookies, and what is known of the server.
-import type { Dispatcher } from "undici";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { exchange, ExchangeError, type ExchangeRequest } from "../io/exchange.ts";
 import { derivedId } from "../agent/episodes.ts";
 
 /** What a server has set, by name. Whoever has them has the session. */
@@ -28,29 +28,27 @@ export interface GymReply {
 export interface GymClient {
   /** The address without a slash at its end. */
   readonly root: string;
-  /** Gives every reply, refusals too; throws `tool_failed` if there is none, and what it was aborted with. */
+  /** Returns every reply, refusals too. Throws `tool_failed` if there is none in time, or the signal's reason. */
   post(request: GymPost): Promise<GymReply>;
   /** The tools that the server tells of, by `GET /v1/environment`, which only Holdfast's answer. Asked for once. */
   tools(): Promise<ToolSchema[]>;
 }
 
-/** With more sockets than this in a process, timers are seconds late. */
-const mostConnections = 900;
-const patience = 60_000;
+/** Ten minutes: tools can be slow. */
+export const defaultTimeout = 600_000;
+/** Milliseconds that a server may take to list its tools. */
+const toolsTimeout = 60_000;
 
-let shared: Promise<Dispatcher> | undefined;
-
-// Not fetch: that gives up on a server that works on its answer for five minutes.
-function dispatcher(): Promise<Dispatcher> {
-  shared ??= import("undici").then(
-    ({ Agent }) =>
-      new Agent({ connections: mostConnections, headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 4_000 }),
-  );
-  return shared;
+export interface GymClientOptions {
+  /** Further headers of every request, such as those of a trace. */
+  headers?: (() => { [name: string]: string }) | undefined;
+  /** Milliseconds until a whole answer must be there; ten minutes by default. */
+  timeout?: number;
 }
 
-/** `headers` gives what else requests carry: what says which trace they belong to. */
-export function createGymClient(url: string, headers: () => { [name: string]: string } = () => ({})): GymClient {
+/** Answers are at most 64 MB. */
+export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
+  const { headers = () => ({}), timeout = defaultTimeout } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     throw new HoldfastError("invalid_agent", `"${url}" is not the address of a server, such as http://localhost:8080`);
   }
@@ -59,24 +57,22 @@ export function createGymClient(url: string, headers: () => { [name: string]: st
   const prefix = pathname.replace(/\/+$/, "");
   let asked: Promise<ToolSchema[]> | undefined;
 
-  async function send(path: string, options: Omit<Dispatcher.RequestOptions, "origin" | "path">) {
+  async function send(path: string, request: Omit<ExchangeRequest, "origin" | "path">) {
     try {
-      const client = await dispatcher();
-      const reply = await client.request({ ...options, origin, path: prefix + path });
-      return {
-        status: reply.statusCode,
-        set: [reply.headers["set-cookie"] ?? []].flat(),
-        text: await reply.body.text(),
-      };
+      return await exchange({ ...request, origin, path: prefix + path }, async (answer) => ({
+        status: answer.status,
+        set: [answer.headers["set-cookie"] ?? []].flat(),
+        text: await answer.text(),
+      }));
     } catch (thrown) {
-      if ((options.signal as AbortSignal | undefined)?.aborted) throw thrown;
-      const message = `the server at ${root} did not answer: ${reasonOf(thrown)}`;
-      throw new HoldfastError("tool_failed", message, { cause: thrown });
+      if (!(thrown instanceof ExchangeError)) throw thrown;
+      throw new HoldfastError("tool_failed", `the server at ${root} ${thrown.message}`, { cause: thrown });
     }
   }
 
   async function askTools(): Promise<ToolSchema[]> {
-    const { status, text } = await send("/v1/environment", { method: "GET", signal: AbortSignal.timeout(patience) });
+    const limits = { timeout: toolsTimeout };
+    const { status, text } = await send("/v1/environment", { method: "GET", headers: {}, limits });
     const { tools } = Object(status === 200 ? outputOf(text) : undefined) as { tools?: unknown };
     if (Array.isArray(tools)) return (tools as Described[]).map(schemaOf);
     const message = `the server at ${root} does not tell what tools it has: they have to be given`;
@@ -97,6 +93,7 @@ export function createGymClient(url: string, headers: () => { [name: string]: st
         },
         // As the agents of that protocol send it.
         body: body === null ? null : JSON.stringify(body),
+        limits: { timeout },
         signal,
       });
       return { status, text, cookies: mergedCookies(cookies, set) };
@@ -145,12 +142,6 @@ export function outputOf(text: string): Json {
   } catch {
     return text;
   }
-}
-
-// One error for each address of a name that has several.
-function reasonOf(thrown: unknown): string {
-  if (thrown instanceof AggregateError && thrown.errors.length > 0) return messageOf(thrown.errors[0]);
-  return messageOf(thrown);
 }
 
 /** Header values are plain text: another id stands for one that is not. */

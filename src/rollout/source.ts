@@ -1,5 +1,5 @@
 // What a collection plays: an environment in this process, a server of the gym protocol, or an agent elsewhere.
-import { createGymClient, type GymClient } from "./gym-client.ts";
+import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts";
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
 import { createPlayer } from "./play/player.ts";
@@ -75,9 +75,19 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
   };
 }
 
+/** Milliseconds that an agent elsewhere may take for an episode if there is no --timeout: four hours. */
+const wholeEpisode = 4 * 3_600_000;
+
+/** A time limit of requests after that of the episode, so that the episode's own failure is the one reported. */
+const untilLate = ({ timeout }: SourceSettings, none: number): number =>
+  timeout === undefined ? none : timeout + 60_000;
+
 async function serverSource(url: string, target: Target | undefined, flags: SourceSettings): Promise<Source> {
   const traces = await telemetry();
-  const client = createGymClient(url, traces?.headers);
+  const client = createGymClient(url, {
+    headers: traces?.headers,
+    timeout: Math.max(defaultTimeout, untilLate(flags, 0)),
+  });
   const agents = await agentsOf(target, flags);
   const tools = await toolsTold(client);
   return {
@@ -95,7 +105,7 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
 
 async function agentSource(url: string, flags: SourceSettings): Promise<Source> {
   const traces = await telemetry();
-  const client = createGymClient(url, traces?.headers);
+  const client = createGymClient(url, { headers: traces?.headers, timeout: untilLate(flags, wholeEpisode) });
   await toolsTold(client);
   return {
     // Nothing is kept here of what is played elsewhere.

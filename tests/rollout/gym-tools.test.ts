@@ -168,7 +168,10 @@ test("an unreachable server, or one that does not describe its tools, is reporte
   const calling = defineAgent({ name: "player", model, toolsets: [gymTools(gone, { tools })] });
   const [output] = outputs((await finish(calling, { sessions, message: "go" })).events);
   expect(JSON.parse(output as string)).toMatchObject({
-    error: { code: "tool_failed", message: expect.stringContaining(`the server at ${gone} did not answer`) as string },
+    error: {
+      code: "tool_failed",
+      message: expect.stringContaining(`the server at ${gone} could not be reached`) as string,
+    },
   });
   expect(() => gymTools("localhost:8080")).toThrow("the address of a server");
 });

@@ -204,7 +204,10 @@ test.each(failures)("SCORED: %s is a failure, and not a reward", async (_, path,
 
 test("an unreachable server, or one that does not answer in time", async () => {
   const gone = await playerOn("http://127.0.0.1:1", scriptedModel([]))(rolloutOf(), never);
-  expect(failureIn(gone)).toMatchObject({ kind: "seed", reason: expect.stringContaining("did not answer") as string });
+  expect(failureIn(gone)).toMatchObject({
+    kind: "seed",
+    reason: expect.stringContaining("could not be reached") as string,
+  });
   const { url } = await foreignGym();
   const slow: Model = { name: "slow", respond: () => new Promise(() => undefined) };
   const late = await playerOn(url, slow, engine(), 50)(rolloutOf(), never);

@@ -246,7 +246,7 @@ test("the requests of a rollout to another server continue its trace there", asy
     sent.push(headers["traceparent"]);
     response.end("{}");
   });
-  const client = createGymClient(await listening(server), () => traceHeaders(spans));
+  const client = createGymClient(await listening(server), { headers: () => traceHeaders(spans) });
   const post = () => client.post({ path: "/verify", body: {}, signal: new AbortController().signal });
   const asking = async (): Promise<Played> => ({
     outcome: "scored",

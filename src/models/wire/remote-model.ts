@@ -4,7 +4,7 @@ import { setOwn } from "../../core/json.ts";
 import { isFunctionCall, isMessage, textOf, type Item, type Reasoning } from "../../core/model.ts";
 import type { Model, ModelRequest, ModelResponse, Piece, RespondOptions } from "../../core/model.ts";
 import { endpointOf, type Endpoint, type EndpointDefaults, type EndpointOptions } from "./endpoint.ts";
-import type { Exchange } from "./exchange.ts";
+import type { Answer } from "../../io/exchange.ts";
 import { broken, complaintIn, Fault, faultOfComplaint, faultOfStatus, shortened } from "./fault.ts";
 import { isFields, parsed, type Fields } from "./fields.ts";
 import { post, type Post } from "./http.ts";
@@ -80,7 +80,7 @@ export function remoteModel(
     }
   }
 
-  async function read(answer: Exchange, asked: boolean, request: ModelRequest, hand: (piece: Piece) => void) {
+  async function read(answer: Answer, asked: boolean, request: ModelRequest, hand: (piece: Piece) => void) {
     const { status, headers } = answer;
     const type = String(headers["content-type"] ?? "");
     if (status < 200 || status > 299) {
@@ -108,7 +108,7 @@ export function remoteModel(
   return { name, respond };
 }
 
-async function readStream(answer: Exchange, reader: StreamReader): Promise<ModelResponse> {
+async function readStream(answer: Answer, reader: StreamReader): Promise<ModelResponse> {
   let response: ModelResponse | undefined;
   try {
     for await (const data of eventsOf(answer.stream())) {

@@ -1,0 +1,238 @@
+// exchange(): one HTTP request and its answer, bounded in time and size. It is sent once.
+// It uses undici's dispatcher: streams and signals of its `request()` take longer than sending and parsing.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Agent, Dispatcher } from "undici";
+import { messageOf } from "../core/errors.ts";
+
+interface Limits {
+  /** Milliseconds until the whole answer must be there. */
+  timeout: number;
+  /** Milliseconds between two parts of a streamed answer; two minutes by default. */
+  idle?: number;
+  /** Bytes of the largest answer; 64 MB by default. */
+  largest?: number;
+}
+
+export interface ExchangeRequest {
+  origin: string;
+  /** With the query. */
+  path: string;
+  method?: "GET" | "POST";
+  headers: Record<string, string>;
+  body?: string | null;
+  limits: Limits;
+  signal?: AbortSignal | undefined;
+}
+
+/** Why there is no whole answer. The message continues the name of the server: "did not answer within 5 ms". */
+export class ExchangeError extends Error {
+  readonly kind: "timeout" | "connection" | "too_large";
+
+  constructor(kind: ExchangeError["kind"], message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+export type { Answer };
+
+const defaultIdle = 120_000;
+const defaultLargest = 64 * 1024 * 1024;
+
+/** Timers take no more. */
+const longest = 2 ** 31 - 1;
+
+/** Bytes that may wait for a slow reader before the server has to. */
+const mostWaiting = 256 * 1024;
+
+/** Milliseconds that a server may take to finish an answer that is no longer read. */
+const graceful = 250;
+
+/** With more sockets than this in a process, timers are seconds late. */
+const mostConnections = 900;
+
+let shared: Promise<Agent> | undefined;
+
+// Loaded with the first request: it takes a tenth of a second.
+function client(): Promise<Agent> {
+  shared ??= import("undici").then(({ Agent }) => {
+    // Answers have their own time limits. Idle connections do not keep the process alive.
+    return new Agent({
+      connections: mostConnections,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: 4_000,
+      keepAliveMaxTimeout: 30_000,
+    });
+  });
+  return shared;
+}
+
+/** Sends a request, hands the answer to `read`, and releases the connection. Throws the signal's reason when aborted. */
+export async function exchange<T>(request: ExchangeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
+  const { origin, path, method = "POST", headers, body = null, limits, signal } = request;
+  const agent = await client();
+  signal?.throwIfAborted();
+  const answer = new Answer(limits);
+  const cancel = (): void => answer.stop(signal?.reason);
+  signal?.addEventListener("abort", cancel);
+  try {
+    agent.dispatch({ origin, path, method, headers, body }, answer);
+    await answer.head();
+    const result = await read(answer);
+    // One turn later the connection is free, and the next request need not open another.
+    await nextTurn();
+    return result;
+  } finally {
+    signal?.removeEventListener("abort", cancel);
+    answer.close();
+  }
+}
+
+const decoder = new TextDecoder();
+
+/** One answer, for one reader. The dispatcher calls the methods that start with "on". */
+class Answer implements Dispatcher.DispatchHandler {
+  /** 0 until the head has arrived. */
+  status = 0;
+  headers: Record<string, string | string[] | undefined> = {};
+  readonly #limits: Limits;
+  readonly #chunks: Uint8Array[] = [];
+  #deadline: NodeJS.Timeout;
+  #controller: Dispatcher.DispatchController | undefined;
+  #size = 0;
+  #waiting = 0;
+  #isOver = false;
+  #takesAll = false;
+  #stopped: unknown;
+  #failure: ExchangeError | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+    const late = (): void => this.stop(timeout(`did not answer within ${limits.timeout} ms`));
+    this.#deadline = setTimeout(late, Math.min(limits.timeout, longest));
+  }
+
+  /** Resolves when the status and the headers are there. */
+  async head(): Promise<void> {
+    while (this.status === 0 && this.#goesOn()) await this.#change();
+    if (this.status === 0 && this.#failure) throw this.#failure;
+  }
+
+  /** Yields the body as it arrives, once. */
+  async *stream(): AsyncGenerator<Uint8Array> {
+    const { idle = defaultIdle } = this.#limits;
+    const late = (): void => this.stop(timeout(`sent nothing for ${idle} ms in the middle of its answer`));
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      for (let chunk; (chunk = await this.#next()) !== undefined;) {
+        // From the first part on: a busy server may send its headers long before the body.
+        timer ??= setTimeout(late, idle);
+        timer.refresh();
+        yield chunk;
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The whole body. */
+  async text(): Promise<string> {
+    this.#takesAll = true;
+    this.#controller?.resume();
+    while (this.#goesOn()) await this.#change();
+    if (this.#failure) throw this.#failure;
+    return decoder.decode(this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks));
+  }
+
+  /** Stops reading. The server has a moment to finish, so that its connection can be reused. */
+  finish(): void {
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(() => this.stop(unread), graceful);
+  }
+
+  /** Releases the connection. */
+  close(): void {
+    clearTimeout(this.#deadline);
+    this.stop(unread);
+  }
+
+  /** Closes the connection, unless the answer is complete. The reader gets the error at once. */
+  stop(error: unknown): void {
+    if (this.#isOver || this.#stopped !== undefined) return;
+    this.#stopped = error;
+    this.#controller?.abort(error instanceof Error ? error : new Error("stopped"));
+    this.#wake?.();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // Stopped while it waited for a connection.
+    if (this.#stopped !== undefined) controller.abort(unread);
+  }
+
+  onResponseStart(_: unknown, status: number, headers: Answer["headers"]): void {
+    // A status below 200 precedes the answer.
+    if (status < 200) return;
+    this.status = status;
+    this.headers = headers;
+    this.#wake?.();
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    this.#size += chunk.length;
+    this.#waiting += chunk.length;
+    const { largest = defaultLargest } = this.#limits;
+    if (this.#size > largest) {
+      return this.stop(new ExchangeError("too_large", `answered with more than ${largest / 1024 / 1024} MB`));
+    }
+    this.#chunks.push(chunk);
+    if (this.#takesAll) return;
+    if (this.#waiting > mostWaiting) controller.pause();
+    this.#wake?.();
+  }
+
+  onResponseEnd(): void {
+    this.#isOver = true;
+    this.#wake?.();
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    const what = this.status === 0 ? "could not be reached" : "closed the connection in the middle of its answer";
+    this.#failure = new ExchangeError("connection", `${what}: ${connectionText(error)}`);
+    this.#wake?.();
+  }
+
+  /** Returns the next part of the body; undefined at its end. */
+  async #next(): Promise<Uint8Array | undefined> {
+    while (this.#chunks.length === 0 && this.#goesOn()) await this.#change();
+    if (this.#stopped !== undefined) throw this.#stopped;
+    const chunk = this.#chunks.shift();
+    // Parts that arrived before the connection broke are still returned.
+    if (!chunk && this.#failure) throw this.#failure;
+    this.#waiting -= chunk?.length ?? 0;
+    if (this.#chunks.length === 0) this.#controller?.resume();
+    return chunk;
+  }
+
+  #goesOn(): boolean {
+    if (this.#stopped !== undefined) throw this.#stopped;
+    return !this.#isOver && !this.#failure;
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => (this.#wake = resolve));
+  }
+}
+
+const unread = new ExchangeError("connection", "was not read to the end");
+
+const timeout = (what: string): ExchangeError => new ExchangeError("timeout", what);
+
+// Only text is passed on: errors of a client library may hold what the server sent, and with it a key.
+function connectionText(thrown: unknown): string {
+  // A name with several addresses gives one error for each.
+  if (thrown instanceof AggregateError && thrown.errors.length > 0) return messageOf(thrown.errors[0]);
+  return messageOf(thrown);
+}

@@ -1,0 +1,52 @@
+// The gym client: answers that never come, never end or are too large.
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createGymClient } from "../../src/rollout/gym-client.ts";
+
+async function serverOf(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close().closeAllConnections());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const { signal } = new AbortController();
+const ask = (url: string, timeout?: number) =>
+  createGymClient(url, timeout === undefined ? {} : { timeout }).post({ path: "/add", body: {}, signal });
+
+test("a server that takes the call and never answers fails it after the time limit", async () => {
+  const url = await serverOf(() => undefined);
+  const message = `the server at ${url} did not answer within 50 ms`;
+  await expect(ask(url, 50)).rejects.toMatchObject({ code: "tool_failed", message });
+});
+
+test("a server that trickles its answer is not waited for longer", async () => {
+  const url = await serverOf((_, response) => {
+    const timer = setInterval(() => response.write("x"), 10);
+    response.on("close", () => clearInterval(timer));
+  });
+  await expect(ask(url, 200)).rejects.toMatchObject({ message: `the server at ${url} did not answer within 200 ms` });
+});
+
+test("an endless answer is cut at 64 MB", async () => {
+  const part = Buffer.alloc(1024 * 1024, "x");
+  let sent = 0;
+  const url = await serverOf((_, response) => {
+    const write = (): void => {
+      while (!response.destroyed && response.write(part)) sent++;
+    };
+    response.on("drain", write);
+    write();
+  });
+  await expect(ask(url)).rejects.toMatchObject({ message: `the server at ${url} answered with more than 64 MB` });
+  expect(sent).toBeLessThan(200);
+});
+
+test("a caller that cancels gets the reason of its signal", async () => {
+  const url = await serverOf(() => undefined);
+  const cancelling = new AbortController();
+  const asked = createGymClient(url).post({ path: "/add", body: {}, signal: cancelling.signal });
+  cancelling.abort(new Error("enough"));
+  await expect(asked).rejects.toThrow("enough");
+});
