@@ -1,4 +1,4 @@
-// createSessionPlayer(): has a model go on with a session of an environment that is there already, by the agent loop.
+// createSessionPlayer(): lets a model continue an existing session of an environment, with the agent loop.
 import type { Toolset } from "../../core/agent.ts";
 import type { AgentSessions } from "../../core/agent-sessions.ts";
 import { HoldfastError } from "../../core/errors.ts";
@@ -13,24 +13,24 @@ import { derivedId } from "../../agent/episodes.ts";
 import { isLost } from "./failure.ts";
 import { run } from "../../agent/run.ts";
 
-/** Makes the model that goes on with a session of this task. */
+/** Creates the model that continues a session with this task. */
 export type ModelFor = (task: Json | null) => Model | Promise<Model>;
 
 export interface SessionPlayerOptions {
   episodes: Sessions;
   models: ReadonlyMap<string, ModelFor>;
-  /** Somewhere to keep the conversation while it lasts. Each is an empty one, and is forgotten afterwards. */
+  /** Returns an empty place for the conversation, which is discarded afterwards. */
   scratch(): AgentSessions;
 }
 
 export interface PlayOptions {
   /** The name of one of the models. */
   model: string;
-  /** What the user says, or the conversation so far. By default the task of the session, as JSON. */
+  /** The user's message, or the conversation so far. Default: the task of the session, as JSON. */
   input?: string | unknown[] | undefined;
-  /** Answers of the model at most. Default 20. */
+  /** Maximum number of model answers. Default 20. */
   maxSteps?: number | undefined;
-  /** Calls that were made stay made. */
+  /** Cancels the play. Calls already made remain. */
   signal: AbortSignal;
 }
 
@@ -41,24 +41,24 @@ export interface PlayResult {
   outcome: AgentOutcome | "failed";
   /** Answers of the model. */
   steps: number;
-  /** What the model said and was told. */
+  /** The items of the conversation. */
   items: Item[];
   /** Why it failed, if it did. */
   error?: { code: string; message: string };
 }
 
-/** Who can go on with the sessions of an environment. */
+/** Continues the sessions of an environment. */
 export interface SessionPlayer {
   readonly models: readonly string[];
-  /** Until the model makes no more calls. Called again, it is played again. */
+  /** Plays until the model makes no more calls. A repeated request plays again. */
   play(session: string, options: PlayOptions): Promise<PlayResult>;
 }
 
 const defaultSteps = 20;
 
 /**
- * What matters is the session of the environment: every call is committed to it as it is made. The conversation is not
- * kept. Nobody can say whether a request that comes again is a repeat, so all calls have ids of their own.
+ * Creates a player. Each call is committed to the environment's session as it is made; the conversation is not kept. A
+ * repeated request cannot be recognised, so every call gets a new id.
  *
  * @example
  * const sessionPlayer = createSessionPlayer({ episodes, models: new Map([["random", () => randomModel()]]), scratch });
@@ -75,7 +75,7 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
       const message = `session ${session} has ended; fork it to go on from there`;
       throw new HoldfastError("session_closed", message, { detail: { reason: ended } });
     }
-    const message = messageOf(options.input, task);
+    const message = toMessage(options.input, task);
     const model = await modelNamed(options.model, task);
     const lost = new AbortController();
     const sessions = scratch();
@@ -107,7 +107,7 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
   return { models: [...models.keys()], play };
 }
 
-function messageOf(input: PlayOptions["input"], task: Json | null): string | Item[] {
+function toMessage(input: PlayOptions["input"], task: Json | null): string | Item[] {
   const wrong = (message: string): HoldfastError =>
     new HoldfastError("invalid_option", message, { detail: { field: "input" } });
   if (typeof input === "string") return input;
@@ -115,7 +115,7 @@ function messageOf(input: PlayOptions["input"], task: Json | null): string | Ite
     if (task !== null) return JSON.stringify(task);
     throw wrong("the session has no task that could be told the model; give it an `input`");
   }
-  // The type may be left out of messages, as in rows of a data set.
+  // As in rows of a data set, messages may omit their type.
   const items = input.map((item): unknown => (isObject(item) ? { type: "message", ...item } : item));
   const fault = items.length === 0 ? "there are none" : faultInItems(items);
   if (fault !== undefined) throw wrong(`input must be a text or items: ${fault}`);
@@ -125,8 +125,8 @@ function messageOf(input: PlayOptions["input"], task: Json | null): string | Ite
 const isObject = (item: unknown): item is object => typeof item === "object" && item !== null && !Array.isArray(item);
 
 /**
- * The tools with call ids that no other conversation makes: those of models are numbered anew in each. An answer that was
- * lost ends the play, as the model cannot help it.
+ * Gives calls ids that no other conversation uses, because models restart their numbering. A lost answer ends the play:
+ * the model cannot recover from it.
  */
 function ownCalls(tools: Toolset, conversation: string, lost: AbortController): Toolset {
   return {
@@ -142,7 +142,7 @@ function ownCalls(tools: Toolset, conversation: string, lost: AbortController): 
   };
 }
 
-/** Nobody waits for a model that does not look at the signal. */
+/** Stops waiting for a model that ignores its signal. */
 function attentive(model: Model): Model {
   return {
     name: model.name,

@@ -1,23 +1,23 @@
-// How long an episode is played: what ends it early, and what is said about it then.
+// createDeadline(): ends an episode early, by cancellation, time limit or a lost answer, and remembers why.
 import type { RolloutFailure } from "../../core/rollout.ts";
-import { failureBy } from "./failure.ts";
+import { failureFromError } from "./failure.ts";
 
-/** How long an episode goes on: until it is cancelled, is out of time, or something was lost that nobody can make up for. */
-export interface Patience {
+/** Ends an episode when it is cancelled, runs out of time, or loses an answer for good. */
+export interface RolloutDeadline {
   signal: AbortSignal;
   lose(thrown: unknown): void;
-  /** Ends it here, without a failure. */
+  /** Stops the episode here, without a failure. */
   rest(): void;
-  /** Why it does not go on. */
+  /** Returns why the episode stopped. */
   failure(): RolloutFailure | undefined;
   end(): void;
 }
 
-/** Timers take no more. */
+/** The maximum delay of a timer. */
 const longest = 2 ** 31 - 1;
 
-// Not AbortSignal.any and AbortSignal.timeout: of those, all that ever listened to a long signal is kept.
-export function createPatience(signal: AbortSignal, timeout: number | undefined): Patience {
+// AbortSignal.any and AbortSignal.timeout would keep every listener of a long-lived signal in memory.
+export function createDeadline(signal: AbortSignal, timeout: number | undefined): RolloutDeadline {
   const stopping = new AbortController();
   let failure: RolloutFailure | undefined;
   const stop = (why: RolloutFailure): void => {
@@ -31,7 +31,7 @@ export function createPatience(signal: AbortSignal, timeout: number | undefined)
   const timer = timeout === undefined ? undefined : setTimeout(late, Math.min(timeout, longest));
   return {
     signal: stopping.signal,
-    lose: (thrown) => stop(failureBy(thrown)),
+    lose: (thrown) => stop(failureFromError(thrown)),
     rest: () => stopping.abort(),
     failure: () => failure,
     end() {

@@ -1,50 +1,50 @@
-// The stage of a player that is an environment in this process.
+// environmentHost(): hosts episodes in an environment of this process.
 import type { Toolset } from "../../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
 import { taskOf, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
-import { kindOf } from "./failure.ts";
-import type { Stage } from "./episode-host.ts";
+import { classifyError } from "./failure.ts";
+import type { EpisodeHost } from "./episode-host.ts";
 
-export function environmentStage(episodes: Sessions): Stage {
+export function environmentHost(episodes: Sessions): EpisodeHost {
   const { environment } = episodes;
   const tools = environmentTools(episodes);
-  const sessionOf = ({ session }: Rollout): string => derivedId(session, environment.name);
+  const findSession = ({ session }: Rollout): string => derivedId(session, environment.name);
 
   return {
-    sessionOf,
+    findSession,
     tools: ({ row }) => narrowed(tools, row),
     async open(rollout) {
       const { row, task, repeat, random, origin } = rollout;
-      const session = sessionOf(rollout);
+      const session = findSession(rollout);
       const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
       try {
         if (origin) await episodes.fork(origin.session, { version: origin.version, session });
         else await episodes.open({ session, task: taskOf(row), labels, random });
       } catch (thrown) {
-        // It was opened before the collection was cut short.
+        // It was opened before the collection was interrupted.
         if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
       }
       return { [`environment:${environment.name}`]: session };
     },
-    version: async (rollout) => (await episodes.info(sessionOf(rollout))).version,
+    version: async (rollout) => (await episodes.info(findSession(rollout))).version,
     async verdict(rollout, { response, signal }) {
       try {
         const task = environment.task && { task: taskOf(rollout.row) };
-        const verdict = await episodes.verify(sessionOf(rollout), { response, signal, ...task });
+        const verdict = await episodes.verify(findSession(rollout), { response, signal, ...task });
         const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...given } = verdict;
         return { verdict: given as TaskRow };
       } catch (thrown) {
-        if (isHoldfastError(thrown) && kindOf(thrown) === "store") throw thrown;
+        if (isHoldfastError(thrown) && classifyError(thrown) === "store") throw thrown;
         throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });
       }
     },
   };
 }
 
-/** Those that the row names; all of them where it names none. */
+/** Keeps the tools that the row names, or all if it names none. */
 function narrowed(tools: Toolset, { responses_create_params: params }: TaskRow): Toolset {
   const { tools: given } = Object(params) as { tools?: unknown };
   if (!Array.isArray(given) || given.length === 0) return tools;

@@ -1,25 +1,30 @@
-// Where a player plays an episode: in an environment of this process, or on a server.
+// EpisodeHost: where a player plays an episode, in an environment of this process or on a server.
 import type { Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/agent-sessions.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import type { Rollout, TaskRow } from "../../core/rollout.ts";
 
-export interface Stage {
-  /** The session of the episode, as far as it is known before it was played. */
-  sessionOf(rollout: Rollout): string;
-  /** Opens the episode, or forks it off the one that it goes on with. Gives the state that its conversation begins with: how the episode is found again. */
+export interface EpisodeHost {
+  /** Returns the episode's session, as far as it is known before playing. */
+  findSession(rollout: Rollout): string;
+  /**
+   * Opens the episode, or forks it from its origin. Returns the initial state of the conversation, which finds the
+   * episode again.
+   */
   open(rollout: Rollout, signal: AbortSignal): Promise<AgentState>;
-  /** The version of the episode's session, to fork it at. */
+  /** Returns the version of the episode's session, to fork it there. */
   version(rollout: Rollout): Promise<number>;
-  /** What the model can call, where this has happened in the conversation already. */
+  /** Returns the tools of the model. `before`: the events of the conversation so far. */
   tools(rollout: Rollout, before: readonly NumberedEvent[]): Toolset;
-  /** What is added to the row: the reward, and what else was found out. And the session, if it was not known before. */
+  /**
+   * Returns the fields to add to the row: the reward and further results. Adds the session if it was unknown before.
+   */
   verdict(rollout: Rollout, played: Transcript): Promise<{ verdict: TaskRow; session?: string }>;
 }
 
 export interface Transcript {
-  /** The state of the conversation. */
+  /** Returns the state of the conversation. */
   state(): Promise<AgentState>;
   response: Json;
   signal: AbortSignal;

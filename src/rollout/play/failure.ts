@@ -1,21 +1,21 @@
-// Why a rollout has no reward: from what was thrown, or what the log says, to a kind and a reason.
+// Explains why a rollout has no reward: turns errors and failure events into a kind and a reason.
 import { isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { EventOf } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
 
-/** Of a run that ended with a failure. */
-export function failureOf({ step, error }: EventOf<"agent.failed">): RolloutFailure {
-  return { kind: kindOfStep(step, error.code), reason: `${error.code}: ${error.message}` };
+/** Converts the failure event of an agent's run. */
+export function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFailure {
+  return { kind: classifyStep(step, error.code), reason: `${error.code}: ${error.message}` };
 }
 
-function kindOfStep(step: string, code: string): FailureKind {
+function classifyStep(step: string, code: string): FailureKind {
   if (step === "model" && code.startsWith("model_")) return "model";
   return step === "tools" && code !== "invalid_agent" ? "tool" : "agent";
 }
 
-/** Of what was thrown. */
-export function failureBy(thrown: unknown): RolloutFailure {
-  return { kind: kindOf(thrown), reason: messageOf(thrown) };
+/** Converts a thrown error. */
+export function failureFromError(thrown: unknown): RolloutFailure {
+  return { kind: classifyError(thrown), reason: messageOf(thrown) };
 }
 
 const kinds: Partial<Record<ErrorCode, FailureKind>> = {
@@ -31,7 +31,7 @@ const kinds: Partial<Record<ErrorCode, FailureKind>> = {
   invalid_agent: "agent",
 };
 
-export function kindOf(thrown: unknown): FailureKind {
+export function classifyError(thrown: unknown): FailureKind {
   if (!isHoldfastError(thrown)) return "internal";
   const { code } = thrown;
   if (kinds[code]) return kinds[code];
@@ -39,6 +39,6 @@ export function kindOf(thrown: unknown): FailureKind {
   return code.startsWith("model_") ? "model" : "internal";
 }
 
-/** Whether the answer of a tool was lost, and is not what the tool had to say. */
+/** Tells whether a tool's answer was lost, as opposed to an error of the tool itself. */
 export const isLost = (thrown: unknown): boolean =>
-  ["store", "tool"].includes(kindOf(thrown)) || !isHoldfastError(thrown);
+  ["store", "tool"].includes(classifyError(thrown)) || !isHoldfastError(thrown);

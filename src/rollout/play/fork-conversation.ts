@@ -1,4 +1,4 @@
-// Conversations that are forked: where one stops to be forked, and what a continuation begins with.
+// Forks conversations: stops one where it is forked, and builds the start of a continuation.
 import type { AgentSessions, AgentState, Entered, SavedSession } from "../../core/agent-sessions.ts";
 import { changed, replaceState } from "../../core/delta.ts";
 import { HoldfastError } from "../../core/errors.ts";
@@ -7,32 +7,32 @@ import type { Json } from "../../core/json.ts";
 import type { Origin, Rollout } from "../../core/rollout.ts";
 import { withCommit } from "../../agent/guarded-session.ts";
 
-/** Whether the player's own calls were answered: not those of an agent that is its tool, or that runs beside others. */
+/** True for answers to the player's own calls, not to those of an agent used as a tool or running in parallel. */
 function isStep(event: NumberedEvent): boolean {
   return event.type === "tools.answered" && event.branch === undefined && !event.path.includes("#");
 }
 
-/** Where the step of that number is, from 1; -1 if it was not made yet. */
-function placeOf(step: number, events: readonly NumberedEvent[]): number {
+/** Returns the index of the n-th step, from 1, or -1 if it does not exist yet. */
+function findStep(step: number, events: readonly NumberedEvent[]): number {
   let count = 0;
   return events.findIndex((event) => isStep(event) && ++count === step);
 }
 
-/** Whether the conversation has come to where it is forked. */
+/** Tells whether the conversation has reached its fork. */
 export function isAtFork({ forkAfter }: Rollout, events: readonly NumberedEvent[]): boolean {
-  return forkAfter !== undefined && placeOf(forkAfter, events) >= 0;
+  return forkAfter !== undefined && findStep(forkAfter, events) >= 0;
 }
 
 /**
- * Sessions on which a run is told to rest with the commit of a step, before the model is asked again: nothing comes after it
- * in the log. And whether it was.
+ * Wraps sessions so that a run stops at the commit of a step, before the model is asked again. No event follows it in
+ * the log. Also returns a function that tells whether it stopped.
  */
 export function restingAfter(sessions: AgentSessions, step: number, rest: () => void): [AgentSessions, () => boolean] {
   let isAt = false;
   const guard = (entered: Entered): Entered =>
     withCommit(entered, async (event, change) => {
       const committed = await entered.commit(event, change);
-      if (isStep(committed) && placeOf(step, entered.steps) >= 0) {
+      if (isStep(committed) && findStep(step, entered.steps) >= 0) {
         isAt = true;
         rest();
       }
@@ -42,13 +42,13 @@ export function restingAfter(sessions: AgentSessions, step: number, rest: () => 
   return [{ ...sessions, enter }, () => isAt];
 }
 
-/** What a conversation was when it was forked, with the state that finds the continuation's own episode. */
+/** Returns the conversation up to the fork, with the state that finds the continuation's own episode. */
 export function branchedOff(
   events: NumberedEvent[],
   { conversation, step }: Origin,
   state: AgentState,
 ): Omit<SavedSession, "app"> {
-  const [opened, ...rest] = events.slice(0, placeOf(step, events) + 1).map(withoutVersion);
+  const [opened, ...rest] = events.slice(0, findStep(step, events) + 1).map(withoutVersion);
   if (opened?.type !== "session.opened") {
     throw new HoldfastError(
       "session_not_found",

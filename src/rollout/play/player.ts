@@ -1,5 +1,5 @@
-// createPlayer(): plays one episode of an environment with an agent, from its seed to its verdict. An episode that was cut
-// short goes on from its logs.
+// createPlayer(): plays one episode of an environment with an agent, from seed to verdict. An interrupted episode
+// continues from its logs.
 import type { Agent, ModelAgent, Toolset } from "../../core/agent.ts";
 import type { AgentSessions, AgentState } from "../../core/agent-sessions.ts";
 import { HoldfastError, isHoldfastError, type ErrorCode } from "../../core/errors.ts";
@@ -9,96 +9,99 @@ import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
 import { inputItems, type Play, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
-import { environmentStage } from "./environment-host.ts";
+import { environmentHost } from "./environment-host.ts";
 import { branchedOff, isAtFork, restingAfter } from "./fork-conversation.ts";
-import { createPatience, type Patience } from "./deadline.ts";
-import { failureBy, failureOf, isLost } from "./failure.ts";
-import { responseOf } from "./response.ts";
+import { createDeadline, type RolloutDeadline } from "./deadline.ts";
+import { failureFromError, failureFromEvent, isLost } from "./failure.ts";
+import { buildResponse } from "./response.ts";
 import { run } from "../../agent/run.ts";
-import type { Stage } from "./episode-host.ts";
+import type { EpisodeHost } from "./episode-host.ts";
 
 export interface PlayerOptions {
-  /** The conversations. */
+  /** Stores the conversations. */
   sessions: AgentSessions;
-  /** The episodes. */
+  /** Stores the episodes. */
   episodes: Sessions;
-  /** The agent that plays a rollout; the tools of the environment are added to it. */
+  /** Returns the agent for a rollout. The environment's tools are added to it. */
   agentFor(rollout: Rollout): ModelAgent;
-  /** Milliseconds that an episode may take. */
+  /** Time limit of an episode in milliseconds. */
   timeout?: number | undefined;
 }
 
 const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
 
 /**
- * Plays with an agent. What the model does wrong is part of the game: it reads that a tool threw, that there is no such
- * tool or that its arguments do not fit, goes on, and is scored. A failure is what is not its doing: see `FailureKind`.
+ * Plays with an agent. Mistakes of the model are part of the episode: it reads that a tool threw, is unknown or got
+ * invalid arguments, continues, and is scored. A failure has another cause: see `FailureKind`.
  */
 export function createPlayer({ episodes, ...options }: PlayerOptions): Play {
-  return createPlayerOn(environmentStage(episodes), options);
+  return createPlayerOn(environmentHost(episodes), options);
 }
 
-/** As `createPlayer`, wherever the episodes are played. */
-export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Omit<PlayerOptions, "episodes">): Play {
+/** Like `createPlayer`, on any host. */
+export function createPlayerOn(
+  host: EpisodeHost,
+  { sessions, agentFor, timeout }: Omit<PlayerOptions, "episodes">,
+): Play {
   return async (rollout, signal) => {
-    let session = stage.sessionOf(rollout);
-    const patience = createPatience(signal, timeout);
+    let session = host.findSession(rollout);
+    const deadline = createDeadline(signal, timeout);
     let fields: TaskRow = {};
     try {
-      const before = await opened(rollout, patience.signal);
+      const before = await opened(rollout, deadline.signal);
       const { outcome, events } = isAtFork(rollout, before)
         ? { outcome: "forked" as const, events: before }
-        : (endedIn(before) ?? (await played(rollout, before, patience)));
-      if (outcome === "forked") return { outcome, fields, session, version: await stage.version(rollout) };
-      fields = { response: responseOf(rollout, events) };
+        : (endedIn(before) ?? (await played(rollout, before, deadline)));
+      if (outcome === "forked") return { outcome, fields, session, version: await host.version(rollout) };
+      fields = { response: buildResponse(rollout, events) };
       const failed = events.findLast(({ type }) => type === "agent.failed");
       if (outcome === "failed" && failed?.type === "agent.failed")
-        return { outcome, fields, session, failure: failureOf(failed) };
+        return { outcome, fields, session, failure: failureFromEvent(failed) };
       const state = (): Promise<AgentState> => sessions.state(rollout.session);
       const response = fields["response"] as Json;
-      const { verdict, ...found } = await stage.verdict(rollout, { state, response, signal: patience.signal });
+      const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
       session = found.session ?? session;
       const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
       return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped };
     } catch (thrown) {
-      if (Object.keys(fields).length === 0) fields = await whatThereIs(rollout);
-      return { outcome: "failed", fields, session, failure: patience.failure() ?? failureBy(thrown) };
+      if (Object.keys(fields).length === 0) fields = await partialResponse(rollout);
+      return { outcome: "failed", fields, session, failure: deadline.failure() ?? failureFromError(thrown) };
     } finally {
-      patience.end();
+      deadline.end();
     }
   };
 
-  /** Opens the episode and the conversation, unless they were opened before. Gives what has happened in it. */
+  /** Opens the episode and its conversation if they do not exist. Returns the events so far. */
   async function opened(rollout: Rollout, signal: AbortSignal): Promise<NumberedEvent[]> {
-    const before = await eventsOf(rollout.session).catch(unlessCoded("session_not_found"));
+    const before = await readEvents(rollout.session).catch(unlessCoded("session_not_found"));
     if (before) return before;
-    // The conversation comes second, so that where it is there is an episode.
-    const state = await orCancelled(signal, stage.open(rollout, signal));
+    // The conversation is opened second, so an existing conversation always has an episode.
+    const state = await orCancelled(signal, host.open(rollout, signal));
     if (rollout.origin) {
-      const saved = branchedOff(await eventsOf(rollout.origin.conversation), rollout.origin, state);
+      const saved = branchedOff(await readEvents(rollout.origin.conversation), rollout.origin, state);
       await sessions.restore({ app: sessions.app, ...saved }, rollout.session).catch(unlessCoded("session_exists"));
-      return eventsOf(rollout.session);
+      return readEvents(rollout.session);
     }
     await sessions.open({ session: rollout.session, user: "rollout", state }).catch(unlessCoded("session_exists"));
     return [];
   }
 
-  /** Runs the agent to the end of its turn, or to where the episode is forked. */
-  async function played(rollout: Rollout, before: NumberedEvent[], patience: Patience): Promise<Episode> {
+  /** Runs the agent until its turn ends or the episode reaches its fork. */
+  async function played(rollout: Rollout, before: NumberedEvent[], deadline: RolloutDeadline): Promise<Episode> {
     const agent = agentFor(rollout);
     const playing: ModelAgent = {
       ...agent,
-      model: withSettings(agent.model, settingsOf(rollout.row)),
-      toolsets: [...agent.toolsets, watched(stage.tools(rollout, before), patience.lose)],
+      model: withSettings(agent.model, readSettings(rollout.row)),
+      toolsets: [...agent.toolsets, watched(host.tools(rollout, before), deadline.lose)],
     };
     const isBegun = before.some(({ type }) => type === "invocation.began");
-    const message = isBegun ? undefined : startOf(rollout.row);
-    const { signal } = patience;
+    const message = isBegun ? undefined : firstMessage(rollout.row);
+    const { signal } = deadline;
     const { forkAfter } = rollout;
     const [until, isAt] =
-      forkAfter === undefined ? [sessions, () => false] : restingAfter(sessions, forkAfter, patience.rest);
+      forkAfter === undefined ? [sessions, () => false] : restingAfter(sessions, forkAfter, deadline.rest);
     const running = run(playing as Agent, { sessions: until, session: rollout.session, message, signal });
-    // Committed before they are given out: the log need not be read again.
+    // Events are committed before they are yielded, so the log need not be read again.
     const events = [...before];
     try {
       for (;;) {
@@ -112,23 +115,23 @@ export function createPlayerOn(stage: Stage, { sessions, agentFor, timeout }: Om
     }
   }
 
-  async function eventsOf(session: string): Promise<NumberedEvent[]> {
+  async function readEvents(session: string): Promise<NumberedEvent[]> {
     const events: NumberedEvent[] = [];
     for await (const event of sessions.events(session)) events.push(event);
     return events;
   }
 
-  /** The transcript of an episode that failed. */
-  async function whatThereIs(rollout: Rollout): Promise<TaskRow> {
+  /** Returns the transcript of a failed episode, as far as it exists. */
+  async function partialResponse(rollout: Rollout): Promise<TaskRow> {
     try {
-      return { response: responseOf(rollout, await eventsOf(rollout.session)) };
+      return { response: buildResponse(rollout, await readEvents(rollout.session)) };
     } catch {
       return {};
     }
   }
 }
 
-/** The tools of an environment. An answer that was lost ends the episode: the model would be judged by it. */
+/** Watches the environment's tools. A lost answer ends the episode, or the model would be judged by it. */
 function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   return {
     list: (context) => tools.list(context),
@@ -143,19 +146,19 @@ function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   };
 }
 
-/** A conversation, and how it ended. */
+/** A conversation and its outcome. */
 interface Episode {
   outcome: string;
   events: NumberedEvent[];
 }
 
-/** A conversation that has ended; undefined if it has not. */
+/** Returns the conversation if it has ended. */
 function endedIn(events: NumberedEvent[]): Episode | undefined {
   const over = events.findLast((event) => event.type === "agent.ended" && event.last);
   return over?.type === "agent.ended" ? { outcome: over.outcome, events } : undefined;
 }
 
-/** Takes a failure of that code for an answer. */
+/** Turns an error with this code into undefined. */
 function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
   return (thrown) => {
     if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
@@ -164,14 +167,14 @@ function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
 
 const own = new Set(["input", "tools", "instructions", "model", "stream", "store"]);
 
-/** What a row says about how the model is asked. */
-function settingsOf({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
+/** Returns the model settings of a row. */
+function readSettings({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
   return Object.fromEntries(
     Object.entries(Object(params) as TaskRow).filter(([key, value]) => !own.has(key) && value !== null),
   );
 }
 
-/** Nobody waits for a model that does not look at the signal. */
+/** Applies the row's settings. Stops waiting for a model that ignores its signal. */
 function withSettings(model: Model, settings: Partial<ModelRequest>): Model {
   return {
     name: model.name,
@@ -179,8 +182,8 @@ function withSettings(model: Model, settings: Partial<ModelRequest>): Model {
   };
 }
 
-/** What the user says: the input of the row. */
-function startOf(row: TaskRow): Item[] {
+/** Returns the input of the row as the first message. */
+function firstMessage(row: TaskRow): Item[] {
   const items = inputItems(row);
   if (typeof items === "string") throw new HoldfastError("invalid_task", items);
   return items;

@@ -1,11 +1,10 @@
-// The transcript of an episode as rollout files have it: one Responses object.
+// buildResponse(): turns the transcript of an episode into one Responses object, the format of rollout files.
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
 import type { Rollout, TaskRow } from "../../core/rollout.ts";
 
-/** The whole transcript as a Responses object. */
-export function responseOf({ row, session }: Rollout, events: NumberedEvent[]): Json {
+export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
   const items = events.flatMap((event) =>
     event.type !== "invocation.began" && "items" in event ? (event.items ?? []) : [],

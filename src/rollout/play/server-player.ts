@@ -1,4 +1,4 @@
-// createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another one.
+// createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/agent-sessions.ts";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
@@ -11,22 +11,22 @@ import { whenDecided } from "../../agent/episodes.ts";
 import { failureIn, isOk, objectIn, outputOf, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createPlayerOn, type PlayerOptions } from "./player.ts";
-import type { Stage } from "./episode-host.ts";
+import type { EpisodeHost } from "./episode-host.ts";
 
 export interface ServerPlayerOptions extends Omit<PlayerOptions, "episodes"> {
   client: GymClient;
 }
 
 /**
- * Plays on a server. The conversation is kept here, in the store; of the episode it has the cookies, in its state under
- * `gym:URL`, so that an episode that was cut short goes on. A call that may have reached another server than Holdfast's
- * before it was cut short is not sent again: the rollout has failed, and is played from its beginning.
+ * Plays on a server. The conversation is stored here; its state holds the episode's cookies under `gym:URL`, so an
+ * interrupted episode can continue. A call that may have reached a foreign server before the interruption is not sent
+ * again: the rollout fails and is played from the start.
  */
 export function createServerPlayer({ client, ...options }: ServerPlayerOptions): Play {
-  return createPlayerOn(serverStage(client), options);
+  return createPlayerOn(serverHost(client), options);
 }
 
-function serverStage(client: GymClient): Stage {
+function serverHost(client: GymClient): EpisodeHost {
   const key = `gym:${client.root}`;
 
   function cookiesIn(state: AgentState): Cookies {
@@ -42,7 +42,7 @@ function serverStage(client: GymClient): Stage {
     });
     if (isOk(reply)) return { [key]: cookies };
     const message = `the server answered /seed_session with ${reply.status}: ${shownText(reply.text)}`;
-    // It is the row that does not fit: it would be refused again.
+    // The row is invalid and would be refused again.
     const isRefused = reply.status === 422 || reply.status === 400;
     throw new HoldfastError(isRefused ? "invalid_task" : "seed_failed", message);
   }
@@ -57,8 +57,8 @@ function serverStage(client: GymClient): Stage {
   }
 
   return {
-    // The server's own, if it has told, comes with the verdict.
-    sessionOf: ({ session }) => session,
+    // The server's own session id arrives with the verdict.
+    findSession: ({ session }) => session,
     open: seed,
     version: () => Promise.reject(new HoldfastError("invalid_option", "an episode on a server cannot be forked")),
     tools: ({ row }, before) => sessionTools(toolsIn(row), callsInDoubt(before)),
@@ -69,9 +69,9 @@ function serverStage(client: GymClient): Stage {
     },
   };
 
-  /** The tools of one conversation. Whatever the server answers is what the model reads. */
+  /** Returns the tools of one conversation. The model reads every answer of the server as it is. */
   function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
-    /** Newer than those in the state while the calls of an answer are made, one after the other. */
+    /** While the calls of one answer run in sequence, newer than the cookies in the state. */
     let cookies: Cookies | undefined;
     let last: Promise<unknown> = Promise.resolve();
 
@@ -81,10 +81,10 @@ function serverStage(client: GymClient): Stage {
       if (inDoubt.has(once) && !isHoldfast(cookies)) throw inDoubtError(client.root, tool);
       const path = `/${encodeURIComponent(tool)}`;
       const reply = await answered(client.post({ path, body: input, cookies, once, signal: context.signal }));
-      // Refusals too: they are results, so that their cookies are committed with them.
+      // Also after refusals: they are results, so their cookies are committed with them.
       cookies = reply.cookies;
       context.state[key] = cookies;
-      return resultOf(reply);
+      return toResult(reply);
     }
 
     return {
@@ -102,10 +102,10 @@ function serverStage(client: GymClient): Stage {
   }
 }
 
-/** Holdfast's servers apply a call once, however often it is sent. */
+/** A Holdfast server applies a call once, however often it is sent. */
 const isHoldfast = (cookies: Cookies): boolean => Object.keys(cookies).some((name) => name.startsWith("holdfast_"));
 
-/** The calls that were decided on when the conversation was cut short, by the ids that they are sent with. */
+/** Returns the ids of calls that were decided on when the conversation was interrupted. */
 function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
   const at = before.findLastIndex(({ type }) => type === "model.answered");
   const answer = before[at];
@@ -120,7 +120,7 @@ function inDoubtError(root: string, tool: string): HoldfastError {
   return new HoldfastError("outcome_unknown", message);
 }
 
-/** A call whose answer was lost may have been applied or not. */
+/** Marks a lost answer: the call may have been applied or not. */
 async function answered(reply: Promise<GymReply>): Promise<GymReply> {
   try {
     return await reply;
@@ -130,13 +130,13 @@ async function answered(reply: Promise<GymReply>): Promise<GymReply> {
   }
 }
 
-/** What a gateway, or a server that cannot work, answers in place of the tool. */
+/** Statuses of a gateway or an overloaded server, not of the tool. */
 const notByTheTool = new Set([502, 503, 504, 507]);
-/** Of Holdfast's servers: the session is lost, or what became of the call. */
+/** Error codes of Holdfast for a lost session or an unknown outcome. */
 const lostCodes = new Set(["outcome_unknown", "session_not_found", "session_closed", "version_conflict"]);
 
-/** What the model reads, as it came, whatever the status. */
-function resultOf({ status, text }: GymReply): Json {
+/** Returns the body for the model, with any status. */
+function toResult({ status, text }: GymReply): Json {
   if (isOk({ status })) return outputOf(text);
   const { code, message } = Object(Object(outputOf(text))["error"]) as { code?: unknown; message?: unknown };
   if (code === "call_in_progress") throw new HoldfastError("call_in_progress", String(message));
@@ -158,7 +158,7 @@ function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
   return { verdict, ...(typeof session === "string" && { session }) };
 }
 
-/** Without what Holdfast's servers tell of the session. */
+/** Removes fields that Holdfast adds about the session. */
 function withoutOwn(told: TaskRow): TaskRow {
   const { episode: _, reseeds: __, verdicts: ___, ...verdict } = told;
   return verdict;
@@ -167,21 +167,21 @@ function withoutOwn(told: TaskRow): TaskRow {
 const noVerdict = (what: string): HoldfastError =>
   new HoldfastError("verify_failed", `the server answered /verify ${what}`);
 
-/** The functions among the tools of a row. */
+/** Returns the function tools of a row. */
 function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
   const { tools } = Object(params) as { tools?: Json };
   const listed = Array.isArray(tools) ? tools.map((tool) => Object(tool) as ToolSchema) : [];
   return listed.filter(({ type }) => type === "function");
 }
 
-/** A row as it is played: with the tools that the server tells of, if it does, unless it brings its own. */
+/** Adds the server's tools to a row that has none. */
 export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   const params = Object(row["responses_create_params"]) as TaskRow;
   const isGiven = Array.isArray(params["tools"]) && params["tools"].length > 0;
   const tools = isGiven ? params["tools"] : told;
   const played: TaskRow = { ...row, responses_create_params: { ...params, tools: tools as Json } };
   for (const { name } of toolsIn(played)) {
-    // A path of several segments could reach a reserved name too.
+    // A path of several segments could reach a reserved name.
     if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !isReservedTool(name)) continue;
     throw new HoldfastError("invalid_task", `the row names a tool ${JSON.stringify(name)}, which no model may call`);
   }
