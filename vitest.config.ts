@@ -11,8 +11,8 @@ const project = (name: string, include: string[], exclude: string[] = []): TestP
     include,
     exclude,
     setupFiles: ["tests/patterns.ts"],
-    // By default there is one fewer than processors. Most tests wait for others: for servers, locks and time-outs.
-    maxWorkers: Math.max(2, availableParallelism()),
+    // One more than processors: many tests wait for servers, locks and time-outs.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 20_000 } },

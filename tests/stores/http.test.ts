@@ -9,12 +9,16 @@ import { httpStore } from "../../src/stores/http.ts";
 import { storeCasesFor } from "../../src/testing/index.ts";
 import { built } from "../built.ts";
 import { serveStore, startStoreProcess, type Process } from "./http-server.ts";
-import { runStoreCases } from "./run-cases.ts";
+import { manyRequests, runStoreCases } from "./run-cases.ts";
 
-runStoreCases("http", async () => {
-  const { url, dispose } = await serveStore();
-  return { open: () => httpStore({ url }), dispose };
-});
+runStoreCases(
+  "http",
+  async () => {
+    const { url, dispose } = await serveStore();
+    return { open: () => httpStore({ url }), dispose };
+  },
+  { long: manyRequests },
+);
 
 async function newProcess(): Promise<Process> {
   const running = await startStoreProcess();

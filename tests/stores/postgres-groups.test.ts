@@ -5,7 +5,7 @@ import type { Appended, Commit, Store } from "../../src/core/store.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { ask, startPgBouncer, startPostgres } from "../../tools/servers/postgres.mjs";
 
-const server = await startPostgres();
+const server = await startPostgres({ settings: { fsync: "off" } });
 const stores: Store[] = [];
 afterEach(() => Promise.all(stores.splice(0).map((store) => store.close())));
 afterAll(() => server.stop());

@@ -13,7 +13,8 @@ import { built } from "../built.ts";
 import { startOnce } from "../shared.ts";
 import { runStoreCases } from "./run-cases.ts";
 
-const server = await startPostgres();
+// No test here ends the server, so that it need not wait for the disk.
+const server = await startPostgres({ settings: { fsync: "off" } });
 const bouncer = startOnce(() => startPgBouncer(server.url));
 const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-test-"));
 afterAll(async () => {

@@ -5,14 +5,25 @@ import { storeCasesFor } from "../../src/testing/index.ts";
 
 interface Options {
   persistent?: boolean;
-  tags?: "full"[];
+  tags?: readonly "full"[];
+  /** Parts of the names of cases that take long on this store. Those cases are in the full lane. */
+  long?: string[];
 }
+
+/** The cases that take long where a verb is several requests. */
+export const manyRequests = [
+  "whichever is refused",
+  "written beside them along",
+  "combination of filters",
+  "log of 1,000",
+  "100 sessions",
+];
 
 /** Runs every case that applies to the store, each on a new storage. */
 export function runStoreCases(
   name: string,
   makeHarness: () => StoreHarness | Promise<StoreHarness>,
-  { persistent = true, tags = [] }: Options = {},
+  { persistent = true, tags = [], long = [] }: Options = {},
 ): void {
   async function withHarness<T>(use: (harness: StoreHarness) => Promise<T>): Promise<T> {
     const harness = await makeHarness();
@@ -23,7 +34,7 @@ export function runStoreCases(
     }
   }
 
-  describe(name, { tags }, () => {
+  describe(name, { tags: [...tags] }, () => {
     test(`is ${persistent ? "" : "not "}persistent`, () =>
       withHarness(async (harness) => {
         const store = await harness.open();
@@ -31,6 +42,12 @@ export function runStoreCases(
         await store.close();
       }));
 
-    for (const { name, run } of storeCasesFor({ persistent })) test(name, () => withHarness(run));
+    const cases = storeCasesFor({ persistent });
+    const unknown = long.filter((part) => !cases.some(({ name }) => name.includes(part)));
+    if (unknown.length > 0) throw new Error(`no case has a name with: ${unknown.join(", ")}`);
+    for (const { name, run } of cases) {
+      const isLong = long.some((part) => name.includes(part));
+      test(name, { tags: isLong ? ["full"] : [] }, () => withHarness(run));
+    }
   });
 }

@@ -11,7 +11,7 @@ import { locationOf } from "../../src/stores/s3/location.ts";
 import { s3Store } from "../../src/stores/s3.ts";
 import type { S3Options, S3Server } from "../../tools/servers/s3.mjs";
 import { signatureOf, startS3 } from "../../tools/servers/s3.mjs";
-import { runStoreCases } from "./run-cases.ts";
+import { manyRequests, runStoreCases } from "./run-cases.ts";
 
 const credentials = { accessKeyId: "AKIDTEST", secretAccessKey: "secret" };
 const shared = await startS3();
@@ -38,10 +38,14 @@ async function grow(store: Store, session: string, version: number): Promise<voi
 }
 
 // A prefix that must be encoded in paths, queries and signatures.
-runStoreCases("s3", () => {
-  const prefix = `it's ü+&=/${prefixes++}`;
-  return { open: () => open(shared, prefix.replaceAll("+", "%2B").replaceAll("&", "%26")) };
-});
+runStoreCases(
+  "s3",
+  () => {
+    const prefix = `it's ü+&=/${prefixes++}`;
+    return { open: () => open(shared, prefix.replaceAll("+", "%2B").replaceAll("&", "%26")) };
+  },
+  { long: manyRequests },
+);
 
 describe("signatures equal the examples in the AWS documentation", () => {
   const secretAccessKey = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";

@@ -23,11 +23,18 @@ function newFile(): string {
   return join(folder, "sessions.db");
 }
 
-for (const durability of ["process", "power"] as const) {
-  runStoreCases(`sqlite, durability ${durability}`, () => {
-    const file = newFile();
-    return { open: () => sqliteStore({ file, durability }) };
-  });
+for (const { durability, tags } of [
+  { durability: "process", tags: [] },
+  { durability: "power", tags: ["full"] },
+] as const) {
+  runStoreCases(
+    `sqlite, durability ${durability}`,
+    () => {
+      const file = newFile();
+      return { open: () => sqliteStore({ file, durability }) };
+    },
+    { tags },
+  );
 }
 
 interface Raw {
