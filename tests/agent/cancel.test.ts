@@ -1,4 +1,4 @@
-// A cancelled run ends, whatever the code that it waits for does; and what a session brings is there whole or not at all.
+// A cancelled run ends, even if its code never returns, and a session is opened completely or not at all.
 import {
   createAgentSessions,
   defineAgent,
@@ -30,7 +30,7 @@ test.each(hooks)("a run whose %s never returns can be cancelled, and the session
   expect(types.at(-1)).toBe("agent.ended");
 });
 
-test("ATOMIC: a session is opened with all that it shares, or not at all", async () => {
+test("ATOMIC: a session is opened with all its shared state, or not at all", async () => {
   const store = memoryStore();
   let failing = false;
   const flaky: Store = {

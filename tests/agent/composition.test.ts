@@ -1,4 +1,4 @@
-// Agents that run agents: one after the other, again and again, side by side, as tools, and handed over to.
+// Agents that run agents: in sequence, in a loop, in parallel, as tools, and by transfer.
 import {
   answerText,
   defineAgent,
@@ -22,7 +22,7 @@ type Options = Partial<AgentOptions<Record<string, never>>>;
 const saying = (name: string, text: string, options: Options = {}): Agent =>
   defineAgent({ name, model: scriptedModel(() => text), ...options });
 
-/** What a model is shown, as texts. */
+/** The texts that a model is shown. */
 const texts = (input: Item[]): string[] =>
   input.flatMap((item) => {
     if ("content" in item) return textOf(item.content as string);
@@ -30,7 +30,7 @@ const texts = (input: Item[]): string[] =>
     return "name" in item ? `${String(item.name)}()` : [];
   });
 
-/** An agent that says one thing, and writes down what it was shown. */
+/** An agent that says one thing, and records the texts it was shown. */
 const listening = (name: string, text: string, shown: Record<string, string[]>, options: Options = {}): Agent =>
   defineAgent({
     name,
@@ -47,29 +47,32 @@ const said = (events: { type: string }[]): string[] =>
   );
 
 describe("a sequence", () => {
-  onEveryStore("runs its agents in order; each sees what was said, and reads what was kept", async (place) => {
-    const sessions = place.engine();
-    const shown: Record<string, string[]> = {};
-    const agent = sequence({
-      name: "press",
-      agents: [
-        saying("writer", "A draft.", { outputKey: "draft" }),
-        listening("editor", "A text.", shown, { instruction: "Edit: {draft}", outputKey: "temp:text" }),
-        listening("printer", "Printed.", shown, { instruction: "Print: {temp:text}" }),
-      ],
-    });
-    const { outcome, events, session } = await finish(agent, { sessions, message: "go" });
-    expect(outcome).toBe("answered");
-    expect(said(events)).toEqual(["writer: A draft.", "editor: A text.", "printer: Printed."]);
-    expect(shown).toEqual({
-      editor: ["go", "[writer] said: A draft."],
-      printer: ["go", "[writer] said: A draft.", "[editor] said: A text."],
-    });
-    expect(await sessions.state(session)).toEqual({ draft: "A draft." });
-    expect((events as Committed[]).filter((event) => "last" in event)).toMatchObject([{ agent: "press" }]);
-  });
+  onEveryStore(
+    "runs its agents in order; each sees the earlier messages, and reads the stored state",
+    async (place) => {
+      const sessions = place.engine();
+      const shown: Record<string, string[]> = {};
+      const agent = sequence({
+        name: "press",
+        agents: [
+          saying("writer", "A draft.", { outputKey: "draft" }),
+          listening("editor", "A text.", shown, { instruction: "Edit: {draft}", outputKey: "temp:text" }),
+          listening("printer", "Printed.", shown, { instruction: "Print: {temp:text}" }),
+        ],
+      });
+      const { outcome, events, session } = await finish(agent, { sessions, message: "go" });
+      expect(outcome).toBe("answered");
+      expect(said(events)).toEqual(["writer: A draft.", "editor: A text.", "printer: Printed."]);
+      expect(shown).toEqual({
+        editor: ["go", "[writer] said: A draft."],
+        printer: ["go", "[writer] said: A draft.", "[editor] said: A text."],
+      });
+      expect(await sessions.state(session)).toEqual({ draft: "A draft." });
+      expect((events as Committed[]).filter((event) => "last" in event)).toMatchObject([{ agent: "press" }]);
+    },
+  );
 
-  onEveryStore("goes on after an agent whose beforeAgent has answered, whose text is kept as well", async (place) => {
+  onEveryStore("continues after an agent whose beforeAgent has answered, and stores its text too", async (place) => {
     const sessions = place.engine();
     const agent = sequence({
       name: "press",
@@ -83,7 +86,7 @@ describe("a sequence", () => {
     expect(await sessions.state(session)).toEqual({ draft: "From memory." });
   });
 
-  onEveryStore("ends where one fails, and goes on there", async (place) => {
+  onEveryStore("ends at a failing agent, and resumes there", async (place) => {
     const sessions = place.engine();
     let isBroken = true;
     const agent = sequence({
@@ -130,7 +133,7 @@ describe("a loop", () => {
       },
     });
 
-  onEveryStore("runs until a tool escalates; what comes after it in that round does not run", async (place) => {
+  onEveryStore("runs until a tool escalates; later agents of that round do not run", async (place) => {
     const sessions = place.engine();
     const agents = [counter("counter", 3), saying("other", "And on.")];
     const { session, outcome, events } = await finish(loop({ name: "rounds", times: 10, agents }), {
@@ -143,7 +146,7 @@ describe("a loop", () => {
     expect(events.filter((event) => "escalate" in event)).toHaveLength(1);
   });
 
-  onEveryStore("ends also where what escalates is in a sequence, or side by side with others, in it", async (place) => {
+  onEveryStore("ends also if the escalating agent is in a sequence or in a parallel", async (place) => {
     const sessions = place.engine();
     for (const compose of [sequence, parallel]) {
       const inner = compose({ name: "inner", agents: [counter("counter", 2), saying("other", "And on.")] });
@@ -157,7 +160,7 @@ describe("a loop", () => {
     }
   });
 
-  onEveryStore("runs so many times, and no more", async (place) => {
+  onEveryStore("runs the given number of times", async (place) => {
     const sessions = place.engine();
     const { session, outcome } = await finish(loop({ name: "rounds", times: 3, agents: [counter("counter", 99)] }), {
       sessions,
@@ -167,7 +170,7 @@ describe("a loop", () => {
     expect(await sessions.state(session)).toEqual({ count: 3 });
   });
 
-  onEveryStore("a tool that escalates and then fails has not escalated", async (place) => {
+  onEveryStore("ignores an escalation by a tool that then fails", async (place) => {
     const sessions = place.engine();
     const agent = defineAgent({
       name: "worker",
@@ -186,31 +189,28 @@ describe("a loop", () => {
   });
 });
 
-describe("agents side by side", () => {
-  onEveryStore(
-    "see their own history each, also where names begin alike; who comes after sees it all",
-    async (place) => {
-      const sessions = place.engine();
-      const shown: Record<string, string[]> = {};
-      const two = (name: string): Agent =>
-        sequence({ name: `${name}s`, agents: [saying(`${name}1`, `${name}.`), listening(name, "Done.", shown)] });
-      const agent = sequence({
-        name: "all",
-        agents: [parallel({ name: "p", agents: [two("a"), two("ab")] }), listening("last", "After all.", shown)],
-      });
-      const { session } = await finish(agent, { sessions, message: "go" });
-      expect(shown["a"]).toEqual(["go", "[a1] said: a."]);
-      expect(shown["ab"]).toEqual(["go", "[ab1] said: ab."]);
-      expect(shown["last"]?.slice().sort()).toEqual(
-        ["go", "[a1] said: a.", "[a] said: Done.", "[ab1] said: ab.", "[ab] said: Done."].sort(),
-      );
-      // The next invocation, too, and in another process.
-      await finish(listening("later", "Yes.", shown), { sessions: await place.replica(), session, message: "well?" });
-      expect(shown["later"]).toHaveLength(7);
-    },
-  );
+describe("parallel agents", () => {
+  onEveryStore("see only their own history, also with similar names; a later agent sees all of it", async (place) => {
+    const sessions = place.engine();
+    const shown: Record<string, string[]> = {};
+    const two = (name: string): Agent =>
+      sequence({ name: `${name}s`, agents: [saying(`${name}1`, `${name}.`), listening(name, "Done.", shown)] });
+    const agent = sequence({
+      name: "all",
+      agents: [parallel({ name: "p", agents: [two("a"), two("ab")] }), listening("last", "After all.", shown)],
+    });
+    const { session } = await finish(agent, { sessions, message: "go" });
+    expect(shown["a"]).toEqual(["go", "[a1] said: a."]);
+    expect(shown["ab"]).toEqual(["go", "[ab1] said: ab."]);
+    expect(shown["last"]?.slice().sort()).toEqual(
+      ["go", "[a1] said: a.", "[a] said: Done.", "[ab1] said: ab.", "[ab] said: Done."].sort(),
+    );
+    // The next invocation too, in another process.
+    await finish(listening("later", "Yes.", shown), { sessions: await place.replica(), session, message: "well?" });
+    expect(shown["later"]).toHaveLength(7);
+  });
 
-  onEveryStore("see their own history each also below an agent that is a tool", async (place) => {
+  onEveryStore("see only their own history also below an agent used as a tool", async (place) => {
     const sessions = place.engine();
     const shown: Record<string, string[]> = {};
     const inner = sequence({
@@ -236,7 +236,7 @@ describe("agents side by side", () => {
     expect(shown["last"]).toHaveLength(4);
   });
 
-  onEveryStore("are read again in the order in which they committed, whoever began first", async (place) => {
+  onEveryStore("are read again in commit order, whichever started first", async (place) => {
     const sessions = place.engine();
     const done = gate();
     const agent = parallel({
@@ -253,7 +253,7 @@ describe("agents side by side", () => {
     expect(log.slice(1)).toEqual(events);
   });
 
-  onEveryStore("keep what each writes to keys of its own; of one key what was committed last stands", async (place) => {
+  onEveryStore("keep writes to different keys; for one key the last commit wins", async (place) => {
     const sessions = place.engine();
     const first = gate();
     const writing = (name: string, before: Promise<void> | undefined, after?: () => void): Agent =>
@@ -276,7 +276,7 @@ describe("agents side by side", () => {
   });
 
   onEveryStore(
-    "add to one object and to the end of one list; of a value that both assign, the last stands and it is told",
+    "merge into one object and append to one list; for a value that both assign, the last one wins and is reported",
     async (place) => {
       const sessions = place.engine();
       const first = gate();
@@ -319,7 +319,7 @@ describe("agents side by side", () => {
     },
   );
 
-  onEveryStore("all come to their end before it is told that one has failed", async (place) => {
+  onEveryStore("all end before the failure of one is reported", async (place) => {
     const sessions = place.engine();
     const agent = parallel({
       name: "p",
@@ -340,9 +340,9 @@ describe("agents side by side", () => {
   });
 });
 
-describe("an agent that is a tool", () => {
+describe("an agent used as a tool", () => {
   onEveryStore(
-    "sees the state as it is at each call, and none of the conversation; its writes are kept",
+    "sees the current state at each call, and nothing of the conversation; its writes are stored",
     async (place) => {
       const sessions = place.engine();
       const shown: { input: string[]; instructions: string | undefined }[] = [];
@@ -382,7 +382,7 @@ describe("an agent that is a tool", () => {
     },
   );
 
-  onEveryStore("is asked anew at each call, also by a model that gives all calls the same id", async (place) => {
+  onEveryStore("is asked again at each call, also by a model that repeats call ids", async (place) => {
     const sessions = place.engine();
     const shown: string[][] = [];
     const helper = defineAgent({
@@ -404,7 +404,7 @@ describe("an agent that is a tool", () => {
     expect(shown).toEqual([["one"], ["two"]]);
   });
 
-  onEveryStore("that fails is a tool that fails; one that is asked wrongly says what would be right", async (place) => {
+  onEveryStore("that fails is a failed tool; invalid arguments get a helpful message", async (place) => {
     const sessions = place.engine();
     const outputs: string[] = [];
     const broken = defineAgent({ name: "broken", model: scriptedModel([]) });
@@ -429,7 +429,7 @@ describe("an agent that is a tool", () => {
     ]);
   });
 
-  onEveryStore("commits nothing more when the run around it was cancelled", async (place) => {
+  onEveryStore("commits nothing more after the outer run was cancelled", async (place) => {
     const sessions = place.engine();
     const controller = new AbortController();
     const helper = saying("helper", "never kept", {
@@ -449,10 +449,10 @@ describe("an agent that is a tool", () => {
   });
 });
 
-describe("handing over", () => {
+describe("transfers", () => {
   const handing = (to: string) => ({ calls: [{ name: "transfer_to_agent", arguments: { agent: to } }] });
 
-  /** Hands over to whom the message names. */
+  /** Transfers to the agent that the message names. */
   const router = (name: string, options: Options = {}): Agent =>
     defineAgent({
       name,
@@ -465,7 +465,7 @@ describe("handing over", () => {
     });
 
   onEveryStore(
-    "control stays with who was handed it, in the next turn and in another process, and can go back",
+    "give control to the target, also in the next turn and in another process, and can return it",
     async (place) => {
       const sessions = place.engine();
       const family = (): Agent => router("root", { agents: [router("billing"), router("support")] });
@@ -486,7 +486,7 @@ describe("handing over", () => {
     },
   );
 
-  onEveryStore("to an agent that is not there is a failed call, which says who is", async (place) => {
+  onEveryStore("to a missing agent are failed calls, which list the existing agents", async (place) => {
     const sessions = place.engine();
     const agent = defineAgent({
       name: "root",
@@ -499,7 +499,7 @@ describe("handing over", () => {
     });
   });
 
-  onEveryStore("inside an agent that is a tool is that one's own business", async (place) => {
+  onEveryStore("inside an agent used as a tool stay inside it", async (place) => {
     const sessions = place.engine();
     const helper = defineAgent({
       name: "helper",
@@ -527,7 +527,7 @@ describe("handing over", () => {
     ]);
   });
 
-  onEveryStore("to a sequence, or inside one, does not keep the next turn", async (place) => {
+  onEveryStore("to a sequence, or inside one, do not affect the next turn", async (place) => {
     const sessions = place.engine();
     const flow = sequence({ name: "flow", agents: [router("first", { agents: [router("second")] })] });
     const root = router("root", { agents: [flow] });

@@ -1,4 +1,4 @@
-// Steps that are stopped in the middle, or run beside others: nothing hangs, is begun too late, or is lost.
+// Steps that are stopped in the middle, or run in parallel: nothing hangs, starts too late, or is lost.
 import {
   createAgentSessions,
   defineAgent,
@@ -33,7 +33,7 @@ function sender(effects: string[]) {
   });
 }
 
-test("a reader that stops reading ends the run at that event, and the session can be gone on with", async () => {
+test("a reader that stops reading ends the run at that event, and the session can be resumed", async () => {
   for (const last of ["invocation.began", "model.answered", "tools.started", "tools.answered"]) {
     const effects: string[] = [];
     const agent = sender(effects);
@@ -44,12 +44,12 @@ test("a reader that stops reading ends the run at that event, and the session ca
     expect(effects).toHaveLength(last === "tools.answered" ? 1 : 0);
     const { outcome } = await finish(agent, { sessions, session });
     expect(outcome).toBe("answered");
-    // Once it is said that it was started, nobody knows whether it was.
+    // After the started event, the outcome is unknown.
     expect(effects).toHaveLength(last === "tools.started" ? 0 : 1);
   }
 });
 
-test("a run that is aborted after an answer begins none of its calls", async () => {
+test("a run that is aborted after an answer starts none of its calls", async () => {
   const effects: string[] = [];
   const sessions = engine();
   const { session } = await sessions.open();
@@ -63,7 +63,7 @@ test("a run that is aborted after an answer begins none of its calls", async () 
   expect(typesOf(await logOf(sessions, session)).at(-1)).toBe("model.answered");
 });
 
-test("an abort while calls run side by side and in turn fails the run, and nothing else", async () => {
+test("an abort during parallel and serial calls fails the run, and nothing else", async () => {
   const failures: unknown[] = [];
   const catchFailure = (thrown: unknown): void => void failures.push(thrown);
   process.on("unhandledRejection", catchFailure);
@@ -83,7 +83,7 @@ test("an abort while calls run side by side and in turn fails the run, and nothi
   expect(failures).toEqual([]);
 });
 
-test("an agent that is a tool commits nothing once the run around it was aborted", async () => {
+test("an agent used as a tool commits nothing after the outer run was aborted", async () => {
   const stop = new AbortController();
   const child = defineAgent({
     name: "child",
@@ -109,7 +109,7 @@ test("an agent that is a tool commits nothing once the run around it was aborted
   expect((await sessions.info(session)).version).toBe(version);
 });
 
-test("what agents that run side by side queue with update is all done", async () => {
+test("all queued updates of parallel agents are applied", async () => {
   const counting = tool({
     description: "Counts.",
     concurrent: true,
@@ -120,7 +120,7 @@ test("what agents that run side by side queue with update is all done", async ()
   });
   const model = scriptedModel([calls("counting", "counting"), calls("counting"), "Done."]);
   const agents = ["a", "b", "c"].map((name) => defineAgent({ name, model, tools: { counting } }));
-  // Commits take their time, so that each finds that another was before it.
+  // Slow commits, so that each one conflicts with another.
   const store = memoryStore();
   const append: typeof store.append = async (...commits) => {
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -132,7 +132,7 @@ test("what agents that run side by side queue with update is all done", async ()
   expect(await sessions.state(session)).toEqual({ count: 9 });
 });
 
-test("tools are given chance and time that follow from the log", async () => {
+test("tools get randomness and time that follow from the log", async () => {
   const seen: unknown[] = [];
   const agent = defineAgent({
     name: "gambler",

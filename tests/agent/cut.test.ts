@@ -1,4 +1,4 @@
-// A run of many agents that is cut after any of its events, and goes on elsewhere: it ends as if it had not been cut.
+// A run of many agents is interrupted after any of its events and resumes elsewhere: it ends like an uninterrupted run.
 import {
   defineAgent,
   loop,
@@ -20,7 +20,7 @@ interface Counts {
   ran: Record<string, number>;
 }
 
-/** Agents of every kind in each other. Every callback and tool counts in the state, and outside of it. */
+/** Agents of every kind, nested. Every callback and tool counts in the state, and outside of it. */
 function crowd(counts: Counts): Agent {
   const count = (of: "asked" | "ran", name: string): void => void (counts[of][name] = (counts[of][name] ?? 0) + 1);
   const asked = (name: string, model: Model): Model => ({
@@ -111,7 +111,7 @@ function crowd(counts: Counts): Agent {
 
 const total = (counts: Record<string, number>): number => Object.values(counts).reduce((sum, count) => sum + count, 0);
 
-/** What does not depend on the run: who did what where. Those side by side may come in any order. */
+/** The part of the events that does not depend on the run. Parallel events may come in any order. */
 const essence = (events: (RunEvent | NumberedEvent)[]): string[] =>
   events
     .map((event) => {
@@ -126,7 +126,7 @@ const essence = (events: (RunEvent | NumberedEvent)[]): string[] =>
     .sort();
 
 onEveryStore(
-  "LIFECYCLE: a run that is cut after any event and goes on elsewhere ends as one that was not cut",
+  "LIFECYCLE: a run that is interrupted after any event and resumes elsewhere ends like an uninterrupted one",
   async (place) => {
     const sessions = place.engine();
     const other = await place.replica();
@@ -148,7 +148,7 @@ onEveryStore(
       expect(outcome, `cut after ${cut}`).toBe("answered");
       expect(essence((await logOf(sessions, session)).slice(1)), `cut after ${cut}`).toEqual(essence(log));
       expect(await other.state(session), `cut after ${cut}`).toEqual(state);
-      // Nothing that was committed is asked for again.
+      // No committed answer is requested again.
       const answers = events.filter(({ type }) => type === "model.answered");
       expect(total(again.asked), `cut after ${cut}`).toBe(answers.length);
       if (events.every((event) => event.type !== "tools.answered" || event.agent !== "root" || event.transfer)) {

@@ -1,4 +1,4 @@
-// Opens engines of agents on every kind of store for the tests in this folder, and closes all of it after each test.
+// Opens engines of agents on every kind of store for the tests in this folder, and closes everything after each test.
 import {
   createAgentSessions,
   type Agent,
@@ -18,7 +18,7 @@ export interface Place {
   storage: Storage;
   /** An engine on the storage's store. */
   engine(app?: string): AgentSessions;
-  /** An engine of its own store and cache on the same storage, as another process would have. */
+  /** An engine with its own store and cache on the same storage, as another process would have. */
   replica(app?: string): Promise<AgentSessions>;
 }
 
@@ -55,7 +55,7 @@ export function onEveryStore(title: string, run: (place: Place) => Promise<void>
 
 export type Committed = Exclude<RunEvent, { type: "partial" }>;
 
-/** Runs an agent to the end. `look` is asked at every event, while the run waits. */
+/** Runs an agent to the end. Calls `look` at every event, while the run waits. */
 export async function finish(
   agent: Agent,
   options: RunOptions,
@@ -75,7 +75,7 @@ export async function finish(
   }
 }
 
-/** The code that something is refused with; "nothing" if it is not. */
+/** The code of a refusal; "nothing" without one. */
 export async function codeOf(work: Promise<unknown>): Promise<unknown> {
   return work.then(
     () => "nothing",
@@ -91,10 +91,10 @@ export async function logOf(sessions: AgentSessions, session: string): Promise<N
 
 export const typesOf = (events: { type: string }[]): string[] => events.map(({ type }) => type);
 
-/** A state as plain data: what a context shows is no plain object. */
+/** Copies a state to plain data: the state of a context is not a plain object. */
 export const plain = (state: object): AgentState => JSON.parse(JSON.stringify(state)) as AgentState;
 
-/** Something to wait for, and what lets it go on. */
+/** A promise to wait for, and the function that resolves it. */
 export function gate(): { open(): void; opened: Promise<void> } {
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => (open = resolve));

@@ -1,4 +1,4 @@
-// environmentTools: an agent plays an environment, one episode for each conversation, and no call of it is made twice.
+// environmentTools: an agent plays an environment, one episode per conversation, and no call is made twice.
 import {
   createAgentSessions,
   createSessions,
@@ -73,7 +73,7 @@ onEveryStore(
     await finish(agent, { sessions: place.engine(), session, message: "more" });
     const episode = (await sessions.state(session))["environment:tally"] as string;
     expect(episode).toBe(state["environment:tally"]);
-    // In the order of the calls, though they come side by side.
+    // In the order of the calls, although they run in parallel.
     expect(await episodes.state(episode)).toEqual({ count: 20, order: [1, 2, 3, 4] });
     expect(await episodes.verify(episode)).toMatchObject({ reward: 1 });
     const other = await sessions.open({ state: { task: { start: 0 } } });
@@ -83,7 +83,7 @@ onEveryStore(
   },
 );
 
-test("the model is shown the schemas, and reads what went wrong; the episode goes on", async () => {
+test("the model is shown the schemas, and reads errors; the episode continues", async () => {
   const sessions = createAgentSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const seen: unknown[] = [];
@@ -101,14 +101,14 @@ test("the model is shown the schemas, and reads what went wrong; the episode goe
   const failed = events.flatMap((event) => (event.type === "tools.answered" ? (event.failed ?? []) : []));
   expect(failed.map(({ code }) => code)).toEqual(["invalid_input", "tool_failed", "unknown_tool"]);
   expect(failed[1]?.message).toBe("not today");
-  // Not seeded, as there is no task: the defaults.
+  // Not seeded, since there is no task: the defaults.
   expect(outputs(events).at(-1)).toEqual({ count: 1 });
   const listed: unknown[] = [];
   for await (const one of episodes.list()) listed.push(one);
   expect(listed).toHaveLength(1);
 });
 
-test("the task can come from anywhere, and one that does not fit is told", async () => {
+test("the task can come from anywhere, and an invalid one is reported", async () => {
   const sessions = createAgentSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const task = ({ state, user }: { state: AgentState; user: string }) => state["wanted"]?.[user] as unknown;
@@ -120,7 +120,7 @@ test("the task can come from anywhere, and one that does not fit is told", async
   expect(outputs(events)).toMatchObject([{ error: { code: "invalid_task" } }]);
 });
 
-test("ONCE: cut short after a call was made and before its result was kept, it is not made again", async () => {
+test("ONCE: interrupted after a call and before its result was stored, it is not made again", async () => {
   for (const stop of [1, 2]) {
     const store = memoryStore();
     const sessions = createAgentSessions({ app: "app", store });
@@ -150,11 +150,11 @@ test("ONCE: cut short after a call was made and before its result was kept, it i
   }
 });
 
-test("calls that models give the same ids are calls of their own", async () => {
+test("calls with the same id from a model are different calls", async () => {
   const sessions = createAgentSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const tools = environmentTools(episodes, { task: () => ({ start: 0 }) });
-  // Every answer of it has the same id, as those of some servers.
+  // Every answer has the same id, as from some servers.
   const call = { type: "function_call", call_id: "call_0", name: "add", arguments: '{"by":1}' } as const;
   const careless = scriptedModel((_, turn) => (turn < 3 ? { output: [call] } : "Done."));
   const team = parallel({ name: "team", agents: ["a", "b"].map((name) => agentWith(careless, tools, name)) });
@@ -164,7 +164,7 @@ test("calls that models give the same ids are calls of their own", async () => {
   expect(await episodes.state(episode)).toMatchObject({ count: 6 });
 });
 
-test("REPLAY: a replay plays an episode of its own, and leaves the recorded one alone", async () => {
+test("REPLAY: a replay plays a new episode, and leaves the recorded one unchanged", async () => {
   const sessions = createAgentSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const agent = agentWith(scriptedModel([adding(1, 2), "Done.", adding(3), "Done."]), environmentTools(episodes));

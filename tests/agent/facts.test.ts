@@ -1,4 +1,5 @@
-// What another system of this kind gets wrong, or differently on each store: here it is right, and the same on all.
+// Behaviour that other systems of this kind get wrong, or differently on each store: here it is right, and the same on
+// all.
 import {
   createAgentSessions,
   defineAgent,
@@ -26,7 +27,7 @@ const counting = (): Agent =>
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => index);
 
 describe("sessions", () => {
-  onEveryStore("opening an id that exists is refused, and its events stay", async (place) => {
+  onEveryStore("opening an existing id is refused, and its events stay", async (place) => {
     const sessions = place.engine();
     const other = await place.replica();
     const { session } = await sessions.open({ session: "mine", user: "ann", state: { a: 1 } });
@@ -36,7 +37,7 @@ describe("sessions", () => {
     expect(await other.info(session)).toMatchObject({ user: "ann", version: 1 });
   });
 
-  onEveryStore("ISOLATION: another user, app or environment does not get at a session by its id", async (place) => {
+  onEveryStore("ISOLATION: another user, app or environment cannot reach a session by its id", async (place) => {
     const sessions = place.engine();
     const { session } = await sessions.open({ session: "mine", user: "ann", state: { a: 1 } });
     const elsewhere = place.engine("another");
@@ -63,7 +64,7 @@ describe("sessions", () => {
   });
 
   onEveryStore(
-    "initial user: and app: state is shared with the sessions it should be, temp: kept nowhere",
+    "initial user: and app: state is shared with the right sessions, temp: is stored nowhere",
     async (place) => {
       const sessions = place.engine();
       const state = { own: 1, "user:name": "Ann", "app:motto": "Hold fast", "temp:x": 1 };
@@ -79,7 +80,7 @@ describe("sessions", () => {
     },
   );
 
-  onEveryStore("an id under which shared state could be is refused", async (place) => {
+  onEveryStore("an id that could hold shared state is refused", async (place) => {
     const sessions = place.engine();
     expect(await codeOf(sessions.open({ session: "holdfast:user:app:eve" }))).toBe("invalid_option");
     const saved = await sessions.save((await sessions.open()).session);
@@ -88,33 +89,30 @@ describe("sessions", () => {
     expect(await sessions.state(session)).toEqual({ "user:a": 1, "app:b": 2 });
   });
 
-  onEveryStore(
-    "long conversations are read again from their snapshots, also at the versions before them",
-    async (place) => {
-      const [one, two] = [place.engine(), await place.replica()];
-      const large = "x".repeat(3000);
-      const agent = talker({
-        beforeAgent: ({ state }) => {
-          state["n"]++;
-          state["large"] = `${large}${state["n"]}`;
-          state["user:large"] = { is: `${large}${state["n"]}` };
-          (state["app:all"] ??= []).push(state["n"]);
-        },
-      });
-      const { session } = await one.open({ state: { n: 0 } });
-      const invocations: string[] = [];
-      for (const _ of upTo(20))
-        invocations.push((await finish(agent, { sessions: one, session, message: "go" })).invocation);
-      expect(await two.state(session)).toMatchObject({ n: 20, "user:large": { is: `${large}20` } });
-      await two.rewind(session, invocations[3] as string);
-      await finish(agent, { sessions: one, session, message: "go" });
-      expect(await two.state(session)).toMatchObject({
-        n: 4,
-        large: `${large}4`,
-        "app:all": [...upTo(20).map((n) => n + 1), 4],
-      });
-    },
-  );
+  onEveryStore("long conversations are read from their snapshots, also at the versions before them", async (place) => {
+    const [one, two] = [place.engine(), await place.replica()];
+    const large = "x".repeat(3000);
+    const agent = talker({
+      beforeAgent: ({ state }) => {
+        state["n"]++;
+        state["large"] = `${large}${state["n"]}`;
+        state["user:large"] = { is: `${large}${state["n"]}` };
+        (state["app:all"] ??= []).push(state["n"]);
+      },
+    });
+    const { session } = await one.open({ state: { n: 0 } });
+    const invocations: string[] = [];
+    for (const _ of upTo(20))
+      invocations.push((await finish(agent, { sessions: one, session, message: "go" })).invocation);
+    expect(await two.state(session)).toMatchObject({ n: 20, "user:large": { is: `${large}20` } });
+    await two.rewind(session, invocations[3] as string);
+    await finish(agent, { sessions: one, session, message: "go" });
+    expect(await two.state(session)).toMatchObject({
+      n: 4,
+      large: `${large}4`,
+      "app:all": [...upTo(20).map((n) => n + 1), 4],
+    });
+  });
 
   onEveryStore("users with odd names share nothing with each other", async (place) => {
     const sessions = place.engine();
@@ -124,23 +122,20 @@ describe("sessions", () => {
     for (const user of ["", "x".repeat(201)]) expect(await codeOf(sessions.open({ user }))).toBe("invalid_option");
   });
 
-  onEveryStore(
-    "events are numbered: reading after a version gives those above it, and none is there twice",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await finish(counting(), { sessions, message: "hi" });
-      const events = await logOf(sessions, session);
-      expect(events.map(({ version }) => version)).toEqual(upTo(events.length).map((n) => n + 1));
-      const after = async (version: number): Promise<number[]> => {
-        const versions: number[] = [];
-        for await (const event of sessions.events(session, { after: version })) versions.push(event.version);
-        return versions;
-      };
-      expect(await after(3)).toEqual([4, 5]);
-      expect(await after(5)).toEqual([]);
-      expect(await codeOf(logOf(sessions, "no such session"))).toBe("session_not_found");
-    },
-  );
+  onEveryStore("events are numbered: reading after a version returns the later ones, each once", async (place) => {
+    const sessions = place.engine();
+    const { session } = await finish(counting(), { sessions, message: "hi" });
+    const events = await logOf(sessions, session);
+    expect(events.map(({ version }) => version)).toEqual(upTo(events.length).map((n) => n + 1));
+    const after = async (version: number): Promise<number[]> => {
+      const versions: number[] = [];
+      for await (const event of sessions.events(session, { after: version })) versions.push(event.version);
+      return versions;
+    };
+    expect(await after(3)).toEqual([4, 5]);
+    expect(await after(5)).toEqual([]);
+    expect(await codeOf(logOf(sessions, "no such session"))).toBe("session_not_found");
+  });
 
   onEveryStore("events of one millisecond keep their order, and time never goes back", async (place) => {
     const sessions = place.engine();
@@ -155,21 +150,18 @@ describe("sessions", () => {
     expect(times).toEqual([...times].sort((a, b) => a - b));
   });
 
-  onEveryStore(
-    "list and info give the same of a session on every store, and list it where its state is shared, too",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await sessions.open({ user: "ann", state: { "user:a": 1, "app:b": 2 } });
-      const listed = [];
-      for await (const info of sessions.list()) listed.push(info);
-      expect(listed).toEqual([await sessions.info(session)]);
-      expect(await sessions.close(session)).toBe(true);
-      expect(await sessions.close(session)).toBe(false);
-      expect(await codeOf(finish(talker(), { sessions, session, message: "hi" }))).toBe("session_closed");
-    },
-  );
+  onEveryStore("list and info agree on every store, also for sessions with shared state", async (place) => {
+    const sessions = place.engine();
+    const { session } = await sessions.open({ user: "ann", state: { "user:a": 1, "app:b": 2 } });
+    const listed = [];
+    for await (const info of sessions.list()) listed.push(info);
+    expect(listed).toEqual([await sessions.info(session)]);
+    expect(await sessions.close(session)).toBe(true);
+    expect(await sessions.close(session)).toBe(false);
+    expect(await codeOf(finish(talker(), { sessions, session, message: "hi" }))).toBe("session_closed");
+  });
 
-  onEveryStore("a session that is forgotten while they are listed is left out", async (place) => {
+  onEveryStore("a session that is deleted during a list is left out", async (place) => {
     const sessions = place.engine();
     const ids: string[] = [];
     for (const _ of upTo(3)) ids.push((await sessions.open()).session);
@@ -191,7 +183,7 @@ describe("values", () => {
     ["NaN", NaN],
   ];
 
-  onEveryStore("what JSON cannot carry is refused with its path, wherever it is written", async (place) => {
+  onEveryStore("a value that is not JSON is refused with its path, wherever it is written", async (place) => {
     const sessions = place.engine();
     for (const [what, value] of notJson) {
       const { session } = await sessions.open();
@@ -209,52 +201,46 @@ describe("values", () => {
     }
   });
 
-  onEveryStore(
-    "an undefined property is left out where a state is given, and refused where it is assigned",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await sessions.open({ state: { a: 1, b: undefined } });
-      expect(await sessions.state(session)).toEqual({ a: 1 });
-      await finish(talker(), { sessions, session, message: "hi", stateDelta: { c: undefined, d: { e: undefined } } });
-      expect(await sessions.state(session)).toEqual({ a: 1, d: {} });
-      const assigning = talker({ beforeAgent: ({ state }) => void (state["a"] = undefined) });
-      const { events } = await finish(assigning, { sessions, session, message: "hi" });
-      expect(events.at(-1)).toMatchObject({ error: { message: expect.stringContaining("use `delete`") } });
-    },
-  );
+  onEveryStore("an undefined property is omitted in a given state, and refused in an assignment", async (place) => {
+    const sessions = place.engine();
+    const { session } = await sessions.open({ state: { a: 1, b: undefined } });
+    expect(await sessions.state(session)).toEqual({ a: 1 });
+    await finish(talker(), { sessions, session, message: "hi", stateDelta: { c: undefined, d: { e: undefined } } });
+    expect(await sessions.state(session)).toEqual({ a: 1, d: {} });
+    const assigning = talker({ beforeAgent: ({ state }) => void (state["a"] = undefined) });
+    const { events } = await finish(assigning, { sessions, session, message: "hi" });
+    expect(events.at(-1)).toMatchObject({ error: { message: expect.stringContaining("use `delete`") } });
+  });
 
-  onEveryStore(
-    "an object that is changed after it was stored changes nothing that is stored or seen",
-    async (place) => {
-      const sessions = place.engine();
-      const list = [1];
-      const initial = { nested: { list } };
-      const { session } = await sessions.open({ state: initial });
-      const given = { given: [1] };
-      const kept: unknown[] = [];
-      const agent = talker({
-        beforeAgent: ({ state }) => void (state["list"] = list),
-        beforeModel: ({ state }) => {
-          list.push(2);
-          given.given.push(2);
-          kept.push(plain(state));
-        },
-        afterAgent: async (context) => {
-          const stored = await context.stored();
-          stored["list"].push(3);
-          stored["more"] = true;
-        },
-      });
-      const { events } = await finish(agent, { sessions, session, message: "hi", stateDelta: given });
-      expect(() => (events[0] as { items: unknown[] }).items.push("x")).toThrow(TypeError);
-      const right = { nested: { list: [1] }, list: [1], given: [1] };
-      expect(kept).toEqual([right]);
-      expect(await sessions.state(session)).toEqual(right);
-      expect(JSON.stringify(await logOf(sessions, session))).not.toContain("[1,2]");
-    },
-  );
+  onEveryStore("changing an object after it was stored changes nothing stored or seen", async (place) => {
+    const sessions = place.engine();
+    const list = [1];
+    const initial = { nested: { list } };
+    const { session } = await sessions.open({ state: initial });
+    const given = { given: [1] };
+    const kept: unknown[] = [];
+    const agent = talker({
+      beforeAgent: ({ state }) => void (state["list"] = list),
+      beforeModel: ({ state }) => {
+        list.push(2);
+        given.given.push(2);
+        kept.push(plain(state));
+      },
+      afterAgent: async (context) => {
+        const stored = await context.stored();
+        stored["list"].push(3);
+        stored["more"] = true;
+      },
+    });
+    const { events } = await finish(agent, { sessions, session, message: "hi", stateDelta: given });
+    expect(() => (events[0] as { items: unknown[] }).items.push("x")).toThrow(TypeError);
+    const right = { nested: { list: [1] }, list: [1], given: [1] };
+    expect(kept).toEqual([right]);
+    expect(await sessions.state(session)).toEqual(right);
+    expect(JSON.stringify(await logOf(sessions, session))).not.toContain("[1,2]");
+  });
 
-  onEveryStore("keys are kept as they are written, in every scope, also odd ones", async (place) => {
+  onEveryStore("keys are kept exactly, in every scope, also odd ones", async (place) => {
     const sessions = place.engine();
     const odd = ["my_key", "myKey", "a/b", "a~b", "a~1b", "", "__proto__", "constructor", "ÄÖ", "user", "tempo"];
     const state = Object.fromEntries(
@@ -297,8 +283,8 @@ describe("values", () => {
   });
 });
 
-describe("many at once", () => {
-  onEveryStore("SERIAL: two overlapping runs on a session that count give 2, and do not mix", async (place) => {
+describe("concurrency", () => {
+  onEveryStore("SERIAL: two overlapping counting runs on a session give 2, and do not mix", async (place) => {
     const sessions = place.engine();
     const { session } = await sessions.open();
     await Promise.all(["first", "second"].map((message) => finish(counting(), { sessions, session, message })));
@@ -307,7 +293,7 @@ describe("many at once", () => {
     expect(typesOf(await logOf(sessions, session))).toEqual(["session.opened", ...turn, ...turn]);
   });
 
-  onEveryStore("SERIAL: forty runs on a session queue, in the order of asking", async (place) => {
+  onEveryStore("SERIAL: forty runs on a session queue in order of arrival", async (place) => {
     const sessions = place.engine();
     const { session } = await sessions.open();
     await Promise.all(
@@ -318,33 +304,30 @@ describe("many at once", () => {
     expect(Object.keys(state)[39]).toBe("k38");
   });
 
-  onEveryStore(
-    "a run on a session that is in use is refused if it does not want to wait, or no longer",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await sessions.open();
-      const [inside, done] = [gate(), gate()];
-      const slow = talker({
-        beforeAgent: async () => {
-          inside.open();
-          await done.opened;
-        },
-      });
-      const first = finish(slow, { sessions, session, message: "slow" });
-      await inside.opened;
-      const waiting = new AbortController();
-      const tired = codeOf(finish(talker(), { sessions, session, message: "hi", signal: waiting.signal }));
-      expect(await codeOf(finish(talker(), { sessions, session, message: "hi", busy: "refuse" }))).toBe("session_busy");
-      waiting.abort();
-      expect(await tired).toBe("run_cancelled");
-      done.open();
-      expect((await first).outcome).toBe("answered");
-      expect((await finish(talker(), { sessions, session, message: "hi", busy: "refuse" })).outcome).toBe("answered");
-      expect((await logOf(sessions, session)).filter(({ type }) => type === "invocation.began")).toHaveLength(2);
-    },
-  );
+  onEveryStore("a run on a busy session is refused if it does not want to wait, or no longer", async (place) => {
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const [inside, done] = [gate(), gate()];
+    const slow = talker({
+      beforeAgent: async () => {
+        inside.open();
+        await done.opened;
+      },
+    });
+    const first = finish(slow, { sessions, session, message: "slow" });
+    await inside.opened;
+    const waiting = new AbortController();
+    const tired = codeOf(finish(talker(), { sessions, session, message: "hi", signal: waiting.signal }));
+    expect(await codeOf(finish(talker(), { sessions, session, message: "hi", busy: "refuse" }))).toBe("session_busy");
+    waiting.abort();
+    expect(await tired).toBe("run_cancelled");
+    done.open();
+    expect((await first).outcome).toBe("answered");
+    expect((await finish(talker(), { sessions, session, message: "hi", busy: "refuse" })).outcome).toBe("answered");
+    expect((await logOf(sessions, session)).filter(({ type }) => type === "invocation.began")).toHaveLength(2);
+  });
 
-  onEveryStore("a run that another process came between is refused, and nothing is lost", async (place) => {
+  onEveryStore("a run that conflicts with another process is refused, and nothing is lost", async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     const { session } = await one.open();
     let isFirst = true;
@@ -359,13 +342,13 @@ describe("many at once", () => {
     expect(await codeOf(finish(agent, { sessions: one, session, message: "first" }))).toBe("session_busy");
     expect(await one.state(session)).toEqual({ count: 1 });
     expect(typesOf(await logOf(one, session))).not.toContain("agent.failed");
-    // Both engines go on from what is stored.
+    // Both engines continue from the stored state.
     await finish(counting(), { sessions: one, session, message: "again" });
     await finish(counting(), { sessions: two, session, message: "and again" });
     expect(await one.state(session)).toEqual({ count: 3 });
   });
 
-  onEveryStore("agents side by side commit nothing more once another process came between", async (place) => {
+  onEveryStore("parallel agents commit nothing more after a conflict with another process", async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     const { session } = await one.open();
     const [between, refused] = [gate(), gate()];
@@ -387,7 +370,7 @@ describe("many at once", () => {
             beforeAgent: async ({ state }) => {
               await between.opened;
               state["b"] = 1;
-              // Until the other one has been refused, which takes it a commit.
+              // The other one is refused at its next commit.
               for (const _ of upTo(50)) await one.info(session);
               refused.open();
             },
@@ -401,29 +384,32 @@ describe("many at once", () => {
     expect(await one.state(session)).toEqual({ count: 1 });
   });
 
-  onEveryStore("SERIAL: fifty writes of app: keys at once, by ten users on two engines, all survive", async (place) => {
-    const engines = [place.engine(), await place.replica()];
-    const agent = talker({
-      beforeAgent: ({ state }) => {
-        state[`app:k${state["n"]}`] = state["n"];
-        state[`user:k${state["n"]}`] = state["n"];
-      },
-    });
-    const done = await Promise.all(
-      upTo(50).map(async (n) => {
-        const sessions = engines[n % 2] as AgentSessions;
-        const { session } = await sessions.open({ user: `user ${n % 10}`, state: { n } });
-        return finish(agent, { sessions, session, message: "go" });
-      }),
-    );
-    const state = await (engines[1] as AgentSessions).state((done[3] as { session: string }).session);
-    const app = upTo(50).map((n) => [`app:k${n}`, n]);
-    const user = [3, 13, 23, 33, 43].map((n) => [`user:k${n}`, n]);
-    expect(state).toEqual({ n: 3, ...Object.fromEntries(app), ...Object.fromEntries(user) });
-  });
+  onEveryStore(
+    "SERIAL: fifty concurrent writes of app: keys, by ten users on two engines, all survive",
+    async (place) => {
+      const engines = [place.engine(), await place.replica()];
+      const agent = talker({
+        beforeAgent: ({ state }) => {
+          state[`app:k${state["n"]}`] = state["n"];
+          state[`user:k${state["n"]}`] = state["n"];
+        },
+      });
+      const done = await Promise.all(
+        upTo(50).map(async (n) => {
+          const sessions = engines[n % 2] as AgentSessions;
+          const { session } = await sessions.open({ user: `user ${n % 10}`, state: { n } });
+          return finish(agent, { sessions, session, message: "go" });
+        }),
+      );
+      const state = await (engines[1] as AgentSessions).state((done[3] as { session: string }).session);
+      const app = upTo(50).map((n) => [`app:k${n}`, n]);
+      const user = [3, 13, 23, 33, 43].map((n) => [`user:k${n}`, n]);
+      expect(state).toEqual({ n: 3, ...Object.fromEntries(app), ...Object.fromEntries(user) });
+    },
+  );
 
   onEveryStore(
-    "what is shared can be assigned and updated by all who share it, whatever others did to it meanwhile",
+    "shared state can be assigned and updated by everyone who shares it, whatever others did in the meantime",
     async (place) => {
       const [one, two] = [place.engine(), await place.replica()];
       const state = { "user:gone": 1, "user:list": [1, 2, 3], "app:nested": { a: { b: 1 } }, "user:both": 1 };
@@ -458,7 +444,7 @@ describe("many at once", () => {
 });
 
 describe("contexts", () => {
-  onEveryStore("a context of a step that is over refuses writes, and can still be read", async (place) => {
+  onEveryStore("a context of a finished step refuses writes, and can still be read", async (place) => {
     const sessions = place.engine();
     const kept: { hook: string; state: AgentState }[] = [];
     const keep =
@@ -535,7 +521,7 @@ describe("contexts", () => {
     expect(await sessions.state(session)).toEqual({ a: { b: 1 } });
   });
 
-  test("a context says whose turn it is, and cannot be changed", async () => {
+  test("a context names its turn, and cannot be changed", async () => {
     const sessions = createAgentSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open({ user: "ann" });
     const told: unknown[] = [];
@@ -554,7 +540,7 @@ describe("contexts", () => {
 
 describe("rewind", () => {
   onEveryStore(
-    "makes the session what it was before an invocation, initial state included; what is shared stays",
+    "restores the session from before an invocation, initial state included; shared state stays",
     async (place) => {
       const sessions = place.engine();
       const { session } = await sessions.open({ state: { initial: { a: 1 }, count: 5 } });
@@ -574,7 +560,7 @@ describe("rewind", () => {
       const other = await place.replica();
       expect(await other.state(session)).toEqual({ initial: { a: 1 }, count: 5, "app:seen": 2 });
       expect(await codeOf(other.rewind(session, first.invocation))).toBe("version_not_found");
-      // The log only grows, and the model is shown what is in force.
+      // The log only grows, and the model is shown the current history.
       const log = await logOf(other, session);
       expect(log.filter(({ type }) => type === "session.rewound")).toHaveLength(2);
       const shown: number[] = [];
@@ -585,7 +571,7 @@ describe("rewind", () => {
     },
   );
 
-  onEveryStore("of an invocation that was cut short leaves nothing to go on with", async (place) => {
+  onEveryStore("of an interrupted invocation leaves nothing to resume", async (place) => {
     const sessions = place.engine();
     const { session } = await sessions.open();
     const { invocation } = await finish(
@@ -602,12 +588,12 @@ describe("rewind", () => {
 });
 
 describe("a run", () => {
-  test("without a message takes no change of the state, which nothing would carry", async () => {
+  test("without a message refuses a state change, which no event would carry", async () => {
     const sessions = createAgentSessions({ app: "app", store: memoryStore() });
     expect(await codeOf(finish(talker(), { sessions, stateDelta: { a: 1 } }))).toBe("invalid_option");
   });
 
-  test("that is cancelled while it enters the session does not begin", async () => {
+  test("that is cancelled while it enters the session does not start", async () => {
     const sessions = createAgentSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open();
     const controller = new AbortController();
@@ -620,7 +606,7 @@ describe("a run", () => {
   });
 
   onEveryStore(
-    "keeps what was said if it fails: the dangling calls of a cut run are closed for the model",
+    "keeps its messages if it fails: dangling calls of an interrupted run are closed for the model",
     async (place) => {
       const sessions = place.engine();
       const { session } = await sessions.open();

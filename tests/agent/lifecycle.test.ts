@@ -1,4 +1,5 @@
-// When what hooks write becomes durable, on every store: the rows of lifecycle.ts, in turns that go well, fail, or are cut.
+// When writes of hooks become durable, on every store: the rows of lifecycle.ts, in turns that succeed, fail, or are
+// interrupted.
 import {
   answerText,
   defineAgent,
@@ -35,7 +36,7 @@ function keysIn(state: AgentState): Keys {
   );
 }
 
-/** The same for these hooks. The output key is one of the session alone; `isStored`: nothing temporary is. */
+/** The same for these hooks. The output key is in the session scope only; `isStored` excludes temporary keys. */
 function keysOf(hooks: Hook[], isStored: boolean): Keys {
   return Object.fromEntries(
     scopes.map((scope) => [
@@ -54,7 +55,7 @@ interface Observation {
 }
 
 interface Turn {
-  /** One of those of lifecycle.ts. */
+  /** One of the names in lifecycle.ts. */
   name: string;
   /** The hook that throws. */
   throwing?: Hook;
@@ -65,7 +66,7 @@ interface Turn {
 
 const callOfWork: Item[] = [{ type: "function_call", call_id: "call_a", name: "work", arguments: "{}" }];
 
-/** An agent whose every hook writes its key in each scope, and what each saw after it. */
+/** An agent whose every hook writes its key in each scope, and the keys each one saw afterwards. */
 function scenario(fresh: (session: string) => Promise<AgentState>, turn: Turn): { agent: Agent; seen: Observation[] } {
   const seen: Observation[] = [];
   const act = async (hook: Hook, { state, session }: { state: AgentState; session: string }): Promise<void> => {
@@ -116,7 +117,7 @@ function scenario(fresh: (session: string) => Promise<AgentState>, turn: Turn): 
         await act("onModelError", context);
         return callOfWork;
       },
-      // What a tool throws on purpose is not for this one to set right.
+      // Errors that a tool throws on purpose are not corrected here.
       onToolError: async (context, { message }) => {
         if (message === "on purpose") return undefined;
         await act("onToolError", context);
@@ -127,11 +128,11 @@ function scenario(fresh: (session: string) => Promise<AgentState>, turn: Turn): 
   return { agent, seen };
 }
 
-/** The keys at the top that a delta sets, by hook. */
+/** The top-level keys that a delta sets, by hook. */
 const keysAt = (delta: Delta = []): string[] =>
   delta.map(({ path }) => unescapeKey(path.slice(1))).filter((key) => key !== "");
 
-/** What the log's own deltas, and what its events shared, amount to. */
+/** The fold of the log's own deltas and of its shared ones. */
 async function foldOf(sessions: AgentSessions, session: string): Promise<string[]> {
   const events = await logOf(sessions, session);
   return events.flatMap((event) => [...keysAt(event.delta), ...keysAt("shared" in event ? event.shared : [])]).sort();
@@ -143,7 +144,7 @@ for (const { name, without } of turns) {
 
   for (const stream of [false, true]) {
     onEveryStore(
-      `LIFECYCLE, TEMP: each hook sees what was written before it and the store what was committed, where ${name}${stream ? ", streamed" : ""}`,
+      `LIFECYCLE, TEMP: each hook sees all earlier writes and the store has the committed ones, where ${name}${stream ? ", streamed" : ""}`,
       async (place) => {
         const sessions = place.engine();
         const other = await place.replica();
@@ -169,7 +170,7 @@ for (const { name, without } of turns) {
     );
 
     onEveryStore(
-      `LIFECYCLE: at each event the store has what its row says and no more, where ${name}${stream ? ", streamed" : ""}`,
+      `LIFECYCLE: at each event the store has exactly the keys of its row, where ${name}${stream ? ", streamed" : ""}`,
       async (place) => {
         const sessions = place.engine();
         const other = await place.replica();
@@ -182,13 +183,13 @@ for (const { name, without } of turns) {
           agent,
           { sessions, session, message: "go", stateDelta: marks("stateDelta"), stream },
           async (event) => {
-            // Nobody waits for pieces to be read: where the store is by then is not known.
+            // Pieces do not wait for their reader, so the state of the store is unknown here.
             if (event.type === "partial") {
               pieces.push(event);
               return;
             }
             if (event.type === "model.answered") step++;
-            // Two answers: the first has what its hooks wrote, the second the output key.
+            // Two answers: the first stores the keys of its hooks, the second the output key.
             const names = rows.filter(
               ({ hook, event: type }) =>
                 type === event.type && (type !== "model.answered" || (hook === "outputKey") === (step === 2)),
@@ -214,7 +215,7 @@ for (const { name, without } of turns) {
 
 for (const { hook, failure, drops, stored, sees } of lifecycle.filter(({ failure }) => failure && failure !== "none")) {
   onEveryStore(
-    `LIFECYCLE: where ${hook} throws, what its step wrote is dropped, ${failure} says so, and the run can go on`,
+    `LIFECYCLE: where ${hook} throws, the writes of its step are dropped, ${failure} says so, and the run can resume`,
     async (place) => {
       const sessions = place.engine();
       const other = await place.replica();
@@ -232,7 +233,7 @@ for (const { hook, failure, drops, stored, sees } of lifecycle.filter(({ failure
           error: { message: expect.stringContaining("on purpose") },
         });
         expect(keysIn(state)).toEqual(keysOf(withoutErrors(stored), true));
-        // What failed is tried again, and nothing else.
+        // Only the failed step is tried again.
         delete turn.throwing;
         const again = await finish(agent, { sessions: other, session });
         expect(again.outcome).toBe("answered");
@@ -265,7 +266,7 @@ const cuts: { at: Hook | "model"; stored: Hook[]; name: string }[] = [
 for (const { at, stored, name } of cuts) {
   for (const how of ["goes on", "takes a new message"]) {
     onEveryStore(
-      `LIFECYCLE: a run that is cancelled in ${at} keeps what was committed and nothing else, and the next one ${how}`,
+      `LIFECYCLE: a run that is cancelled in ${at} keeps exactly its committed writes, and the next one ${how}`,
       async (place) => {
         const sessions = place.engine();
         const { session } = await sessions.open();
@@ -282,7 +283,7 @@ for (const { at, stored, name } of cuts) {
         if (how === "goes on") {
           const again = await finish(agent, { sessions: other, session });
           expect(again.outcome).toBe("answered");
-          // What was committed is not done again.
+          // Committed steps are not repeated.
           expect(seen.slice(before).filter(({ hook }) => withoutErrors(stored).includes(hook))).toEqual([]);
           expect(await codeOf(finish(agent, { sessions, session }))).toBe("nothing_to_continue");
         } else {
@@ -343,7 +344,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("LIFECYCLE: a run that is cancelled before it begins leaves nothing", async (place) => {
+onEveryStore("LIFECYCLE: a run that is cancelled before it starts leaves nothing", async (place) => {
   const sessions = place.engine();
   const { session } = await sessions.open();
   const { agent } = scenario((id) => sessions.state(id), { name: "all goes well" });
@@ -353,7 +354,7 @@ onEveryStore("LIFECYCLE: a run that is cancelled before it begins leaves nothing
   expect(typesOf(await logOf(sessions, session))).toEqual(["session.opened"]);
 });
 
-onEveryStore("LIFECYCLE: a reader that stops reading cancels the run, and what was committed stays", async (place) => {
+onEveryStore("LIFECYCLE: a reader that stops reading cancels the run, and committed writes stay", async (place) => {
   const sessions = place.engine();
   for (const last of ["invocation.began", "agent.began", "model.answered", "tools.answered"]) {
     const { session } = await sessions.open();
@@ -393,70 +394,64 @@ onEveryStore(
   },
 );
 
-describe("a hook that gives a value", () => {
-  onEveryStore(
-    "LIFECYCLE: of beforeAgent, answers: no model, no afterAgent, and its writes are stored",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await sessions.open();
-      const never = (): never => {
-        throw new Error("must not run");
-      };
-      const agent = defineAgent({
-        name: "worker",
-        model: scriptedModel(never),
-        outputKey: "said",
-        callbacks: {
-          beforeAgent: [
-            ({ state }) => void (state["first"] = 1),
-            ({ state }) => {
-              state["temp:second"] = 2;
-              state["user:second"] = 2;
-              return "Sorry, I can only reply once.";
-            },
-            never,
-          ],
-          afterAgent: never,
-        },
-      });
-      const { outcome, events } = await finish(agent, { sessions, session, message: "go" });
-      expect(outcome).toBe("replaced");
-      expect(typesOf(events)).toEqual(["invocation.began", "agent.began", "agent.ended"]);
-      expect(events.at(-1)).toMatchObject({ outcome: "replaced", last: true });
-      const said = "Sorry, I can only reply once.";
-      expect(await sessions.state(session)).toEqual({ first: 1, "user:second": 2, said });
-    },
-  );
-
-  onEveryStore(
-    "LIFECYCLE: of beforeModel, is the answer: the model is not asked, afterModel not run",
-    async (place) => {
-      const sessions = place.engine();
-      const { session } = await sessions.open();
-      const agent = defineAgent({
-        name: "worker",
-        model: scriptedModel([]),
-        outputKey: "app:said",
-        callbacks: {
-          beforeModel: ({ state }, request) => {
-            state["asked"] = request.input.length;
-            return "From memory.";
+describe("a hook that returns a value", () => {
+  onEveryStore("LIFECYCLE: beforeAgent answers: no model, no afterAgent, and its writes are stored", async (place) => {
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const never = (): never => {
+      throw new Error("must not run");
+    };
+    const agent = defineAgent({
+      name: "worker",
+      model: scriptedModel(never),
+      outputKey: "said",
+      callbacks: {
+        beforeAgent: [
+          ({ state }) => void (state["first"] = 1),
+          ({ state }) => {
+            state["temp:second"] = 2;
+            state["user:second"] = 2;
+            return "Sorry, I can only reply once.";
           },
-          afterModel: ({ state }) => void (state["after"] = true),
-          afterAgent: ({ state }) => void (state["heard"] = state["app:said"]),
+          never,
+        ],
+        afterAgent: never,
+      },
+    });
+    const { outcome, events } = await finish(agent, { sessions, session, message: "go" });
+    expect(outcome).toBe("replaced");
+    expect(typesOf(events)).toEqual(["invocation.began", "agent.began", "agent.ended"]);
+    expect(events.at(-1)).toMatchObject({ outcome: "replaced", last: true });
+    const said = "Sorry, I can only reply once.";
+    expect(await sessions.state(session)).toEqual({ first: 1, "user:second": 2, said });
+  });
+
+  onEveryStore("LIFECYCLE: beforeModel gives the answer: the model is not asked, afterModel not run", async (place) => {
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const agent = defineAgent({
+      name: "worker",
+      model: scriptedModel([]),
+      outputKey: "app:said",
+      callbacks: {
+        beforeModel: ({ state }, request) => {
+          state["asked"] = request.input.length;
+          return "From memory.";
         },
-      });
-      const { events } = await finish(agent, { sessions, session, message: "go" });
-      const answer = events.find(({ type }) => type === "model.answered");
-      expect(answer).not.toHaveProperty("model");
-      expect(answer).toMatchObject({ items: [{ content: [{ text: "From memory." }] }] });
-      const said = "From memory.";
-      expect(await sessions.state(session)).toEqual({ asked: 1, "app:said": said, heard: said });
-    },
-  );
+        afterModel: ({ state }) => void (state["after"] = true),
+        afterAgent: ({ state }) => void (state["heard"] = state["app:said"]),
+      },
+    });
+    const { events } = await finish(agent, { sessions, session, message: "go" });
+    const answer = events.find(({ type }) => type === "model.answered");
+    expect(answer).not.toHaveProperty("model");
+    expect(answer).toMatchObject({ items: [{ content: [{ text: "From memory." }] }] });
+    const said = "From memory.";
+    expect(await sessions.state(session)).toEqual({ asked: 1, "app:said": said, heard: said });
+  });
 
   onEveryStore(
-    'LIFECYCLE: of beforeTool, is the result, also {}, false, 0, "" and null; afterTool runs',
+    'LIFECYCLE: beforeTool gives the result, also {}, false, 0, "" and null; afterTool runs',
     async (place) => {
       const sessions = place.engine();
       for (const value of [{}, false, 0, "", null, []]) {
@@ -482,7 +477,7 @@ describe("a hook that gives a value", () => {
   );
 
   onEveryStore(
-    "LIFECYCLE: of afterModel, afterTool and afterAgent, replaces or adds, and is what is stored",
+    "LIFECYCLE: afterModel, afterTool and afterAgent replace or add, and the new value is stored",
     async (place) => {
       const sessions = place.engine();
       const { session } = await sessions.open();
@@ -535,7 +530,7 @@ describe("calls of one answer", () => {
 
   for (const concurrent of [true, false]) {
     onEveryStore(
-      `LIFECYCLE: ${concurrent ? "side by side" : "in turn"}, are one event with the changes of all, in call order`,
+      `LIFECYCLE: ${concurrent ? "in parallel" : "in turn"}, are one event with the changes of all, in call order`,
       async (place) => {
         const { state } = await write(place, concurrent, [
           (state) => void ((state["x"] = 1), (state["last"] = "first"), state["list"].push("b")),
@@ -556,7 +551,7 @@ describe("calls of one answer", () => {
     );
 
     onEveryStore(
-      `LIFECYCLE: ${concurrent ? "side by side" : "in turn"}, of which one fails, keep the changes of the others`,
+      `LIFECYCLE: ${concurrent ? "in parallel" : "in turn"}, keep the changes of the others if one fails`,
       async (place) => {
         const { state, events } = await write(place, concurrent, [
           (state) => void (state["x"] = 1),
@@ -585,7 +580,7 @@ describe("calls of one answer", () => {
     );
   }
 
-  onEveryStore("LIFECYCLE: side by side, really run at once, and their results come in call order", async (place) => {
+  onEveryStore("LIFECYCLE: in parallel, really run at once, and their results come in call order", async (place) => {
     const sessions = place.engine();
     let arrived = 0;
     let go = (): void => undefined;
@@ -615,7 +610,7 @@ describe("calls of one answer", () => {
   });
 
   onEveryStore(
-    "LIFECYCLE: cancelled while they run, leave nothing, and nothing of them is heard later",
+    "LIFECYCLE: cancelled while they run, leave nothing, and nothing of them arrives later",
     async (place) => {
       const sessions = place.engine();
       const { session } = await sessions.open();
@@ -657,7 +652,7 @@ describe("calls of one answer", () => {
   );
 });
 
-describe("what is temporary", () => {
+describe("temporary state", () => {
   onEveryStore(
     "TEMP: is seen by the rest of its invocation in every hook and agent, and by no other",
     async (place) => {

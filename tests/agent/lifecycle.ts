@@ -1,4 +1,4 @@
-// When what is written becomes durable, as data: the tests run it, and docs/agents.md shows it as its table.
+// When writes become durable, as data: the tests run it, and docs/agents.md shows it as its table.
 import type { NumberedEvent } from "holdfast";
 
 export type Hook =
@@ -15,17 +15,17 @@ export type Hook =
   | "afterAgent";
 
 export interface Row {
-  /** Where it is written. Each hook writes a key of its own name, in each scope. */
+  /** The writing hook. Each hook writes a key of its own name, in each scope. */
   hook: Hook;
-  /** The keys that its context shows, once it has written its own. */
+  /** The keys that its context shows after its own write. */
   sees: Hook[];
-  /** The keys that a fresh read of the store shows then. */
+  /** The keys that a fresh read of the store shows at that time. */
   stored: Hook[];
   /** The event that its key is stored with. */
   event: NumberedEvent["type"];
-  /** What else that event is, in words. */
+  /** A description of that event. */
   about: string;
-  /** The event that says so if it throws; "none" if the run does not begin. Absent if there is nothing that could throw. */
+  /** The event that reports its error; "none" if the run does not start. Absent if nothing can throw. */
   failure?: "agent.failed" | "tools.answered" | "none";
   /** The keys that are dropped then. */
   drops: Hook[];
@@ -36,7 +36,7 @@ const begun: Hook[] = [...told, "beforeAgent"];
 const answered: Hook[] = [...begun, "beforeModel", "onModelError", "afterModel"];
 const worked: Hook[] = [...answered, "beforeTool", "tool", "onToolError", "afterTool"];
 
-/** In the order in which they come in a turn of one call of a tool and an answer. */
+/** In the order of a turn with one tool call and an answer. */
 export const lifecycle: Row[] = [
   {
     hook: "stateDelta",
@@ -138,7 +138,7 @@ export const lifecycle: Row[] = [
   },
 ];
 
-/** What goes wrong in a turn, and which hooks therefore write nothing that is kept. */
+/** The failures of a turn, and the hooks that therefore store nothing. */
 export const turns: { name: string; without: Hook[] }[] = [
   { name: "all goes well", without: ["onModelError", "onToolError"] },
   { name: "the model fails at first", without: ["onToolError"] },
@@ -162,7 +162,7 @@ function failureOf(failure: Row["failure"], drops: Hook[]): string {
   return failure === "none" ? "the run does not begin" : `\`${failure}\`, without ${code(drops)}`;
 }
 
-/** Not every key by name: each row repeats those of the row above. */
+/** Shortens the list of keys: each row repeats those of the row above. */
 function shortly(stored: Hook[]): string {
   const last = stored.at(-1);
   return last === undefined ? "nothing of this turn" : `all up to \`${last}\``;

@@ -1,5 +1,5 @@
-// Two writers of one value: sessions that share it, in one process or two, and agents that run side by side. What merges,
-// what replaces, what is refused; the rows are those of docs/agents.md.
+// Two writers of one value: sessions that share it, in one process or two, and parallel agents.
+// The rows are those of docs/agents.md: merged, replaced, and refused changes.
 import {
   createAgentSessions,
   defineAgent,
@@ -27,7 +27,7 @@ interface Row {
   value: unknown;
   first: Write;
   second: Write;
-  /** The value after both; that of the first alone where the second is refused. */
+  /** The value after both; that of the first alone if the second is refused. */
   after: unknown;
   overwrote?: string;
   refused?: string;
@@ -137,13 +137,13 @@ for (const { both, value, first, second, after, overwrote, refused } of rows) {
         const writer = key === "user:v" ? `session ${run.other}` : "another session (version";
         expect(error.message).toContain(`agent late and ${writer}`);
         expect(error.message).toContain(`changed /${key}${refused} at the same time; use update("${key}", …)`);
-        // Ids of sessions open them: those of an app are not told.
+        // A session id opens the session, so ids of other users are not shown.
         expect(error.message.includes(run.other)).toBe(key === "user:v");
       }
     }
   });
 
-  test(`SERIAL: agents side by side that change ${both}`, async () => {
+  test(`SERIAL: parallel agents that change ${both}`, async () => {
     const sessions = createAgentSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open({ state: { v: value } });
     const committed = gate();
@@ -173,21 +173,18 @@ test("the table in docs/agents.md is that of the tests", () => {
   );
 });
 
-onEveryStore(
-  "SERIAL: a step that was refused is tried again on the new value by a run without a message",
-  async (place) => {
-    const [one, two] = [place.engine(), await place.replica()];
-    const taken: string[] = [];
-    const take: Write = ({ state }, key) => taken.push(state[key].shift());
-    const run = await between([one, two], "app:jobs", ["job1", "job2", "job3"], take, take);
-    expect(run.outcome).toBe("failed");
-    expect((await finish(run.agent, { sessions: one, session: run.session })).outcome).toBe("answered");
-    expect(taken).toEqual(["job1", "job1", "job2"]);
-    expect((await two.state(run.session))["app:jobs"]).toEqual(["job3"]);
-  },
-);
+onEveryStore("SERIAL: a refused step is retried on the new value by a run without a message", async (place) => {
+  const [one, two] = [place.engine(), await place.replica()];
+  const taken: string[] = [];
+  const take: Write = ({ state }, key) => taken.push(state[key].shift());
+  const run = await between([one, two], "app:jobs", ["job1", "job2", "job3"], take, take);
+  expect(run.outcome).toBe("failed");
+  expect((await finish(run.agent, { sessions: one, session: run.session })).outcome).toBe("answered");
+  expect(taken).toEqual(["job1", "job1", "job2"]);
+  expect((await two.state(run.session))["app:jobs"]).toEqual(["job3"]);
+});
 
-describe("100 updates of one key at once", () => {
+describe("100 concurrent updates of one key", () => {
   const count = (n = 0): number => n + 1;
 
   async function hundred(place: Place, agent: () => Agent): Promise<AgentState> {
@@ -238,7 +235,7 @@ describe("100 updates of one key at once", () => {
 });
 
 onEveryStore(
-  "SERIAL: a tool whose write is refused has failed, and the model reads why; the others are kept",
+  "SERIAL: a tool whose write is refused has failed, and the model reads why; other writes are kept",
   async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     const { session } = await one.open({ user: "ann", state: { "user:list": [1, 2] } });
@@ -292,7 +289,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("TEMP: what a refused step wrote is not kept, also where it is temporary", async (place) => {
+onEveryStore("TEMP: writes of a refused step are not kept, also temporary ones", async (place) => {
   const sessions = place.engine();
   const seen: unknown[] = [];
   const write: Write = ({ state }, key) => {

@@ -1,5 +1,4 @@
-// What authors' code and models may give that is not what was asked for: it is refused where it comes in, and the
-// conversation goes on.
+// Invalid values from authors' code and models: they are refused on arrival, and the conversation continues.
 import {
   answerText,
   createAgentSessions,
@@ -43,10 +42,10 @@ const giving = (output: unknown): Model => ({
   respond: () => Promise.resolve({ status: "completed", output } as never),
 });
 
-describe("values that are neither a text nor items", () => {
+describe("values that are neither text nor items", () => {
   const values: unknown[] = [{}, 5, true, null, 0, { output: [] }, [null], [{ type: "message", role: "user" }], [{}]];
 
-  test.each(values)("%j from callbacks fails the step, and the next turn is fine", async (value) => {
+  test.each(values)("%j from callbacks fails the step, and the next turn works", async (value) => {
     for (const hook of ["beforeAgent", "afterAgent", "beforeModel", "afterModel"] as const) {
       if (hook.endsWith("Model") && JSON.stringify(value) === '{"output":[]}') continue;
       const sessions = engine();
@@ -59,7 +58,7 @@ describe("values that are neither a text nor items", () => {
   });
 
   test.each([undefined, "text", {}, ["x"], [{}], [{ type: "message", role: "user" }], [{ type: "function_call" }]])(
-    "an answer of %j is the model's failure, which a callback may set right",
+    "an answer of %j is the model's failure, which a callback may correct",
     async (output) => {
       const sessions = engine();
       const { session } = await sessions.open();
@@ -83,7 +82,7 @@ describe("values that are neither a text nor items", () => {
     },
   );
 
-  test("a saved session that was changed by hand is refused, and leaves nothing behind", async () => {
+  test("a saved session that was edited by hand is refused, and leaves nothing behind", async () => {
     const sessions = engine();
     const { session } = await sessions.open();
     await all(sane, { sessions, session, message: "hi" });
@@ -105,7 +104,7 @@ describe("values that are neither a text nor items", () => {
   });
 });
 
-test("ONCE: calls with the same id, or with none, are calls of their own", async () => {
+test("ONCE: calls with the same id, or with none, are different calls", async () => {
   const counter = defineEnvironment({
     name: "counter",
     state: z.object({ count: z.number().default(0) }),
@@ -130,7 +129,7 @@ test("ONCE: calls with the same id, or with none, are calls of their own", async
   expect(new Set(outputs.map((item) => item["call_id"])).size).toBe(5);
 });
 
-test("agents that hand over to each other come to an end, and leave others their turn", async () => {
+test("agents that transfer to each other end, and let others run", async () => {
   const handOver = (to: string) =>
     scriptedModel(() => ({ calls: [{ name: "transfer_to_agent", arguments: { agent: to } }] }));
   const ping = defineAgent({
@@ -147,7 +146,7 @@ test("agents that hand over to each other come to an end, and leave others their
   expect(ticks).toBeGreaterThan(0);
 });
 
-test("a reader that asks for nothing more does not keep the session once it is aborted", async () => {
+test("a reader that reads no further does not keep the session once it is aborted", async () => {
   const sessions = engine();
   const { session } = await sessions.open();
   const stopping = new AbortController();
@@ -156,7 +155,7 @@ test("a reader that asks for nothing more does not keep the session once it is a
   expect((await all(sane, { sessions, session, message: "again" })).outcome).toBe("answered");
 });
 
-test("calls that a limit left without a result have one in the next round", async () => {
+test("calls that a limit left without a result get one in the next round", async () => {
   const requests: ModelRequest[] = [];
   const model: Model = {
     name: "slow",
@@ -172,7 +171,7 @@ test("calls that a limit left without a result have one in the next round", asyn
   expect(types).toEqual(["message", "function_call", "function_call_output"]);
 });
 
-test("OpenAI's own server is sent what it knows: nothing of other servers, and no ids of what it has not kept", () => {
+test("OpenAI's own server receives only its own fields, and no ids of items it has not stored", () => {
   const input = [
     { type: "message", id: "msg_1", role: "assistant", content: "hi", token_ids: [1] },
     { type: "reasoning", id: "rs_1", summary: [] },

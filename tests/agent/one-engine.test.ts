@@ -17,7 +17,7 @@ import { finish, type Committed } from "./engine.ts";
 
 type Tool = ReturnType<typeof tool<AgentState, undefined>>;
 
-/** What a log keeps of a call: how it failed, and what it logged. */
+/** The recorded part of a call: its failure and its log lines. */
 interface Kept {
   code?: string | undefined;
   message?: string | undefined;
@@ -39,7 +39,7 @@ async function inEnvironment(made: Tool, timeout?: number): Promise<Kept> {
   return kept;
 }
 
-/** Has a model call the same tool. */
+/** Lets a model call the same tool. */
 async function inAgent(made: Tool, timeout?: number): Promise<Kept> {
   const agent = defineAgent({
     name: "agent",
@@ -60,12 +60,12 @@ const both: [string, typeof inAgent][] = [
 ];
 
 describe.each(both)("a tool of %s", (_, call) => {
-  test("that is external and out of time has an unknown outcome", async () => {
+  test("that is external and times out has an unknown outcome", async () => {
     const kept = await call(tool({ description: "", effects: "external", timeout: 10, run: hang }));
     expect(kept).toMatchObject({ code: "outcome_unknown", message: expect.stringContaining("may or may not") });
   });
 
-  test("that sets no time limit has the engine's", async () => {
+  test("without a time limit has the engine's", async () => {
     for (const kind of [{}, { concurrent: true as const }, { effects: "external" as const }]) {
       const kept = await call(tool({ description: "", ...kind, run: hang } as never), 20);
       expect(kept.message).toContain("did not return within 20 ms");
@@ -73,7 +73,7 @@ describe.each(both)("a tool of %s", (_, call) => {
     }
   });
 
-  test("keeps what it logs in the event, also where it fails", async () => {
+  test("keeps its log lines in the event, also if it fails", async () => {
     const run = ({ log }: { log(line: string): void }) => log("one");
     expect(await call(tool({ description: "", run }))).toEqual({ log: ["one"] });
     expect(await call(tool({ description: "", concurrent: true, run }))).toEqual({ log: ["one"] });
@@ -87,7 +87,7 @@ describe.each(both)("a tool of %s", (_, call) => {
     expect(await call(fails)).toEqual({ log: ["two"], code: "tool_failed", message: "no" });
   });
 
-  test("is told by an error that it writes too late", async () => {
+  test("gets an error when it writes too late", async () => {
     const late: unknown[] = [];
     const attempt = async (write: () => unknown): Promise<void> => {
       await sleep(30);

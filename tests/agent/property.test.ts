@@ -1,5 +1,5 @@
-// Random turns, failures, cuts and rewinds: what is stored is always the fold of what was committed, and what a hook sees is
-// that with what its step has written.
+// Random turns, failures, interruptions and rewinds: the stored state is always the fold of the committed events.
+// A hook sees that state with the writes of its step.
 import fc from "fast-check";
 import {
   createAgentSessions,
@@ -36,9 +36,9 @@ interface Turn {
   kind: "turn" | "continue";
   session: number;
   engine: number;
-  /** What each hook writes. */
+  /** The writes of each hook. */
   writes: Partial<Record<Hook | "stateDelta", Write[]>>;
-  /** The calls of the first answer: tools that run in turn, or side by side. */
+  /** The calls of the first answer: serial tools, or parallel ones. */
   calls: ("own" | "aside")[];
   fault: { at: Hook; how: "throw" | "cancel" } | null;
   stream: boolean;
@@ -64,7 +64,7 @@ const turn: fc.Arbitrary<Turn> = fc.record({
 const rewind = fc.record({ kind: fc.constant("rewind"), session: fc.nat(2), engine: fc.nat(1), back: fc.nat(2) });
 const program = fc.array(fc.oneof({ weight: 5, arbitrary: turn }, { weight: 1, arbitrary: rewind }), { maxLength: 7 });
 
-/** To a state that is a draft, and to one that is a plain object, alike. */
+/** Applies a write to a draft or a plain object alike. */
 function apply(state: AgentState, write: Write): void {
   if (write.kind === "delete") delete state[write.key];
   else if (write.kind === "set") state[write.key] = { n: write.value };
@@ -74,7 +74,7 @@ function apply(state: AgentState, write: Write): void {
 
 const isTemporary = (key: string): boolean => key.startsWith("temp:");
 
-/** All that the run of one turn should see: what is stored, what is temporary, and what its step has written. */
+/** The expected view of a turn: stored state, temporary state, and the writes of its step. */
 function createShadow() {
   let temporary: AgentState = {};
   let pending: Write[] = [];
@@ -97,7 +97,7 @@ function createShadow() {
   };
 }
 
-/** An agent that does what a turn says. `look` compares what hooks see. */
+/** An agent that plays a turn. `look` compares the view of hooks. */
 function agentOf(
   turn: Turn,
   shadow: ReturnType<typeof createShadow>,
@@ -105,7 +105,7 @@ function agentOf(
   look: (state: AgentState) => Promise<void>,
 ): Agent {
   let isFaulty = turn.fault !== null;
-  // What runs side by side is not in an order that could be told here; nor which calls a run goes on with.
+  // Parallel calls have no predictable order, and neither have the calls of a resumed run.
   const isAside = turn.calls.includes("aside") || turn.kind === "continue";
   const isUnordered = (hook: Hook): boolean => isAside && hook.toLowerCase().includes("tool");
   const writesOf = (hook: Hook): Write[] =>
@@ -123,7 +123,7 @@ function agentOf(
     stop();
   };
   let started = 0;
-  /** A call that fails takes its writes with it. */
+  /** A failed call drops its writes. */
   const ofCall = async (hook: Hook, state: AgentState): Promise<void> => {
     if (hook === "beforeTool") started = shadow.mark();
     try {
@@ -171,7 +171,7 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
     ) as [AgentSessions, AgentSessions];
     const users = ["ann", "ann", "bob"];
     const ids: string[] = [];
-    /** What is shared, as the fold of what the events of all sessions say, in the order of their commits. */
+    /** The shared state as the fold of all sessions' events, in commit order. */
     const shared: Record<string, Json> = { ann: {}, bob: {}, app: {} };
     for (const user of users) ids.push((await engines[0].open({ user, state: { a: { n: 0 }, own: user } })).session);
 
@@ -258,7 +258,7 @@ const crowd = fc.array(
   { minLength: 2, maxLength: 6 },
 );
 
-/** Runs of many sessions at once that write to what they share. */
+/** Concurrent runs of many sessions that write to shared state. */
 async function runTogether(
   runners: { engine: number; user: number; steps: Write[][] }[],
   kind: StoreKind,
@@ -281,7 +281,7 @@ async function runTogether(
           });
           const where = { sessions: engines[engine] as AgentSessions, session: opened.session };
           let done = await finish(agent, { ...where, message: "go" });
-          // Of two changes that do not combine one is refused, and can be made again.
+          // Of two conflicting changes one is refused, and can be made again.
           while (done.outcome === "failed") {
             expect(done.events.at(-1)).toMatchObject({ type: "agent.failed", error: { code: "state_conflict" } });
             done = await finish(agent, where);
@@ -305,7 +305,7 @@ async function runTogether(
         const folded = changes.reduce<Json>((all, { delta }) => applyDelta(all, structuredClone(delta ?? [])), {});
         const own = Object.entries(state).filter(([key]) => key.startsWith(`${scope}:`));
         expect(Object.fromEntries(own.map(([key, value]) => [key.slice(scope.length + 1), value]))).toEqual(folded);
-        // Each change is told by the event that it was committed with.
+        // Each change is in the event of its commit.
         const byEvents = (told.get(session) ?? []).flatMap((event) => ("shared" in event ? (event.shared ?? []) : []));
         expect(byEvents.filter(({ path }) => path.startsWith(`/${scope}:`))).toEqual(
           changes
@@ -323,7 +323,7 @@ async function runTogether(
 for (const kind of everyStore.filter(({ name }) => !name.includes("power"))) {
   describe(kind.name, { tags: kind.tags }, () => {
     test(
-      "LIFECYCLE, TEMP: any turns, failures, cuts and rewinds leave the state equal to the fold of the stored events",
+      "LIFECYCLE, TEMP: any turns, failures, interruptions and rewinds leave the state equal to the fold of the stored events",
       async () => {
         await fc.assert(
           fc.asyncProperty(program, (actions) => runProgram(actions, kind)),
@@ -334,7 +334,7 @@ for (const kind of everyStore.filter(({ name }) => !name.includes("power"))) {
     );
 
     test(
-      "SERIAL, ATOMIC: what many sessions share and change at once is the fold of its log, and their events tell it",
+      "SERIAL, ATOMIC: concurrently changed shared state is the fold of its log, and the sessions' events contain it",
       async () => {
         await fc.assert(
           fc.asyncProperty(crowd, (runners) => runTogether(runners, kind)),

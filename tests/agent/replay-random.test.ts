@@ -1,4 +1,4 @@
-// Random agents, stopped at random events and gone on with: what is in the log is not done again, and all of it replays.
+// Random agents, stopped at random events and resumed: logged work is not repeated, and everything replays.
 import {
   createAgentSessions,
   defineAgent,
@@ -23,12 +23,12 @@ import { runs } from "../runs.ts";
 import { logOf } from "./engine.ts";
 
 interface World {
-  /** Each question to a model: who, and with how many turns behind it. */
+  /** Each question to a model: the agent, and its number of earlier turns. */
   asked: string[];
   sent: string[];
 }
 
-/** An agent that is a function of the seed, but for `world`, and for how long things take. */
+/** An agent that depends only on the seed, on `world`, and on durations. */
 function randomAgent(seed: number, world: World, isReplay: boolean): Agent {
   const chance = randomStream(seed, 0);
   const below = (limit: number): number => Math.floor(chance() * limit);
@@ -37,7 +37,7 @@ function randomAgent(seed: number, world: World, isReplay: boolean): Agent {
 
   const pause = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
 
-  /** What is read and then written is the agent's own: of those that run side by side, who reads what is a matter of time. */
+  /** Only the agent's own keys are read and then written, because the order of parallel reads depends on time. */
   function tools(name: string) {
     return {
       add: tool({
@@ -114,7 +114,7 @@ function randomAgent(seed: number, world: World, isReplay: boolean): Agent {
     }
     const scripted = scriptedModel((_, turn) => {
       const calls = script[turn % (length + 2)];
-      // Ids that are the same nowhere else.
+      // Ids that appear nowhere else.
       if (!calls) return turn % 5 === 4 ? { output: [] } : `${name} says ${turn}`;
       return {
         output: calls.map((call, n) => ({
@@ -185,61 +185,57 @@ function randomAgent(seed: number, world: World, isReplay: boolean): Agent {
   return make(3, true);
 }
 
-const patience = { timeout: 60_000 * runs(1) };
+const timeLimit = { timeout: 60_000 * runs(1) };
 
-test(
-  "REPLAY, ONCE: random agents, stopped anywhere and gone on with, do nothing twice and replay",
-  patience,
-  async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.integer({ min: 0 }),
-        fc.array(fc.integer({ min: 1, max: 12 }), { maxLength: 4 }),
-        async (seed, stops) => {
-          const world: World = { asked: [], sent: [] };
-          const agent = randomAgent(seed, world, false);
-          const sessions = createAgentSessions({ app: "app", store: memoryStore() });
-          const { session } = await sessions.open({ state: { list: [] } });
-          let isOver = true;
-          for (const stop of [...stops, Infinity, Infinity]) {
-            // What was stopped is gone on with, or left for another message.
-            const isNew = isOver || stop % 5 === 0;
-            let seen = 0;
-            isOver = false;
-            const running = run(agent, { sessions, session, ...(isNew && { message: `at ${seen}` }) });
-            for (;;) {
-              const next = await running.next();
-              if (next.done) {
-                isOver = next.value.outcome !== "failed";
-                break;
-              }
-              isOver = next.value.type === "agent.ended" && next.value.last === true;
-              if (++seen === stop) {
-                await running.return(undefined as never);
-                break;
-              }
+test("REPLAY, ONCE: random agents, stopped anywhere and resumed, do nothing twice and replay", timeLimit, async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0 }),
+      fc.array(fc.integer({ min: 1, max: 12 }), { maxLength: 4 }),
+      async (seed, stops) => {
+        const world: World = { asked: [], sent: [] };
+        const agent = randomAgent(seed, world, false);
+        const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+        const { session } = await sessions.open({ state: { list: [] } });
+        let isOver = true;
+        for (const stop of [...stops, Infinity, Infinity]) {
+          // A stopped run is resumed, or abandoned for another message.
+          const isNew = isOver || stop % 5 === 0;
+          let seen = 0;
+          isOver = false;
+          const running = run(agent, { sessions, session, ...(isNew && { message: `at ${seen}` }) });
+          for (;;) {
+            const next = await running.next();
+            if (next.done) {
+              isOver = next.value.outcome !== "failed";
+              break;
+            }
+            isOver = next.value.type === "agent.ended" && next.value.last === true;
+            if (++seen === stop) {
+              await running.return(undefined as never);
+              break;
             }
           }
-          if (seed % 3 === 0) {
-            const events = await logOf(sessions, session);
-            const began = events.filter((event) => event.type === "invocation.began");
-            await sessions.rewind(session, began[seed % began.length]?.invocation as string);
-            for await (const _ of run(agent, { sessions, session, message: "after the rewind" })) continue;
-          }
+        }
+        if (seed % 3 === 0) {
           const events = await logOf(sessions, session);
-          // An answer that was committed came of one question; the others were stopped before.
-          const answered = events.filter((event) => event.type === "model.answered" && !event.failure).length;
-          expect(world.asked.length).toBeGreaterThanOrEqual(answered);
-          // Nothing touches the world of which it was not written down before that it would.
-          const started = events.flatMap((event) => (event.type === "tools.started" ? event.calls : []));
-          expect(world.sent.length).toBeLessThanOrEqual(started.length);
-          const saved = JSON.parse(JSON.stringify(await sessions.save(session))) as Parameters<typeof replaySession>[1];
-          const again = createAgentSessions({ app: "app", store: memoryStore() });
-          const result = await replaySession(randomAgent(seed, world, true), saved, again);
-          expect(result, result.same ? "" : result.message).toEqual({ same: true, events: events.length });
-        },
-      ),
-      { numRuns: runs(40), timeout: 30_000 },
-    );
-  },
-);
+          const began = events.filter((event) => event.type === "invocation.began");
+          await sessions.rewind(session, began[seed % began.length]?.invocation as string);
+          for await (const _ of run(agent, { sessions, session, message: "after the rewind" })) continue;
+        }
+        const events = await logOf(sessions, session);
+        // A committed answer has one question; the other questions were stopped before.
+        const answered = events.filter((event) => event.type === "model.answered" && !event.failure).length;
+        expect(world.asked.length).toBeGreaterThanOrEqual(answered);
+        // Every external effect was recorded before it started.
+        const started = events.flatMap((event) => (event.type === "tools.started" ? event.calls : []));
+        expect(world.sent.length).toBeLessThanOrEqual(started.length);
+        const saved = JSON.parse(JSON.stringify(await sessions.save(session))) as Parameters<typeof replaySession>[1];
+        const again = createAgentSessions({ app: "app", store: memoryStore() });
+        const result = await replaySession(randomAgent(seed, world, true), saved, again);
+        expect(result, result.same ? "" : result.message).toEqual({ same: true, events: events.length });
+      },
+    ),
+    { numRuns: runs(40), timeout: 30_000 },
+  );
+});

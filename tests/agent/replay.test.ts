@@ -1,4 +1,4 @@
-// replaySession: a saved session is run again on its recorded answers, and the first event that differs is named.
+// replaySession: a saved session is run again on its recorded answers, and the first different event is named.
 import {
   createAgentSessions,
   defineAgent,
@@ -99,7 +99,7 @@ function worker({ model = scriptedModel(script), by = 1, greet = "hello", effect
         state["greeting"] = greet;
         state["user:visits"] = (state["user:visits"] ?? 0) + 1;
         state["temp:x"] = 1;
-        // Ids are others in a replay, and count as the same.
+        // Ids differ in a replay, and count as equal.
         state["ids"] = { session, invocation };
       },
       afterModel: (_, response) => ({ ...response, note: "seen", output: [...response.output] }),
@@ -116,11 +116,11 @@ test("REPLAY: a session gives the same events again, and asks no model and touch
   const result = await replay(worker({ effect, model: never }), saved);
   expect(result).toEqual({ same: true, events: saved.events.length });
   expect(effects).toBe(1);
-  // On what it makes itself it is the same again.
+  // A replay of its own result is the same again.
   expect(await replay(worker({ effect, model: never }), saved)).toMatchObject({ same: true });
 });
 
-test("REPLAY: what a tool now does otherwise is named, with the version and the field", async () => {
+test("REPLAY: a changed tool is named, with the version and the field", async () => {
   const saved = await conversation(worker(), ["go"]);
   const result = await replay(worker({ by: 2 }), saved);
   const version = saved.events.findIndex(({ type }) => type === "tools.answered") + 1;
@@ -133,7 +133,7 @@ test("REPLAY: what a tool now does otherwise is named, with the version and the 
   });
 });
 
-test("REPLAY: what a callback now writes otherwise is named", async () => {
+test("REPLAY: a changed write of a callback is named", async () => {
   const saved = await conversation(worker(), ["go"]);
   const result = await replay(worker({ greet: "hi" }), saved);
   expect(result).toMatchObject({ same: false, version: 3, expected: "hello", actual: "hi" });
@@ -150,7 +150,7 @@ test("REPLAY: an answer, a message and a state that were changed in the file are
 
   const more = structuredClone(saved);
   more.events.splice(-1, 1);
-  // Without its end it is one that was cut short.
+  // Without its end it is an interrupted run.
   expect(await replay(worker(), more)).toEqual({ same: true, events: more.events.length });
 
   const twice = structuredClone(saved);
@@ -158,7 +158,7 @@ test("REPLAY: an answer, a message and a state that were changed in the file are
   expect(await replay(worker(), twice)).toMatchObject({ same: false, version: twice.events.length });
 });
 
-test("REPLAY: an agent that asks the model more often, or stops before, differs there", async () => {
+test("REPLAY: an agent that asks the model more often, or stops earlier, differs there", async () => {
   const plain = (steps: number) =>
     defineAgent({
       name: "plain",
@@ -178,7 +178,7 @@ test("REPLAY: an agent that asks the model more often, or stops before, differs 
   });
 });
 
-test("REPLAY: rewinds, what was set with a message and the end are made again", async () => {
+test("REPLAY: rewinds, state set with a message, and the end are repeated", async () => {
   const agent = worker();
   const sessions = engine();
   const { session } = await sessions.open({ state: { total: 10 } });
@@ -201,7 +201,7 @@ test("REPLAY: rewinds, what was set with a message and the end are made again", 
   });
 });
 
-test("REPLAY: failures of models come from the record, and are gone on with as they were", async () => {
+test("REPLAY: model failures come from the record, and are resumed as they were", async () => {
   let asked = 0;
   const flaky: Model = {
     name: "flaky",
@@ -220,7 +220,7 @@ test("REPLAY: failures of models come from the record, and are gone on with as t
   const saved = await sessions.save(session);
   expect(await replay(agent(never), saved)).toEqual({ same: true, events: saved.events.length });
 
-  // And one that was given up.
+  // And an abandoned one.
   asked = 0;
   await say(agent(flaky), sessions, session, "go");
   await say(agent(scriptedModel(() => "Fine.")), sessions, session, "hello?");
@@ -228,7 +228,7 @@ test("REPLAY: failures of models come from the record, and are gone on with as t
   expect(await replay(agent(never), given)).toEqual({ same: true, events: given.events.length });
 });
 
-test("REPLAY: a run that was cut short at any event replays up to there, and with what went on", async () => {
+test("REPLAY: a run that was interrupted at any event replays up to there, and with its continuation", async () => {
   const agent = worker();
   const whole = (await conversation(agent, ["go"])).events.length;
   for (let cut = 1; cut < whole - 1; cut++) {
@@ -257,7 +257,7 @@ const slow = (text: string, ms: number, calls = 1): Model =>
     return turn < calls ? { calls: [{ name: "add", arguments: { n: ms } }] } : text;
   });
 
-test("REPLAY: agents that ran side by side come in the recorded order, whoever is faster now", async () => {
+test("REPLAY: parallel agents come in the recorded order, whichever is faster now", async () => {
   const team = (a: number, b: number, names = ["a", "b"]): Agent =>
     sequence({
       name: "all",
@@ -286,7 +286,7 @@ test("REPLAY: agents that ran side by side come in the recorded order, whoever i
   }
 });
 
-test("REPLAY: agents that are tools of one answer, side by side", async () => {
+test("REPLAY: parallel agents used as tools of one answer", async () => {
   const child = (name: string, ms: number) => defineAgent({ name, model: slow(name, ms, 0) });
   const boss = (a: number, b: number, c = "b"): Agent =>
     defineAgent({
@@ -302,7 +302,7 @@ test("REPLAY: agents that are tools of one answer, side by side", async () => {
   expect(await replay(boss(0, 10), saved)).toEqual({ same: true, events: saved.events.length });
 });
 
-test("REPLAY: an agent that was out of time is so again, with no wait", async () => {
+test("REPLAY: an agent that timed out does so again, without a wait", async () => {
   const agent = (ms: number): Agent =>
     defineAgent({
       name: "late",
@@ -321,7 +321,7 @@ test("REPLAY: an agent that was out of time is so again, with no wait", async ()
   expect(await replay(agent(0), saved)).toEqual({ same: true, events: saved.events.length });
 });
 
-/** An agent whose callbacks change answers, and look at what they change. */
+/** An agent whose callbacks change answers, and look at their changes. */
 function amending({ model, sorry = "Sorry.", sign = "!" }: { model: Model; sorry?: string; sign?: string }): Agent {
   return defineAgent({
     name: "amending",
@@ -343,7 +343,7 @@ function amending({ model, sorry = "Sorry.", sign = "!" }: { model: Model; sorry
   });
 }
 
-test("REPLAY: what onModelError answered and wrote, and what afterModel made of an answer, comes again", async () => {
+test("REPLAY: the answer and writes of onModelError, and changes by afterModel, are repeated", async () => {
   let asked = 0;
   const model = scriptedModel(() => {
     if (++asked === 2) throw new HoldfastError("model_refused", "not now");
@@ -369,7 +369,7 @@ test("REPLAY: a session of an older version, which kept only the last form of an
   const events = saved.events.map((event) => {
     if (event.type !== "model.answered") return event;
     const { raw: _, ...old } = event;
-    // It heard the answer that it left.
+    // It saw the answer that it returned.
     const delta = old.delta?.map((operation) =>
       operation.path === "/heard" && operation.op !== "remove" ? { ...operation, value: "Well.!" } : operation,
     );

@@ -1,4 +1,4 @@
-// Calls of one answer that run side by side: their callbacks lose no update, and come in an order that a replay has again.
+// Parallel calls of one answer: their callbacks lose no update, and have an order that a replay repeats.
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   createAgentSessions,
@@ -24,7 +24,7 @@ const engine = (): AgentSessions => createAgentSessions({ app: "app", store: mem
 const count = (state: AgentState, key: string): void => void (state[key] = (state[key] ?? 0) + 1);
 const calls = (length: number) => ({ calls: Array.from({ length }, () => ({ name: "work" })) });
 
-/** A tool in an environment of its own. */
+/** A tool in a new environment. */
 function inEnvironment(): Toolset {
   const work = tool({ description: "Works.", run: () => new Promise((resolve) => setImmediate(resolve)) });
   const environment = defineEnvironment({ name: "env", state: z.object({}), tools: { work } });
@@ -103,7 +103,7 @@ describe.each(kinds)("callbacks around %s", (_, made) => {
   });
 });
 
-test("a call that fails takes its own writes with it and no others", async () => {
+test("a call that fails drops its own writes and no others", async () => {
   const sessions = engine();
   const work = tool<AgentState, undefined>({
     description: "Works.",
@@ -136,7 +136,7 @@ test("a call that fails takes its own writes with it and no others", async () =>
   });
 });
 
-test("what a call wrote to an object of a call that failed is left out, and the event says so", async () => {
+test("writes to an object of a failed call are dropped, and the event says so", async () => {
   const sessions = engine();
   const agent = defineAgent({
     name: "agent",
@@ -176,7 +176,7 @@ test("what a call wrote to an object of a call that failed is left out, and the 
   });
 });
 
-test("a slow beforeTool holds up the calls after it, and the handlers before it run on", async () => {
+test("a slow beforeTool delays the calls after it, while earlier handlers continue", async () => {
   const sessions = engine();
   let [running, most] = [0, 0];
   const work = tool<AgentState, undefined>({
@@ -198,7 +198,7 @@ test("a slow beforeTool holds up the calls after it, and the handlers before it 
   expect(most).toBeGreaterThan(10);
 });
 
-test("REPLAY: calls that take a different time replay the same, whatever they write", async () => {
+test("REPLAY: calls with different durations replay the same, whatever they write", async () => {
   const make = (): Agent => {
     const work = tool<AgentState, undefined>({
       description: "Works.",

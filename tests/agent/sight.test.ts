@@ -1,4 +1,4 @@
-// What agents see of each other: everything that ended before they began, and nothing of agents that run beside them.
+// What agents see of each other: everything that ended before they started, and nothing of parallel agents.
 import {
   createAgentSessions,
   defineAgent,
@@ -49,7 +49,7 @@ async function talk(agent: Agent, ...messages: string[]): Promise<void> {
 
 const sorted = (seen: string[][] | undefined): string[] => (seen?.at(-1) ?? []).toSorted();
 
-test("an agent in a parallel sees what an earlier parallel said", async () => {
+test("an agent in a parallel sees the messages of an earlier parallel", async () => {
   const shown: Shown = {};
   const [a, b, c, d] = ["a", "b", "c", "d"].map(speaker(shown)) as [Agent, Agent, Agent, Agent];
   const first = parallel({ name: "first", agents: [a, b] });
@@ -59,7 +59,7 @@ test("an agent in a parallel sees what an earlier parallel said", async () => {
   for (const name of ["c", "d"]) expect(sorted(shown[name])).toEqual(["[a] said: a1", "[b] said: b1", "hi"]);
 });
 
-test("an agent in a parallel in a loop sees the rounds before, its own words as its own", async () => {
+test("an agent in a parallel in a loop sees the earlier rounds, with its own messages as its own", async () => {
   const shown: Shown = {};
   const agents = ["a", "b"].map(speaker(shown));
   await talk(loop({ name: "rounds", times: 3, agents: [parallel({ name: "both", agents })] }), "hi");
@@ -68,7 +68,7 @@ test("an agent in a parallel in a loop sees the rounds before, its own words as 
   expect(sorted(shown["b"])).toEqual(["[a] said: a1", "[a] said: a2", "b1", "b2", "hi"]);
 });
 
-test("an agent in a parallel sees itself and others where something runs between the rounds", async () => {
+test("an agent in a parallel sees itself and others if another agent runs between the rounds", async () => {
   const shown: Shown = {};
   const [a, b, c] = ["a", "b", "c"].map(speaker(shown)) as [Agent, Agent, Agent];
   await talk(loop({ name: "rounds", times: 2, agents: [parallel({ name: "both", agents: [a, b] }), c] }), "hi");
@@ -76,14 +76,14 @@ test("an agent in a parallel sees itself and others where something runs between
   expect(sorted(shown["c"])).toHaveLength(6);
 });
 
-test("an agent in a parallel sees what all of it said to an earlier message", async () => {
+test("an agent in a parallel sees all answers to an earlier message", async () => {
   const shown: Shown = {};
   await talk(parallel({ name: "both", agents: ["a", "b"].map(speaker(shown)) }), "one", "two", "three");
   expect(shown["a"]?.map((seen) => seen.length)).toEqual([1, 4, 7]);
   expect(sorted(shown["a"])).toEqual(["[b] said: b1", "[b] said: b2", "a1", "a2", "one", "three", "two"]);
 });
 
-test("agents in parallels inside of parallels see their own line, and of it also what is over", async () => {
+test("agents in nested parallels see their own line, and its finished parts", async () => {
   const shown: Shown = {};
   const speak = speaker(shown);
   const inner = (name: string): Agent =>
@@ -102,7 +102,7 @@ test("agents in parallels inside of parallels see their own line, and of it also
   expect(sorted(shown["last"])).toHaveLength(9);
 });
 
-test("an agent that is a tool sees the rounds before of a parallel inside of it", async () => {
+test("an agent used as a tool sees the earlier rounds of a parallel inside it", async () => {
   const shown: Shown = {};
   const agents = ["a", "b"].map(speaker(shown));
   const helper = loop({ name: "rounds", times: 2, agents: [parallel({ name: "both", agents })] });
@@ -115,7 +115,7 @@ test("an agent that is a tool sees the rounds before of a parallel inside of it"
   expect(sorted(shown["a"])).toEqual(["[b] said: b1", "a1", "help"]);
 });
 
-test("names with dots and numbers in their paths are told apart", async () => {
+test("names with dots and numbers in their paths are kept apart", async () => {
   const shown: Shown = {};
   const speak = speaker(shown);
   // In one round of a loop: two parallels, one after the other, at `1.1` and `1.2` of the path.
@@ -150,7 +150,7 @@ test("a result is named by the tool that gave it, where two agents use the same 
   );
 });
 
-test("the results of an agent's own calls come right after the calls, whoever spoke in between", async () => {
+test("the results of an agent's own calls come right after the calls, whichever agent spoke in between", async () => {
   const shown: Shown = {};
   const watching = (name: string): Agent =>
     defineAgent({

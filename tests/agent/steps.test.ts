@@ -1,4 +1,4 @@
-// The steps of an agent: its instruction, its limits, lists of callbacks, and what is done about errors.
+// The steps of an agent: its instruction, its limits, lists of callbacks, and error handling.
 import {
   createAgentSessions,
   defineAgent,
@@ -36,14 +36,14 @@ describe("an instruction", () => {
     return heard;
   }
 
-  test("has what it names of the state, in every scope", async () => {
+  test("inserts the state that it names, in every scope", async () => {
     const state = { name: "Ann", "user:age": 42, "app:list": [1, { a: 2 }], empty: "", no: false };
     expect(await told("{name}, {user:age}, {app:list}, <{empty}>, {no}", state)).toBe(
       'Ann, 42, [1,{"a":2}], <>, false',
     );
   });
 
-  test("may name what is missing if it says so, and is an error if it does not", async () => {
+  test("may name a missing key if it is marked optional, and fails otherwise", async () => {
     expect(await told("Hello {user:name?}!")).toBe("Hello !");
     expect(await told("Hello {name?}!", { name: null })).toBe("Hello !");
     expect(await told("Hello {user:name}!")).toBe(
@@ -51,13 +51,13 @@ describe("an instruction", () => {
     );
   });
 
-  test("leaves other braces as they are", async () => {
+  test("leaves other braces unchanged", async () => {
     for (const text of ['{"a": 1}', "{ name }", "{}", "{1}", "{a.b}", "{a-b}", "{{", "${", '{"list": [{"b": {}}]}']) {
       expect(await told(text)).toBe(text);
     }
   });
 
-  test("does not fill in what is in the values, or what every object has", async () => {
+  test("does not expand inserted values, or properties of every object", async () => {
     expect(await told("{a}", { a: "{b} $& $1", b: "no" })).toBe("{b} $& $1");
     for (const name of ["constructor", "toString", "__proto__"]) {
       expect(await told(`<{${name}?}>`)).toBe("<>");
@@ -65,7 +65,7 @@ describe("an instruction", () => {
     }
   });
 
-  test("that names what is missing is a failure with a code, which can be tried again", async () => {
+  test("that names a missing key is a failure with a code, which can be retried", async () => {
     const sessions = inMemory();
     const agent = defineAgent({ name: "worker", instruction: "Hello {name}!", model: scriptedModel(["Done."]) });
     const { session, events } = await finish(agent, { sessions, message: "hi" });
@@ -133,7 +133,7 @@ describe("a limit is an outcome, and not an error", () => {
     );
   }
 
-  onEveryStore("seconds are those of the agents that it uses as tools, too", async (place) => {
+  onEveryStore("seconds include the agents used as tools", async (place) => {
     const sessions = place.engine();
     const agent = defineAgent({
       name: "worker",
@@ -154,7 +154,7 @@ describe("a limit is an outcome, and not an error", () => {
 });
 
 describe("callbacks in a list", () => {
-  onEveryStore("run until one gives a value; what those before it wrote is kept", async (place) => {
+  onEveryStore("run until one returns a value; writes of earlier ones are kept", async (place) => {
     const sessions = place.engine();
     const ran: string[] = [];
     const list = (hook: string) => [
@@ -197,7 +197,7 @@ describe("callbacks in a list", () => {
 });
 
 describe("errors", () => {
-  onEveryStore("of the model are answered by onModelError, with what it wrote, or end the run", async (place) => {
+  onEveryStore("of the model are answered by onModelError, with its writes, or end the run", async (place) => {
     const sessions = place.engine();
     const agent = (isKind: boolean): Agent =>
       defineAgent({
@@ -224,7 +224,7 @@ describe("errors", () => {
   });
 
   onEveryStore(
-    "of a tool are read by the model, or set right by onToolError; what the tool wrote is dropped",
+    "of a tool are read by the model, or corrected by onToolError; the tool's writes are dropped",
     async (place) => {
       const sessions = place.engine();
       const names = ["broken", "aside", "missing", "picky"];
@@ -292,7 +292,7 @@ describe("errors", () => {
   );
 
   onEveryStore(
-    "that tools and callbacks get from other sessions are theirs, and not the end of the run",
+    "that tools and callbacks get from other sessions stay theirs, and do not end the run",
     async (place) => {
       const sessions = place.engine();
       const refused = tool<AgentState, undefined>({
@@ -322,7 +322,7 @@ describe("errors", () => {
 });
 
 describe("a request", () => {
-  test("can be changed by beforeModel, for this question and no other", async () => {
+  test("can be changed by beforeModel, for this question only", async () => {
     const sessions = inMemory();
     const asked: unknown[] = [];
     const agent = defineAgent({

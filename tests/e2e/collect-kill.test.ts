@@ -44,10 +44,10 @@ for (const { tasks, kills, most, tags } of [
 ]) {
   const rollouts = tasks * repeats;
   const answers = rollouts * 5;
-  const patience = { tags, timeout: 180_000 * runs(1) };
+  const slowTest = { tags, timeout: 180_000 * runs(1) };
   test(
     `RESUME: after ${kills} kills at random moments, ${rollouts} rollouts give the same rows, and no answer is requested again`,
-    patience,
+    slowTest,
     async () => {
       const world = newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
       const whole = await (await world.start(flags("whole"))).ended;

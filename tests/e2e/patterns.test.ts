@@ -135,11 +135,11 @@ function tried(printed: string, name: string): boolean {
 
 test("the numbers are the measured ones, and the codes exist", () => {
   const bench = fileAt("bench/README.md").text;
-  const figures = tableIn(page, "store", "speed: calls per second").flatMap(
+  const numbers = tableIn(page, "store", "speed: calls per second").flatMap(
     ([, speed = ""]) => speed.match(/[\d,]{4,}/g) ?? [],
   );
-  expect(figures.length).toBeGreaterThan(2);
-  expect(figures.filter((figure) => !bench.includes(figure))).toEqual([]);
+  expect(numbers.length).toBeGreaterThan(2);
+  expect(numbers.filter((number) => !bench.includes(number))).toEqual([]);
   const promises = new Set(tableIn(fileAt("docs/promises.md").text, "id").map(([id]) => id));
   const ids = [...page.matchAll(/`([A-Z-]+): |\((\S+) fails\)/g)].map(([, one, other]) => one ?? other);
   expect(ids.filter((id) => !promises.has(id))).toEqual([]);

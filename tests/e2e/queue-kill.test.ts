@@ -52,7 +52,7 @@ const kill = async (running: Running): Promise<void> => {
   await running.ended;
 };
 
-const patience = { tags: ["full"], timeout: Math.max(120_000, runs(120_000)) };
+const slowTest = { tags: ["full"], timeout: Math.max(120_000, runs(120_000)) };
 
 for (const { tasks, least, tags } of [
   { tasks: 12, least: 1, tags: [] },
@@ -60,7 +60,7 @@ for (const { tasks, least, tags } of [
 ]) {
   test(
     `RESUME: with one of three workers killed every two seconds, each rollout of ${tasks} tasks becomes one row, the same as alone`,
-    { tags, timeout: patience.timeout },
+    { tags, timeout: slowTest.timeout },
     async () => {
       const [world, redis, repeats, concurrency] = [worldOf(tasks), await newRedis(), 4, 4];
       const expected = await alone(world, repeats);
@@ -88,7 +88,7 @@ for (const { tasks, least, tags } of [
   );
 }
 
-test("RESUME: the collector is killed while workers continue: nothing is played twice", patience, async () => {
+test("RESUME: the collector is killed while workers continue: nothing is played twice", slowTest, async () => {
   const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
   const expected = await alone(world, repeats);
   const before = world.calls().length;
@@ -104,7 +104,7 @@ test("RESUME: the collector is killed while workers continue: nothing is played 
   expect(world.calls().length - before).toBe(expected.length * turns);
 });
 
-test("a worker paused for longer than its lock has no say when it returns", patience, async () => {
+test("a worker paused for longer than its lock has no say when it returns", slowTest, async () => {
   const [world, redis] = [worldOf(4), await newRedis()];
   const expected = await alone(world, 1);
   const before = world.calls().length;
@@ -127,7 +127,7 @@ test("a worker paused for longer than its lock has no say when it returns", pati
   expect(Number(won.at(-1)?.["played"]) + Number(lost.at(-1)?.["played"])).toBe(expected.length);
 });
 
-test("Redis restarts, once for longer than a lock: all wait, report it, and continue", patience, async () => {
+test("Redis restarts, once for longer than a lock: all wait, report it, and continue", slowTest, async () => {
   const [world, redis, repeats] = [worldOf(30), await newRedis(), 4];
   const expected = await alone(world, repeats);
   const workers = await Promise.all([0, 1].map(() => startWorker(world, redis.url, { pause: 200 })));
@@ -152,7 +152,7 @@ test("Redis restarts, once for longer than a lock: all wait, report it, and cont
   }
 });
 
-test("the status shows the remains of a killed worker and collector, and they can be cleared", patience, async () => {
+test("the status shows the remains of a killed worker and collector, and they can be cleared", slowTest, async () => {
   const [world, redis] = [worldOf(4), await newRedis()];
   const queue = async (...args: string[]) =>
     (await command(world.folder, "queue", ...args, "--queue", redis.url)).stdout;

@@ -11,9 +11,9 @@ import { keysOf, rowsOf } from "../rollout/folder.ts";
 
 const worldOf = (tasks: number): World => newWorld(Array.from({ length: tasks }, (_, n) => taskLine(n)));
 
-const patience = { timeout: 120_000 };
+const slowTest = { timeout: 120_000 };
 
-test("three workers give the rows of one process, and either can resume the other's collection", patience, async () => {
+test("three workers give the rows of one process, and either can resume the other's collection", slowTest, async () => {
   const [world, redis] = [worldOf(20), await newRedis()];
   const flags = ["--repeats", "3", "--seed", "7", "--json"];
   expect(await world.collect("--out", "alone.jsonl", ...flags)).toMatchObject({ code: 0 });
@@ -156,7 +156,7 @@ test("a worker stops on Ctrl-C, at once on a second one, and its rollouts contin
   expect(await collecting.ended).toMatchObject({ code: 0 });
 });
 
-test("the commands of docs/queue.md do what the page says", patience, async () => {
+test("the commands of docs/queue.md do what the page says", slowTest, async () => {
   const redis = await newRedis();
   const folder = mkdtempSync(join(tmpdir(), "holdfast-docs-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

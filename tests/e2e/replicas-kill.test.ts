@@ -16,9 +16,9 @@ const stores = [
 ];
 
 for (const { name, start } of stores) {
-  const patience = { tags: ["full"], timeout: 60_000 + kills * 10_000 + restarts * 10_000 };
+  const slowTest = { tags: ["full"], timeout: 60_000 + kills * 10_000 + restarts * 10_000 };
   const what = `${kills} kill -9 of replicas and ${restarts} ends of the store`;
-  test(`DURABLE, ONCE, SERIAL: ${what} cost no answer and apply nothing twice, on ${name}`, patience, async () => {
+  test(`DURABLE, ONCE, SERIAL: ${what} cost no answer and apply nothing twice, on ${name}`, slowTest, async () => {
     const server = await start();
     onTestFinished(() => server.stop());
     const replicas = await startReplicas(server.url);

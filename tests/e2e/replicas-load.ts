@@ -25,7 +25,7 @@ export interface LoadOptions {
   /** The client drops the answer to every n-th call. */
   cutEvery?: number;
   /** How long a call may be retried, in milliseconds. */
-  patience?: number;
+  retryFor?: number;
 }
 
 export interface Load {
@@ -53,7 +53,7 @@ const passing = new Set([
 ]);
 
 export function startLoad(options: LoadOptions): Load {
-  const { replicas, sessions, clients, calls = Infinity, cutEvery = Infinity, patience = 60_000 } = options;
+  const { replicas, sessions, clients, calls = Infinity, cutEvery = Infinity, retryFor = 60_000 } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
   const load = Math.random().toString(36).slice(2, 8);
   const ledger: Load["ledger"] = new Map();
@@ -70,7 +70,7 @@ export function startLoad(options: LoadOptions): Load {
     const call = `${load}-${number}`;
     const body = JSON.stringify({ tool: "increment_counter", input: { count: 1 }, call });
     ledger.set(call, { session, version: undefined });
-    const deadline = Date.now() + patience;
+    const deadline = Date.now() + retryFor;
     let cutting = number % cutEvery === cutEvery - 1;
     let last: { url: string } | undefined;
     for (;;) {

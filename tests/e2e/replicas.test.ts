@@ -52,10 +52,10 @@ for (const { name, tags, empty } of stores) {
       const calls = runs(1500);
       const size = many === 1 ? 1 : Math.min(Math.ceil(calls / 10), 1000);
       const what = many === 1 ? "one session" : `${size} sessions`;
-      const patience = { tags: many === 1 ? [] : ["full"], timeout: 60_000 + calls * 40 };
+      const slowTest = { tags: many === 1 ? [] : ["full"], timeout: 60_000 + calls * 40 };
       test(
         `ONCE, SERIAL: 4 replicas and 64 clients count up ${what} ${calls} times, a tenth twice`,
-        patience,
+        slowTest,
         async () => {
           const replicas = await startReplicas(await empty());
           const sessions = await openSessions(replicas, size);

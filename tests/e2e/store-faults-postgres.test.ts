@@ -7,7 +7,7 @@ import { throughOutages } from "./replicas-outage.ts";
 import { expectRefused, expectResolved, expectWaiting } from "./replicas-refusals.ts";
 import { startReplicas, type Replica } from "./replicas-servers.ts";
 
-const patience = { tags: ["full"], timeout: 180_000 * runs(1) };
+const slowTest = { tags: ["full"], timeout: 180_000 * runs(1) };
 const cut = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'holdfast'";
 const few = { max_connections: 5, superuser_reserved_connections: 0 };
 
@@ -19,7 +19,7 @@ async function postgres(settings: Record<string, string | number> = {}): Promise
 
 test(
   "DURABLE, ONCE: Postgres is stopped, paused, restarted and cut off: 503 in time, and recovery by itself",
-  patience,
+  slowTest,
   async () => {
     const server = await postgres();
     const cutAll = () => ask(server.url, cut);
@@ -34,7 +34,7 @@ test(
 
 test(
   "a client's view of a Postgres that refuses writes, is away at the start, or commits without answering",
-  patience,
+  slowTest,
   async () => {
     const [sleeping, refusing, leaving] = await Promise.all([postgres(), postgres(few), postgres()]);
     const [url, elsewhere] = [leaving.url.replace("holdfast@", "holdfast:sesame@"), `${leaving.url}_elsewhere`];

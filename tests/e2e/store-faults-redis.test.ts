@@ -7,7 +7,7 @@ import { throughOutages } from "./replicas-outage.ts";
 import { expectRefused, expectResolved, expectWaiting } from "./replicas-refusals.ts";
 import { startReplicas, type Replica } from "./replicas-servers.ts";
 
-const patience = { tags: ["full"], timeout: 180_000 * runs(1) };
+const slowTest = { tags: ["full"], timeout: 180_000 * runs(1) };
 
 async function redis(...args: string[]): Promise<RedisServer> {
   const server = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "always", ...args] });
@@ -23,7 +23,7 @@ async function redisWithReplica(options: { downAfter?: number } = {}) {
 
 test(
   "DURABLE, ONCE: Redis is stopped, paused, restarted and cut off: 503 in time, and recovery by itself",
-  patience,
+  slowTest,
   async () => {
     const server = await redis();
     const cut = () => server.command("client", "kill", "type", "normal");
@@ -36,7 +36,7 @@ test(
   },
 );
 
-test("DURABLE, ONCE: with Sentinel, answers confirmed by a replica outlive their server", patience, async () => {
+test("DURABLE, ONCE: with Sentinel, answers confirmed by a replica outlive their server", slowTest, async () => {
   await Promise.all([failOver(), withoutReplica()]);
 });
 
@@ -91,7 +91,7 @@ async function withoutReplica(): Promise<void> {
 
 test(
   "a client's view of a Redis that refuses writes, is away at the start, or commits without answering",
-  patience,
+  slowTest,
   async () => {
     const [sleeping, refusing, guarded] = await Promise.all([redis(), redis(), redis("--requirepass", "sesame")]);
     await Promise.all([

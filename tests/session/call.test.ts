@@ -1,4 +1,4 @@
-// Calls of tools that change only state: what a call changes, what a failed one leaves alone, how it is stopped.
+// Calls of tools that change only state: their changes, their failures, and how they are stopped.
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, HoldfastError, isHoldfastError, tool, type Answer, type NumberedEvent } from "holdfast";
 import { expect, test } from "vitest";
@@ -17,7 +17,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 const failed = (answer: Answer<unknown>): string => (answer.ok ? "ok" : answer.error.code);
 
-onEveryStore("a call answers with what the tool returned, and the next call sees what it changed", async (place) => {
+onEveryStore("a call returns the tool's output, and the next call sees its changes", async (place) => {
   const sessions = place.engine(counter);
   const { session, version } = await sessions.open({ task });
   expect(version).toBe(2);
@@ -34,7 +34,7 @@ onEveryStore("a call answers with what the tool returned, and the next call sees
 });
 
 onEveryStore(
-  "ATOMIC: a call that fails in any way changes nothing, is in the log, and the session goes on",
+  "ATOMIC: a call that fails in any way changes nothing, is in the log, and the session continues",
   async (place) => {
     const sessions = place.engine(counter);
     const { session } = await sessions.open({ task });
@@ -57,7 +57,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("what a model reads of a failed call says what was wrong and what would be right", async (place) => {
+onEveryStore("the error of a failed call tells the model the fault and the correction", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const message = async (name: string, input: unknown): Promise<string> => {
@@ -73,7 +73,7 @@ onEveryStore("what a model reads of a failed call says what was wrong and what w
   expect(await message("keep", {})).toBe("state/when/at is a Date; only JSON can be kept");
 });
 
-onEveryStore("ISOLATION: what one session does is not seen in another", async (place) => {
+onEveryStore("ISOLATION: changes of one session are not visible in another", async (place) => {
   const sessions = place.engine(counter);
   const opened = await Promise.all(
     Array.from({ length: 20 }, (_, n) => sessions.open({ task: { start: n, goal: 0 } })),
@@ -146,7 +146,7 @@ onEveryStore("ISOLATION: nothing that a caller or a tool holds is part of the st
   expect(await sessions.state(session, 2)).toEqual({ kept: { list: [1] } });
 });
 
-onEveryStore("a cancelled call leaves no trace, whether it waits or runs, and others go on", async (place) => {
+onEveryStore("a cancelled call leaves no trace, whether it waits or runs, and others continue", async (place) => {
   const sessions = place.engine(counter, { timeout: 5000 });
   const { session } = await sessions.open({ task });
   const running = new AbortController();
@@ -163,11 +163,11 @@ onEveryStore("a cancelled call leaves no trace, whether it waits or runs, and ot
   await expect(never).rejects.toMatchObject(cancelled);
   expect(await third).toMatchObject({ ok: true, version: 3 });
   expect((await sessions.state(session)).notes).toEqual(["third"]);
-  // Nothing was recorded under its id, so that it can be tried again.
+  // Nothing was recorded under its id, so that it can be retried.
   expect(await sessions.call(session, "note", { text: "first" }, { call: "first" })).toMatchObject({ repeated: false });
 });
 
-test("a handler that goes on after its time is up changes nothing, and its signal says so", async () => {
+test("a handler that continues after its timeout changes nothing, and its signal says so", async () => {
   const place = await open(everyStore[0]!);
   let aborted: unknown;
   const environment = defineEnvironment({
@@ -211,7 +211,7 @@ test("log lines of a tool are kept with its event", async () => {
   expect(events[1]).toMatchObject({ type: "tool.called", log: ["something"] });
 });
 
-test("an output may leave properties undefined, but holds nothing else that is not JSON", async () => {
+test("an output may have undefined properties, but otherwise must be JSON", async () => {
   const place = await open(everyStore[0]!);
   const outputs: unknown[] = [{ a: 1, b: undefined }, undefined, [new Date(0)], { f: () => 1 }, 1n, Number.NaN];
   const environment = defineEnvironment({
@@ -231,7 +231,7 @@ test("an output may leave properties undefined, but holds nothing else that is n
   ]);
 });
 
-test("a stopped engine waits for its calls and takes no more", async () => {
+test("a stopped engine waits for its calls and accepts no more", async () => {
   const place = await open(everyStore[0]!);
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
@@ -283,7 +283,7 @@ const odd = defineEnvironment({
   },
 });
 
-onEveryStore("SERIAL: a handler that uses up its arguments finds them whole when it is run again", async (place) => {
+onEveryStore("SERIAL: a handler that modifies its arguments gets them unchanged when it is re-run", async (place) => {
   const engines = [place.engine(odd), await place.replica(odd)];
   const { session } = await engines[0]!.open();
   await Promise.all(
@@ -293,22 +293,19 @@ onEveryStore("SERIAL: a handler that uses up its arguments finds them whole when
   expect(list.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, n) => n));
 });
 
-onEveryStore(
-  "ONCE, REPLAY: what is recorded as input is what was sent, whatever the handler did to it",
-  async (place) => {
-    const sessions = place.engine(odd);
-    const { session } = await sessions.open();
-    const input = { items: [1, 2] } as object;
-    expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ ok: true });
-    expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ repeated: true });
-    await sessions.call(session, "drain", { items: [3] });
-    const events = await all(sessions.events(session));
-    expect(events[1]).toMatchObject({ input: { items: [1, 2] } });
-    expect(await sessions.replay(session)).toMatchObject({ same: true });
-  },
-);
+onEveryStore("ONCE, REPLAY: the recorded input is the sent one, whatever the handler did to it", async (place) => {
+  const sessions = place.engine(odd);
+  const { session } = await sessions.open();
+  const input = { items: [1, 2] } as object;
+  expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ ok: true });
+  expect(await sessions.call(session, "shift", input, { call: "a" })).toMatchObject({ repeated: true });
+  await sessions.call(session, "drain", { items: [3] });
+  const events = await all(sessions.events(session));
+  expect(events[1]).toMatchObject({ input: { items: [1, 2] } });
+  expect(await sessions.replay(session)).toMatchObject({ same: true });
+});
 
-test("a tool that assigns to its context, or throws an error of ours, has failed like any other", async () => {
+test("a tool that assigns to its context, or throws one of our errors, fails like any other", async () => {
   const place = await open(everyStore[0]!);
   const sessions = place.engine(odd);
   const { session } = await sessions.open();
@@ -317,7 +314,7 @@ test("a tool that assigns to its context, or throws an error of ours, has failed
   expect(await sessions.call(session, "drain", { items: [] })).toMatchObject({ ok: true });
 });
 
-test("calls are made in the order of arrival also where a schema takes its time", async () => {
+test("calls are made in the order of arrival, also with an async schema", async () => {
   const place = await open(everyStore[0]!);
   const slowly = z.object({ n: z.number() }).refine(async ({ n }) => {
     await sleep(10 - 3 * n);
@@ -350,7 +347,7 @@ test("a schema that throws refuses the arguments", async () => {
   });
 });
 
-test("a time-out that no timer can wait for is refused", async () => {
+test("a timeout that no timer can wait for is refused", async () => {
   const place = await open(everyStore[0]!);
   for (const timeout of [0, -1, Infinity, 2 ** 31, Number.NaN]) {
     expect(() => place.engine(counter, { timeout })).toThrow("at most 2,147,483,647");
@@ -358,7 +355,7 @@ test("a time-out that no timer can wait for is refused", async () => {
   }
 });
 
-onEveryStore("a call of an episode that is over is refused, or answered as it was then", async (place) => {
+onEveryStore("a call of a finished episode is refused, or gets its recorded answer", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const first = await sessions.call(session, "add", { by: 1 }, { call: "a", episode: 1 });

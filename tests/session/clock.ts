@@ -1,7 +1,7 @@
-// Time for the tests of limits: it passes for the engine, and not for the test.
+// A clock for the tests of limits: time passes for the engine, and not for the test.
 import { onTestFinished, vi } from "vitest";
 
-/** Stops the engine's clock until the test is over; `pass` moves it on. */
+/** Stops the engine's clock until the test ends; `pass` advances it. */
 export function clock(): { pass(ms: number): void } {
   vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
   onTestFinished(() => void vi.useRealTimers());

@@ -1,4 +1,4 @@
-// Conversations as logs: who speaks and which turn is open is known without reading them, also of logs of older versions.
+// Conversations as logs: the speaker and the open turn are known without reading them, also for logs of older versions.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { expect, test } from "vitest";
 import { codeOf, finish, logOf } from "../agent/engine.ts";
 import { heapInUse } from "./heap.ts";
 
-/** A store that keeps of a conversation only what older versions wrote. */
+/** A store that keeps only the fields that older versions wrote. */
 function asBefore(store: Store): Store {
   const without = (body: string): string => {
     const { conversation: _, ...rest } = JSON.parse(body) as { conversation?: unknown };
@@ -55,7 +55,7 @@ test("a conversation with snapshots and rewinds of an older version continues wh
   const { session } = await before.open();
   for (let turn = 0; turn < 6; turn++) await finish(host, { sessions: before, session, message: "note" });
   await finish(host, { sessions: before, session, message: "pay" });
-  // A turn that is cut short, abandoned by another one, and returned to.
+  // A turn that is interrupted, abandoned for another one, and returned to.
   for await (const { type } of run(host, { sessions: before, session, message: "cut" })) {
     if (type === "invocation.began") break;
   }
@@ -83,7 +83,7 @@ test("a snapshot of an older version that carried the newer fields along is not 
   const events = await logOf(sessions, session);
   const { version, at } = events.at(-1) as { version: number; at: number };
   const loaded = await store.load(session);
-  // Folded by an older version from a snapshot of the open turn: all is new but the turn.
+  // Folded by an older version from a snapshot of the open turn: everything is new but the turn.
   const stale = {
     environment: "agent:app",
     version,
@@ -112,7 +112,7 @@ test("a snapshot of an older version that carried the newer fields along is not 
   expect(await codeOf(finish(agent, { sessions: other, session }))).toBe("nothing_to_continue");
 });
 
-test("CLEANUP: idle conversations are held within the bytes of the cache, and read again when they are used", async () => {
+test("CLEANUP: idle conversations stay within the bytes of the cache, and are read again on use", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
   const store = sqliteStore({ file: join(folder, "sessions.db") });
   try {

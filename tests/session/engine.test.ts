@@ -1,4 +1,4 @@
-// Verbs of every session, tried on episodes: save and restore, lists by label, and a stop that does not wait for ever.
+// Verbs of every session, on episodes: save and restore, lists by label, and a stop with a time limit.
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, test } from "vitest";
 import { counter } from "./counter.ts";

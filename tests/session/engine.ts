@@ -1,4 +1,4 @@
-// Opens engines on every kind of store for the tests in this folder, and closes all of it after each test.
+// Opens engines on every kind of store for the tests in this folder, and closes everything after each test.
 import { createSessions, type Sessions, type EpisodeOptions, type Store } from "holdfast";
 import { afterEach, describe, test } from "vitest";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
@@ -9,9 +9,9 @@ export interface Place {
   storage: Storage;
   /** An engine on the storage's store. */
   engine<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Sessions<E>;
-  /** An engine of its own store and cache on the same storage, as another process would have. */
+  /** An engine with its own store and cache on the same storage, as another process would have. */
   replica<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Promise<Sessions<E>>;
-  /** An engine on the reopened storage: nothing but what was stored is left. */
+  /** An engine on the reopened storage: only stored data is left. */
   restart<E extends AnyEnvironment>(environment: E, options?: Partial<EpisodeOptions<E>>): Promise<Sessions<E>>;
 }
 

@@ -1,4 +1,4 @@
-// The one executor of tools: what it costs, and what happens to writes that come too late.
+// The one executor of tools: its cost, and the fate of late writes.
 import { createHook } from "node:async_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
@@ -7,7 +7,7 @@ import { z } from "zod";
 import { definitionOf, type ToolDefinition } from "../../src/core/environment.ts";
 import { executeAtOnce } from "../../src/session/execute.ts";
 
-test("a tool that is not async costs no promise", () => {
+test("a synchronous tool costs no promise", () => {
   const add = tool<{ count: number }, undefined, z.ZodObject<{ by: z.ZodNumber }>, number>({
     description: "Adds.",
     input: z.object({ by: z.number() }),
@@ -18,7 +18,7 @@ test("a tool that is not async costs no promise", () => {
   });
   const tools = new Map([["add", definitionOf(add) as ToolDefinition]]);
   const execution = { session: "s", tool: "add", call: "c", at: 5, timeout: 1000, seed: 1, draws: 1, task: null };
-  // Schemas make some when they are first used.
+  // Schemas make some on first use.
   void executeAtOnce(tools, execution, { by: 1 }, { count: 1 });
   let promises = 0;
   const hook = createHook({ init: (_, type) => void (promises += Number(type === "PROMISE")) }).enable();
@@ -32,7 +32,7 @@ test("a tool that is not async costs no promise", () => {
   expect(promises).toBe(0);
 });
 
-test("a write that comes after the tool returned, failed or was stopped is an error and changes nothing", async () => {
+test("a write after the tool returned, failed or was stopped is an error and changes nothing", async () => {
   const late: Promise<unknown>[] = [];
   const write = async (state: { count: number }): Promise<unknown> => {
     await sleep(30);
@@ -78,7 +78,7 @@ test("a write that comes after the tool returned, failed or was stopped is an er
   expect(await sessions.state(session)).toEqual({ count: 0 });
 });
 
-test("a line that is logged after the tool returned is not in the event", async () => {
+test("a line logged after the tool returned is not in the event", async () => {
   const done = sleep(10);
   const environment = defineEnvironment({
     name: "lines",

@@ -1,4 +1,4 @@
-// Versions: any of them can be read, forked from, and gone back to.
+// Versions: any of them can be read, forked, and rewound to.
 import { defineEnvironment, tool } from "holdfast";
 import { expect } from "vitest";
 import { z } from "zod";
@@ -48,21 +48,18 @@ onEveryStore("FORK: a live session can be forked at any version, and neither aff
   expect(await again.verify(children[1]!.session)).toMatchObject({ reward: 1 });
 });
 
-onEveryStore(
-  "FORK: a fork may be given its id, and there is one of it however often it is asked for",
-  async (place) => {
-    const sessions = place.engine(counter);
-    const { session } = await sessions.open({ task: { start: 1, goal: 3 } });
-    const child = sessions.newSession();
-    expect(await sessions.fork(session, { version: 2, session: child })).toMatchObject({ session: child, version: 1 });
-    await sessions.call(child, "add", { by: 2 });
-    await expect(sessions.fork(session, { session: child })).rejects.toMatchObject({ code: "session_exists" });
-    expect((await sessions.state(child)).count).toBe(3);
-    expect((await sessions.state(session)).count).toBe(1);
-  },
-);
+onEveryStore("FORK: a fork may be given its id, and repeated requests make one fork", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task: { start: 1, goal: 3 } });
+  const child = sessions.newSession();
+  expect(await sessions.fork(session, { version: 2, session: child })).toMatchObject({ session: child, version: 1 });
+  await sessions.call(child, "add", { by: 2 });
+  await expect(sessions.fork(session, { session: child })).rejects.toMatchObject({ code: "session_exists" });
+  expect((await sessions.state(child)).count).toBe(3);
+  expect((await sessions.state(session)).count).toBe(1);
+});
 
-onEveryStore("FORK: a fork goes on with the random numbers that its parent would have had", async (place) => {
+onEveryStore("FORK: a fork continues with the random numbers that its parent would have had", async (place) => {
   const environment = defineEnvironment({
     name: "dice",
     state: z.object({ rolls: z.array(z.number()).default([]) }),
@@ -76,7 +73,7 @@ onEveryStore("FORK: a fork goes on with the random numbers that its parent would
   expect(await sessions.state(child.session)).toEqual(await sessions.state(session));
 });
 
-onEveryStore("a rewind makes the session what it was, by one more event", async (place) => {
+onEveryStore("a rewind restores the session by one more event", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task: { start: 1, goal: 3 } });
   await sessions.call(session, "add", { by: 2 });
@@ -85,7 +82,7 @@ onEveryStore("a rewind makes the session what it was, by one more event", async 
   expect(await sessions.rewind(session, 3)).toMatchObject({ version: 6, episode: 1, task: { start: 1, goal: 3 } });
   expect(await sessions.verify(session)).toMatchObject({ reward: 1, episode: 1 });
   expect(await sessions.state(session, 5)).toEqual({ count: 51, notes: [] });
-  // The number of an episode is not given out twice.
+  // The number of an episode is not reused.
   expect(await sessions.seed(session, task)).toMatchObject({ episode: 3 });
   await sessions.rewind(session, 5);
   const again = await place.restart(counter);

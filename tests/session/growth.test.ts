@@ -1,9 +1,9 @@
-// The work that a commit asks of the store, counted: it must not grow with the history, the state, or the other sessions.
+// The store work of a commit: it must not grow with the history, the state, or the other sessions.
 import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 
-/** Counts the verbs and the bytes that pass. */
+/** Counts the verbs and their bytes. */
 function counted(): { store: Store; work: { verbs: number; bytes: number } } {
   const inner = memoryStore();
   const work = { verbs: 0, bytes: 0 };
@@ -45,7 +45,7 @@ async function workPerCall(options: { rows: number; history: number; sessions: n
   return { verbs: work.verbs / options.calls, bytes: work.bytes / options.calls };
 }
 
-test("GROWTH: a call is one trip to the store, whatever the history, the state and the other sessions", async () => {
+test("GROWTH: a call is one round trip to the store, for any history, state and number of sessions", async () => {
   const small = { rows: 10, history: 10, sessions: 1, calls: 400 };
   const reference = await workPerCall(small);
   expect(reference.verbs).toBe(1);

@@ -22,7 +22,7 @@ async function listed(
 }
 
 onEveryStore(
-  "CLEANUP: a closed session takes no calls; closing twice is fine; its log is kept or gone as asked",
+  "CLEANUP: a closed session refuses calls; closing twice is fine; its log is kept or deleted as configured",
   async (place) => {
     for (const keepEnded of [true, false]) {
       const sessions = place.engine(counter, { keepEnded });
@@ -47,7 +47,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("CLEANUP: closing stops what runs on the session, also what would never return", async (place) => {
+onEveryStore("CLEANUP: closing stops running calls on the session, also those without an end", async (place) => {
   let reason: unknown;
   const environment = defineEnvironment({
     name: "endless",
@@ -96,20 +96,17 @@ onEveryStore("CLEANUP: sessions that are idle for too long end, busy ones do not
   await expect(other.call(idle.session, "read")).rejects.toMatchObject(ended);
 });
 
-onEveryStore(
-  "CLEANUP: whoever asks for them to end is told so when they have, also if others ask at once",
-  async (place) => {
-    const time = clock();
-    const sessions = place.engine(counter, { limits: { idle: 60_000 } });
-    for (let count = 0; count < 5; count++) await sessions.open({ task });
-    time.pass(61_000);
-    // Not the first one: it ends them all.
-    const [first, second] = [sessions.expire(), sessions.expire()];
-    expect(await second).toBe(0);
-    expect(await listed(sessions, true)).toEqual([]);
-    expect(await first).toBe(5);
-  },
-);
+onEveryStore("CLEANUP: expire resolves when the sessions have ended, also for concurrent callers", async (place) => {
+  const time = clock();
+  const sessions = place.engine(counter, { limits: { idle: 60_000 } });
+  for (let count = 0; count < 5; count++) await sessions.open({ task });
+  time.pass(61_000);
+  // Not the first one: it ends them all.
+  const [first, second] = [sessions.expire(), sessions.expire()];
+  expect(await second).toBe(0);
+  expect(await listed(sessions, true)).toEqual([]);
+  expect(await first).toBe(5);
+});
 
 onEveryStore("CLEANUP: they end by themselves", async (place) => {
   const sessions = place.engine(counter, { limits: { idle: 50 }, keepEnded: true });
@@ -118,26 +115,23 @@ onEveryStore("CLEANUP: they end by themselves", async (place) => {
   expect(await sessions.info(session)).toMatchObject({ ended: "idle" });
 });
 
-onEveryStore(
-  "CLEANUP: a session that is over its time is over at the next call, whatever the clock's tick",
-  async (place) => {
-    const time = clock();
-    for (const [limit, reason] of [
-      [{ age: 60_000 }, "age"],
-      [{ idle: 60_000 }, "idle"],
-    ] as const) {
-      const sessions = place.engine(counter, { limits: limit, keepEnded: true });
-      const { session } = await sessions.open({ task });
-      time.pass(59_000);
-      if (reason === "age") expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
-      time.pass(2000);
-      const over = { code: "session_closed", detail: { reason } };
-      await expect(sessions.call(session, "read")).rejects.toMatchObject(over);
-      expect(await sessions.info(session)).toMatchObject({ ended: reason });
-      await expect(sessions.seed(session, task)).rejects.toMatchObject(over);
-    }
-  },
-);
+onEveryStore("CLEANUP: an overdue session has ended at the next call, independent of the timer", async (place) => {
+  const time = clock();
+  for (const [limit, reason] of [
+    [{ age: 60_000 }, "age"],
+    [{ idle: 60_000 }, "idle"],
+  ] as const) {
+    const sessions = place.engine(counter, { limits: limit, keepEnded: true });
+    const { session } = await sessions.open({ task });
+    time.pass(59_000);
+    if (reason === "age") expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
+    time.pass(2000);
+    const over = { code: "session_closed", detail: { reason } };
+    await expect(sessions.call(session, "read")).rejects.toMatchObject(over);
+    expect(await sessions.info(session)).toMatchObject({ ended: reason });
+    await expect(sessions.seed(session, task)).rejects.toMatchObject(over);
+  }
+});
 
 onEveryStore("CLEANUP: sessions of an earlier process end too", async (place) => {
   const time = clock();
@@ -169,7 +163,7 @@ onEveryStore("CLEANUP: opening one too many ends the session that was idle for l
   expect(await listed(again, true)).toEqual([ids[3], ids[4]]);
 });
 
-onEveryStore("CLEANUP: neither a session that is being called nor the new one makes room", async (place) => {
+onEveryStore("CLEANUP: neither a session with a running call nor the new one is ended to make room", async (place) => {
   const gate = { open: (): void => undefined };
   const gated = defineEnvironment({
     name: "gated",
@@ -200,7 +194,7 @@ onEveryStore(
     const left = await listed(sessions, true);
     expect(left).toHaveLength(20);
     expect(left).toEqual(expect.arrayContaining(fresh.map(({ session }) => session)));
-    // What another engine has ended makes room too.
+    // Sessions ended by another engine make room too.
     const other = await place.replica(counter, { keepEnded: true });
     for (const session of left) await other.close(session);
     await open(15);
@@ -208,7 +202,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("CLEANUP: idle time begins when a call ends, and a call under way is not cut off by it", async (place) => {
+onEveryStore("CLEANUP: idle time starts when a call ends, and does not end a running call", async (place) => {
   const time = clock();
   const slow = defineEnvironment({
     name: "slow",
@@ -258,7 +252,7 @@ test("CLEANUP: a limit must be a number above 0", () => {
   expect(() => createSessions({ environment: counter, store: memoryStore(), timeout: 0 })).toThrow("above 0");
 });
 
-test("CLEANUP: ended sessions give back the memory they held", async () => {
+test("CLEANUP: ended sessions release their memory", async () => {
   const blob = defineEnvironment({
     name: "blob",
     state: z.object({ text: z.string().default("") }),

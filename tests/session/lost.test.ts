@@ -1,4 +1,4 @@
-// A store that goes over to a copy of itself may lose what it had answered last. What the process knew of it is then wrong.
+// A store that fails over to a copy of itself may lose its last commits. The engine's cache is then wrong.
 import type { Store } from "holdfast";
 import { expect, test } from "vitest";
 import { eventKey, type Event } from "../../src/core/event.ts";
@@ -9,7 +9,7 @@ import { onEveryStore, open } from "./engine.ts";
 
 const task = { start: 0, goal: 0 };
 
-/** Cuts a log off after a version. */
+/** Truncates a log after a version. */
 async function lose(store: Store, session: string, version: number): Promise<void> {
   const entries = ((await store.read(session, 0, version)) ?? []).map(({ body }): NewEntry => {
     const event = JSON.parse(body) as Event;
@@ -21,16 +21,19 @@ async function lose(store: Store, session: string, version: number): Promise<voi
   await store.append({ session, version: 0, entries: entries as [NewEntry, ...NewEntry[]], heading });
 }
 
-onEveryStore("a log that has become shorter is noticed, and the session goes on with what there is", async (place) => {
-  const sessions = place.engine(counter);
-  const { session } = await sessions.open({ task });
-  for (let n = 0; n < 4; n++) await sessions.call(session, "add", { by: 1 });
-  await lose(place.storage.store, session, 4);
-  await expect(sessions.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
-  expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 3 } });
-});
+onEveryStore(
+  "a log that became shorter is noticed, and the session continues from the remaining events",
+  async (place) => {
+    const sessions = place.engine(counter);
+    const { session } = await sessions.open({ task });
+    for (let n = 0; n < 4; n++) await sessions.call(session, "add", { by: 1 });
+    await lose(place.storage.store, session, 4);
+    await expect(sessions.call(session, "add", { by: 1 })).rejects.toMatchObject({ code: "store_failed" });
+    expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 3 } });
+  },
+);
 
-onEveryStore("so is one that was written on by another process since", async (place) => {
+onEveryStore("so is one that another process has extended since", async (place) => {
   const [one, two] = [place.engine(counter), await place.replica(counter)];
   const { session } = await one.open({ task });
   for (let n = 0; n < 4; n++) await one.call(session, "add", { by: 1 });
@@ -45,7 +48,7 @@ onEveryStore("so is one that was written on by another process since", async (pl
 const redis = everyStore.find(({ name }) => name === "redis")!;
 
 test(
-  "Redis, which may lose commits in a failover, refuses what was made for another log of the same length",
+  "Redis, which may lose commits in a failover, refuses a commit made for another log of the same length",
   { tags: redis.tags },
   async () => {
     const place = await open(redis);
@@ -60,7 +63,7 @@ test(
   },
 );
 
-/** Until the clock shows another time, by which two logs differ. A single timer may be due at once. */
+/** Waits until the clock shows another time, by which two logs differ. A single timer may be due at once. */
 async function nextMoment(): Promise<void> {
   for (const now = Date.now(); Date.now() === now;) await new Promise((resolve) => setImmediate(resolve));
 }

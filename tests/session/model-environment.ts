@@ -3,7 +3,7 @@ import { setImmediate as soon } from "node:timers/promises";
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 
-/** Whoever adds this much fails after the change. */
+/** Adding this number fails after the change. */
 export const unlucky = 13;
 
 /** How often the external tool has run, by session. */
@@ -90,7 +90,7 @@ function ledgerOf(unseeded: "defaults" | "reject") {
             draft.notes.push("gathered");
             complain(by);
           });
-          // What it holds must not have moved.
+          // The held value must not have changed.
           return seen === state.count ? seen : "moved";
         },
       }),

@@ -1,4 +1,4 @@
-// Faults of the engine that thinking like an attacker found, each as the smallest program that shows it.
+// Faults of the engine that adversarial testing found, each as its smallest program.
 import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { counter } from "./counter.ts";
 
 const task = { start: 0, goal: 5 };
 
-test("SERIAL: a session whose log is long enough for a snapshot is the same when it is loaded again", async () => {
+test("SERIAL: a session whose log is long enough for a snapshot is the same after a reload", async () => {
   const store = memoryStore();
   const one = createSessions({ environment: counter, store });
   const { session } = await one.open({ task });
@@ -48,7 +48,7 @@ test("SERIAL: a session that another engine has seeded is not refused as unseede
   expect(await one.call(session, "read")).toMatchObject({ ok: true });
 });
 
-test("SERIAL: a session that another engine has used lately is not refused as idle", async () => {
+test("SERIAL: a session that another engine has used recently is not refused as idle", async () => {
   const store = memoryStore();
   const limits = { idle: 200_000 };
   const time = clock();
@@ -65,7 +65,7 @@ test("SERIAL: a session that another engine has used lately is not refused as id
   await two.stop();
 });
 
-test("an event is never dated before the one ahead of it, also if a slow seed is overtaken", async () => {
+test("an event is never dated before its predecessor, also if a slow seed is overtaken", async () => {
   const store = memoryStore();
   const environment = defineEnvironment({
     name: "slow",
@@ -88,7 +88,7 @@ test("an event is never dated before the one ahead of it, also if a slow seed is
   expect(times).toEqual(times.toSorted((a, b) => a - b));
 });
 
-test("ISOLATION: what a caller does to the info it was given changes nothing in the session", async () => {
+test("ISOLATION: changing a returned info changes nothing in the session", async () => {
   const sessions = createSessions({ environment: counter, store: memoryStore() });
   const { session } = await sessions.open({ task });
   const child = await sessions.fork(session);
@@ -108,7 +108,7 @@ function watched(store: Store, before: (verb: keyof Store, first: unknown) => Pr
   return { ...store, append: wrap("append", store.append), read: wrap("read", store.read) };
 }
 
-test("REPLAY: a replay of a live session is not confused by calls that run beside others and are committed meanwhile", async () => {
+test("REPLAY: a replay of a live session is not confused by concurrent calls that commit in the meantime", async () => {
   const inner = memoryStore();
   const live = createSessions({ environment: counter, store: inner });
   const { session } = await live.open({ task });
@@ -120,7 +120,7 @@ test("REPLAY: a replay of a live session is not confused by calls that run besid
   expect(await createSessions({ environment: counter, store }).replay(session)).toMatchObject({ same: true });
 });
 
-test("PURE-VERIFY: a session that is closed while it is being verified gets its verdict, and stays closed", async () => {
+test("PURE-VERIFY: a session that is closed during its verification gets its verdict, and stays closed", async () => {
   const store = memoryStore();
   const other: { close?: () => Promise<boolean> } = {};
   const environment = defineEnvironment({
@@ -145,7 +145,7 @@ test("PURE-VERIFY: a session that is closed while it is being verified gets its 
   expect(types.slice(2)).toEqual(["session.closed", "session.verified"]);
 });
 
-test("an external call that the end of its session cut short says so, and not that it is running", async () => {
+test("an external call that was interrupted by the end of its session says so, and not that it is running", async () => {
   const environment = defineEnvironment({
     name: "outside",
     state: z.object({ count: z.number().default(0) }),
@@ -179,7 +179,7 @@ test("PURE-VERIFY: asking twice gives the same reward, also of a session that ha
   expect((await sessions.verify(session)).reward).toBe((await sessions.verify(session)).reward);
 });
 
-test("MISSING, FORK: a session that was opened with a task had the defaults before, and can go back there", async () => {
+test("MISSING, FORK: a session opened with a task had the defaults before, and can be rewound to them", async () => {
   const sessions = createSessions({ environment: counter, store: memoryStore() });
   const { session } = await sessions.open({ task });
   expect(await sessions.state(session, 1)).toEqual({ count: 0, notes: [] });
@@ -187,7 +187,7 @@ test("MISSING, FORK: a session that was opened with a task had the defaults befo
   expect(await sessions.call(child.session, "add", { by: 1 })).toMatchObject({ ok: true, unseeded: true });
 });
 
-test("CLEANUP: a call that arrives while an idle session is found to be in use after all is not refused", async () => {
+test("CLEANUP: a call that arrives while an idle session proves to be in use is not refused", async () => {
   const inner = memoryStore();
   const limits = { idle: 100_000 };
   const time = clock();
@@ -231,7 +231,7 @@ test("CLEANUP: a call that arrives while an idle session is found to be in use a
   await two.stop();
 });
 
-test("ONCE: after the end of a later episode, an engine that missed it gives no answer of an earlier one", async () => {
+test("ONCE: after the end of a later episode, an engine that missed it returns no answer of an earlier one", async () => {
   const store = memoryStore();
   const [one, two] = [
     createSessions({ environment: counter, store, keepEnded: true }),
@@ -244,7 +244,7 @@ test("ONCE: after the end of a later episode, an engine that missed it gives no 
   await expect(one.call(session, "add", { by: 1 }, { call: "1" })).rejects.toMatchObject({ code: "session_closed" });
 });
 
-test("MISSING: a concurrent call that a rewind overtakes on its way in is refused like any call before the seed", async () => {
+test("MISSING: a concurrent call that is overtaken by a rewind is refused like any call before the seed", async () => {
   const inner = memoryStore();
   const environment = defineEnvironment({
     name: "strict",

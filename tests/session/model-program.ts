@@ -1,4 +1,4 @@
-// Random programs: what they are made of, and how one is run on the engine and on the model at once.
+// Random programs: their parts, and how one runs on the engine and on the model at once.
 import fc from "fast-check";
 import {
   createSessions,
@@ -17,7 +17,7 @@ import { Line, type Call, type Result } from "./model.ts";
 
 type Engine = Sessions<typeof ledger>;
 
-/** One thing to do. Sessions and versions are given by numbers that are taken modulo those there are. */
+/** One action. Sessions and versions are numbers modulo the existing ones. */
 type Step = { engine: number; session: number } & (
   | { do: "open"; start: number | undefined }
   | { do: "seed"; start: number; call: string | undefined }
@@ -27,7 +27,7 @@ type Step = { engine: number; session: number } & (
   | { do: "info" | "list" | "replay" | "close" }
 );
 
-/** Steps at once, an engine that starts anew, or all of them on a store that was opened again. */
+/** Concurrent steps, an engine restart, or a restart of all engines on a reopened store. */
 type Turn = Step[] | { restart: number } | "reopen";
 
 export interface Program {
@@ -61,12 +61,12 @@ type Weights = Partial<Record<keyof typeof kinds, number>>;
 
 const usual: Weights = { call: 12, seed: 2, look: 3, fork: 1, rewind: 1, open: 1, other: 2, close: 1 };
 
-/** Programs in which each kind of step is as frequent as its weight says. */
+/** Programs in which each kind of step is as frequent as its weight. */
 export function programs(length: number, weights: Weights = usual): fc.Arbitrary<Program> {
   const step: fc.Arbitrary<Step> = fc.oneof(
     ...Object.entries(weights).map(([kind, weight]) => ({ arbitrary: kinds[kind as keyof typeof kinds], weight })),
   );
-  // Most of what is done at once is done to one session.
+  // Most concurrent steps go to one session.
   const atOnce = fc
     .tuple(fc.nat(7), fc.boolean(), fc.array(step, { minLength: 1, maxLength: 5 }))
     .map(([session, same, steps]) => (same ? steps.map((step) => ({ ...step, session })) : steps));
@@ -76,7 +76,7 @@ export function programs(length: number, weights: Weights = usual): fc.Arbitrary
     { arbitrary: fc.record({ restart: place.engine }), weight: 1 },
     { arbitrary: fc.constant("reopen" as const), weight: 1 },
   ) as fc.Arbitrary<Turn>;
-  // Shrinking drops the first items of an array first. What is best dropped first here is what is done last.
+  // Shrinking drops the first items of an array first, and here the last actions should be dropped first.
   const turns = fc.array(turn, { minLength: 1, maxLength: length, size: "max" }).map((turns) => turns.toReversed());
   return fc.record({ strict: fc.boolean(), turns });
 }
@@ -88,7 +88,7 @@ interface World {
   lines: Map<string, Line>;
 }
 
-/** Runs a program on a storage of its own. Rejects where the engine does what the model does not allow. */
+/** Runs a program on a new storage. Rejects if the engine does something that the model does not allow. */
 export async function runProgram(
   { strict, turns }: Program,
   kind: StoreKind,
@@ -105,7 +105,7 @@ export async function runProgram(
     stores.splice(0, stores.length, first);
     while (stores.length < engines) stores.push(await storage.second());
     world.engines = stores.map(engineOn);
-    // Looks without being seen: the other engines stay as far behind as they are.
+    // Reads without side effects: the other engines stay as far behind as they are.
     world.observer = createSessions({ environment, store: first, keepEnded: true, cache: { sessions: 0 } });
   };
   try {
@@ -126,13 +126,13 @@ interface Done {
   step: Step;
   id: string;
   line: Line;
-  /** The newest version when the turn began, and the one that the step asked for. */
+  /** The newest version at the start of the turn, and the version that the step asked for. */
   before: number;
   version: number | undefined;
-  /** What the model foresaw: "fresh" where something is to come of it, "repeated", or a code. */
+  /** The model's prediction: "fresh" if the step takes effect, "repeated", or a code. */
   foreseen: string;
   got: string;
-  value: any; // eslint-disable-line typescript/no-explicit-any -- each verb gives something else
+  value: any; // eslint-disable-line typescript/no-explicit-any -- each verb returns something else
 }
 
 async function takeTurn(world: World, steps: Step[]): Promise<void> {
@@ -187,7 +187,7 @@ function foresee(step: Step, line: Line, version: number | undefined): string {
   return step.do === "rewind" && line.ended ? "session_closed" : "fresh";
 }
 
-/** What may come of a step when others are done to its session at the same time, in some order. */
+/** The possible results of a step with concurrent steps on its session, in any order. */
 function possible({ step, id, line, before, version, foreseen }: Done, planned: Done[]): string[] {
   const others = planned.filter((other) => other.id === id && other.step !== step).map(({ step }) => step);
   const any = (...verbs: Step["do"][]): boolean => others.some((other) => verbs.includes(other.do));
@@ -199,7 +199,7 @@ function possible({ step, id, line, before, version, foreseen }: Done, planned: 
   add((version ?? 0) > before, "fresh");
   add(writes && any("close"), "session_closed");
   add(sameName, "repeated", "call_conflict", "call_in_progress");
-  // In another episode, or before what a rewind undid, the same id is another call.
+  // In another episode, or before a rewind's undone part, the same id is another call.
   add(step.do === "call" && any("seed", "rewind"), "fresh", "episode_ended", "session_unseeded");
   add(
     step.do === "call" && named && any("seed", "rewind"),
@@ -242,13 +242,13 @@ async function act(engine: Engine, { step, id, version }: Done): Promise<unknown
   }
 }
 
-/** Not done before both are: one that is refused as there is no such version might find it made by the next step. */
+/** Waits for both: a step refused for a missing version might find it made by the next step. */
 async function both<T>(...done: [Promise<T>, Promise<T>]): Promise<T[]> {
   await Promise.allSettled(done);
   return Promise.all(done);
 }
 
-/** Reads what was appended to a log, in its order, and does the same to the model. Gives the versions of answers. */
+/** Reads new events of a log in order and applies them to the model. Returns the versions of answers. */
 async function follow({ observer }: World, id: string, line: Line): Promise<number[]> {
   const answers: number[] = [];
   const events = await listOf(observer.events(id, { after: line.version }));
@@ -271,7 +271,7 @@ async function follow({ observer }: World, id: string, line: Line): Promise<numb
   return answers;
 }
 
-/** What an event says beside the change it made. */
+/** The content of an event beside its change. */
 function saidBy(event: NumberedEvent): unknown {
   if (event.type === "tool.called") return { episode: event.episode, result: resultOf(event.outcome) };
   if (event.type === "tool.settled") return { result: resultOf(event.outcome) };
@@ -283,7 +283,7 @@ function resultOf(outcome: { ok: true; output: unknown } | { ok: false; error: {
   return outcome.ok ? { output: outcome.output } : { code: outcome.error.code };
 }
 
-/** Whether what a step gave is true at some point between the beginning and the end of the turn. */
+/** Checks that a step's value is true at some point between the start and the end of the turn. */
 function checkValue(world: World, { step, id, line, before, version, got, value }: Done, alone: boolean): void {
   const during = line.moments.slice(before);
   switch (step.do) {
@@ -354,7 +354,7 @@ function checkValue(world: World, { step, id, line, before, version, got, value 
   }
 }
 
-/** The whole history once more, through every engine. */
+/** Checks the whole history once more, through every engine. */
 async function checkAll({ engines, observer }: World, id: string, line: Line): Promise<void> {
   for (const engine of engines)
     expect(await engine.state(id), "the state, through every engine").toEqual(line.now.state);

@@ -1,4 +1,4 @@
-// Random programs on the engine and on a trivial model at once, on every store: after every step they are the same.
+// Random programs on the engine and on a trivial model at once, on every store: after every step they agree.
 import fc from "fast-check";
 import { createSessions, HoldfastError, memoryStore, type Sessions, type Store } from "holdfast";
 import { describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { ledger } from "./model-environment.ts";
 import { programs, runProgram, type Program } from "./model-program.ts";
 
 /** Milliseconds for one property. */
-const patience = runs(60_000);
+const timeLimit = runs(60_000);
 
 for (const kind of everyStore) {
   const often = kind.persistent ? 12 : 150;
@@ -20,14 +20,14 @@ for (const kind of everyStore) {
       ["of no session", { sessions: 0 }],
       ["of one byte", { bytes: 1 }],
     ])(
-      "ISOLATION, SERIAL, ONCE, SEED, FORK, PURE-VERIFY, REPLAY: any program, by three engines with a cache %s, does what it does on the model",
+      "ISOLATION, SERIAL, ONCE, SEED, FORK, PURE-VERIFY, REPLAY: any program, by three engines with a cache %s, agrees with the model",
       async (_, cache) => {
         await fc.assert(
           fc.asyncProperty(programs(20), (program) => runProgram(program, kind, cache)),
           { numRuns: runs(often) },
         );
       },
-      patience,
+      timeLimit,
     );
 
     test(
@@ -39,7 +39,7 @@ for (const kind of everyStore) {
           { numRuns: runs(often) },
         );
       },
-      patience,
+      timeLimit,
     );
   });
 }
@@ -97,10 +97,10 @@ test(
       { numRuns: runs(50) },
     );
   },
-  patience,
+  timeLimit,
 );
 
-describe("a broken store is found out, by a short program", () => {
+describe("a broken store is found by a short program", () => {
   /** The smallest program that fails. */
   async function smallest(wrap: (store: Store) => Store): Promise<Program["turns"]> {
     const kind = { ...everyStore[0]! };
@@ -110,7 +110,7 @@ describe("a broken store is found out, by a short program", () => {
     return counterexample![0].turns;
   }
 
-  test("one that says ok to a commit it refused", async () => {
+  test("if it says ok to a commit it refused", async () => {
     const turns = await smallest((store) => ({
       ...store,
       append: async (commit) => {
@@ -121,7 +121,7 @@ describe("a broken store is found out, by a short program", () => {
     expect(turns.flat().length, JSON.stringify(turns)).toBeLessThanOrEqual(3);
   });
 
-  test("one that forgets which call ids it has seen", async () => {
+  test("if it forgets the call ids it has seen", async () => {
     const turns = await smallest((store) => ({
       ...store,
       append: (commit) =>

@@ -1,4 +1,4 @@
-// What the engine should do, as plainly as it can be said: a session is a list of states, and calls are functions.
+// The expected behaviour of the engine in its simplest form: a session is a list of states, and calls are functions.
 import type { NumberedEvent } from "holdfast";
 import { unlucky } from "./model-environment.ts";
 
@@ -8,12 +8,12 @@ export interface State {
   items: Record<string, { n: number }>;
 }
 
-/** What a session was at a version. `known`: the call ids that count there, those of a line that was rewound do not. */
+/** A session at a version. `known` has the valid call ids, without those of a rewound line. */
 export interface Moment {
   state: State;
   episode: number;
   start: number | undefined;
-  /** The newest version that is not a verdict or the end: what a verdict is about. */
+  /** The newest version that is not a verdict or the end: the subject of a verdict. */
   changed: number;
   known: ReadonlySet<string>;
 }
@@ -24,7 +24,7 @@ export interface Call {
   call: string | undefined;
 }
 
-/** A code, or what came of it. */
+/** A code, or a result. */
 export type Result = { code: string } | { output: unknown };
 
 type Recorded = Call & { version: number; unseeded: boolean; result: Result | undefined; settled?: boolean };
@@ -83,7 +83,7 @@ export class Line {
     return start === undefined ? 0 : state.count - start;
   }
 
-  /** What a call comes to now: "fresh", "repeated", or the code it is refused with. */
+  /** The result of a call now: "fresh", "repeated", or the code of its refusal. */
   foresee({ tool, input, call }: Call): string {
     const key = `${this.now.episode} ${call}`;
     const before = call === undefined ? undefined : this.calls.get(key);
@@ -91,7 +91,7 @@ export class Line {
       if (before.tool !== tool || before.input.by !== input.by) return "call_conflict";
       const answered = before.settled ? `${key} settled` : key;
       if (!this.now.known.has(answered)) return "call_undone";
-      // An external call that the end of the session cut short has no answer, and gets none.
+      // An external call interrupted by the end of the session never gets an answer.
       return before.result ? "repeated" : "session_closed";
     }
     if (this.ended) return "session_closed";
@@ -105,7 +105,7 @@ export class Line {
     return this.ended ? "session_closed" : "fresh";
   }
 
-  /** One more event. Gives what should have come of it, if it says something of its own. */
+  /** Adds an event. Returns its expected result, if it has one. */
   append(event: NumberedEvent): unknown {
     const { now, version } = this;
     const next = { ...now };

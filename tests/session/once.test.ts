@@ -1,4 +1,4 @@
-// Call ids: a repeat gets the recorded answer, whoever sends it, whenever, and wherever.
+// Call ids: a repeat gets the recorded answer, from any sender, at any time, in any process.
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, tool, type Json } from "holdfast";
 import { expect, test } from "vitest";
@@ -41,7 +41,7 @@ onEveryStore("ONCE: failed calls are recorded too", async (place) => {
   expect(await sessions.call(session, "spoil", {}, { call: "a" })).toEqual({ ...first, repeated: true });
 });
 
-onEveryStore("ONCE: repeats at the same moment are applied once, in one engine and in several", async (place) => {
+onEveryStore("ONCE: concurrent repeats are applied once, in one engine and in several", async (place) => {
   const engines = [place.engine(counter), await place.replica(counter), await place.replica(counter)];
   const { session } = await engines[0]!.open({ task });
   const calls = Array.from({ length: 30 }, (_, n) => {
@@ -68,7 +68,7 @@ onEveryStore("ONCE: ids hold after a restart, and after a hundred snapshots", as
   expect((await again.state(session)).count).toBe(200);
 });
 
-onEveryStore("ONCE: ids are those of one episode, for models number their calls anew", async (place) => {
+onEveryStore("ONCE: ids are scoped to one episode, because models restart their numbering", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   await sessions.call(session, "add", { by: 2 }, { call: "call_1" });
@@ -91,7 +91,7 @@ onEveryStore("ONCE: a seed with an id is applied once", async (place) => {
   });
 });
 
-onEveryStore("ONCE: a call that a rewind undid is not applied again under its id", async (place) => {
+onEveryStore("ONCE: a call undone by a rewind is not applied again under its id", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   await sessions.call(session, "add", { by: 1 }, { call: "kept" });
@@ -102,13 +102,13 @@ onEveryStore("ONCE: a call that a rewind undid is not applied again under its id
   });
   expect(await sessions.call(session, "add", { by: 1 }, { call: "kept" })).toMatchObject({ repeated: true });
   expect((await sessions.state(session)).count).toBe(1);
-  // A rewind to before the rewind brings it back.
+  // A rewind to before the rewind restores it.
   await sessions.rewind(session, 4);
   expect(await sessions.call(session, "add", { by: 10 }, { call: "undone" })).toMatchObject({ repeated: true });
   expect((await sessions.state(session)).count).toBe(11);
 });
 
-onEveryStore("ONCE: a call that a rewind undid stays undone after the next seed", async (place) => {
+onEveryStore("ONCE: a call undone by a rewind stays undone after the next seed", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   await sessions.call(session, "add", { by: 1 }, { call: "kept" });
@@ -122,23 +122,20 @@ onEveryStore("ONCE: a call that a rewind undid stays undone after the next seed"
   expect(await sessions.call(session, "add", { by: 1 }, { call: "kept", ...first })).toMatchObject({ repeated: true });
 });
 
-onEveryStore(
-  "ONCE: a seed or an external call that a rewind undid is not answered as if it were in force",
-  async (place) => {
-    const { environment } = mailer(() => undefined);
-    const sessions = place.engine(environment);
-    const { session } = await sessions.open({ task: {} });
-    await sessions.call(session, "send", { to: "ann" }, { call: "m1" });
-    await sessions.seed(session, {}, { call: "s1" });
-    await sessions.rewind(session, 3);
-    const undone = { code: "call_undone" };
-    await expect(sessions.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject(undone);
-    await expect(sessions.seed(session, {}, { call: "s1" })).rejects.toMatchObject(undone);
-    await expect(sessions.seed(session, {}, { call: "" })).rejects.toMatchObject({ code: "invalid_option" });
-  },
-);
+onEveryStore("ONCE: a seed or an external call undone by a rewind does not return its old answer", async (place) => {
+  const { environment } = mailer(() => undefined);
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: {} });
+  await sessions.call(session, "send", { to: "ann" }, { call: "m1" });
+  await sessions.seed(session, {}, { call: "s1" });
+  await sessions.rewind(session, 3);
+  const undone = { code: "call_undone" };
+  await expect(sessions.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject(undone);
+  await expect(sessions.seed(session, {}, { call: "s1" })).rejects.toMatchObject(undone);
+  await expect(sessions.seed(session, {}, { call: "" })).rejects.toMatchObject({ code: "invalid_option" });
+});
 
-onEveryStore("ONCE: what was answered can be asked for after the session has ended", async (place) => {
+onEveryStore("ONCE: an answer can be requested again after the session has ended", async (place) => {
   const sessions = place.engine(counter, { keepEnded: true });
   const { session } = await sessions.open({ task });
   const first = await sessions.call(session, "add", { by: 1 }, { call: "a" });
@@ -162,11 +159,11 @@ test("a call id is a string of 1 to 256 characters", async () => {
   }
 });
 
-// --- tools that touch the world
+// --- external tools
 
 function mailer(behave: (n: number) => Promise<unknown> | unknown) {
   const sent: string[] = [];
-  /** Waits until so many have been sent, or are about to be. */
+  /** Waits until this many have been sent, or are about to be. */
   const until = async (count: number): Promise<void> => {
     while (sent.length < count) await sleep(1);
   };
@@ -213,11 +210,11 @@ onEveryStore("ONCE: an external tool runs once for its id, and its result is rec
 });
 
 onEveryStore(
-  "ONCE: an external call whose result was never recorded is in doubt, and is never run again",
+  "ONCE: an external call without a recorded result has an unknown outcome, and is never run again",
   async (place) => {
     const { sent, environment, until } = mailer((n) => (n === 1 ? new Promise(() => undefined) : undefined));
     const { session } = await place.engine(environment).open();
-    // A process that dies in the middle leaves a claim and nothing else: here its engine is just left behind.
+    // A process that dies in the middle leaves only a claim: here its engine is abandoned.
     const dead = place.engine(environment, { timeout: 1e6 });
     void dead.call(session, "send", { to: "ann" }, { call: "m1" }).catch(() => undefined);
     await until(1);
@@ -237,7 +234,7 @@ onEveryStore(
   },
 );
 
-test("a repeat that waits for a running call can be cancelled, and the call goes on", async () => {
+test("a repeat that waits for a running call can be cancelled, and the call continues", async () => {
   const place = await open(everyStore[0]!);
   const { environment, sent } = mailer(() => sleep(20));
   const sessions = place.engine(environment);
@@ -252,7 +249,7 @@ test("a repeat that waits for a running call can be cancelled, and the call goes
   expect(sent).toHaveLength(1);
 });
 
-onEveryStore("an external call that is cancelled or that the session outlives is still recorded", async (place) => {
+onEveryStore("an external call that is cancelled or outlived by its session is still recorded", async (place) => {
   const gate = { open: (): void => undefined };
   const { environment, until } = mailer(() => new Promise<void>((resolve) => (gate.open = resolve)));
   const sessions = place.engine(environment, { timeout: 50_000 });
@@ -284,7 +281,7 @@ onEveryStore("ONCE: repeats that race through several engines are never taken fo
   }
 });
 
-test("a session whose task and labels are as deep as can be is opened and can be looked at", async () => {
+test("a session with a task and labels of the maximum depth can be opened and inspected", async () => {
   const place = await open(everyStore[0]!);
   const sessions = place.engine(defineEnvironment({ name: "deep", tools: {} }));
   let deep: Json = 1;

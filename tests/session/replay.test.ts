@@ -32,7 +32,7 @@ onEveryStore("REPLAY: a session with every kind of event replays to the same out
   if (place.kind.persistent) expect(await again.replay(child.session)).toEqual({ same: true, events: 3 });
 });
 
-onEveryStore("REPLAY: the first event that comes out differently is named", async (place) => {
+onEveryStore("REPLAY: the first different event is named", async (place) => {
   let add = 1;
   let secret = 0;
   let output = "same";
@@ -100,33 +100,30 @@ onEveryStore("REPLAY: external tools are not run again", async (place) => {
   expect(sent).toBe(2);
 });
 
-onEveryStore(
-  "REPLAY: random numbers that are drawn in `update` are drawn again, however often it was run",
-  async (place) => {
-    const environment = defineEnvironment({
-      name: "dice",
-      state: z.object({ rolls: z.array(z.number()).default([]) }),
-      tools: {
-        roll: tool({
-          description: "Rolls.",
-          concurrent: true,
-          run: async ({ update, random }) => {
-            const first = random();
-            await sleep(1);
-            update((state) => void state.rolls.push(first, random()));
-          },
-        }),
-      },
-    });
-    const engines = [place.engine(environment), await place.replica(environment)];
-    const { session } = await engines[0]!.open();
-    await Promise.all(Array.from({ length: 12 }, (_, n) => engines[n % 2]!.call(session, "roll")));
-    expect(await engines[0]!.replay(session)).toEqual({ same: true, events: 13 });
-    expect(new Set((await engines[0]!.state(session)).rolls).size).toBe(24);
-  },
-);
+onEveryStore("REPLAY: random numbers drawn in `update` are drawn again, however often it ran", async (place) => {
+  const environment = defineEnvironment({
+    name: "dice",
+    state: z.object({ rolls: z.array(z.number()).default([]) }),
+    tools: {
+      roll: tool({
+        description: "Rolls.",
+        concurrent: true,
+        run: async ({ update, random }) => {
+          const first = random();
+          await sleep(1);
+          update((state) => void state.rolls.push(first, random()));
+        },
+      }),
+    },
+  });
+  const engines = [place.engine(environment), await place.replica(environment)];
+  const { session } = await engines[0]!.open();
+  await Promise.all(Array.from({ length: 12 }, (_, n) => engines[n % 2]!.call(session, "roll")));
+  expect(await engines[0]!.replay(session)).toEqual({ same: true, events: 13 });
+  expect(new Set((await engines[0]!.state(session)).rolls).size).toBe(24);
+});
 
-onEveryStore("a long log that is replayed leaves others their turn", async (place) => {
+onEveryStore("the replay of a long log lets others run", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task: { start: 0, goal: 2 } });
   for (let times = 0; times < 40; times++) await sessions.call(session, "add", { by: 1 });

@@ -1,4 +1,4 @@
-// Seeding, and sessions that were never seeded.
+// Seeding, and unseeded sessions.
 import { defineEnvironment, tool } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -28,37 +28,34 @@ onEveryStore(
   },
 );
 
-onEveryStore(
-  "SEED: a task or a state that does not fit is refused, and the session goes on as it was",
-  async (place) => {
-    const environment = defineEnvironment({
-      name: "picky",
-      state: z.object({ n: z.number() }),
-      task: z.object({ how: z.string() }),
-      seed: ({ task }) => {
-        if (task.how === "throw") throw new Error("no such world");
-        if (task.how === "shape") return { n: "one" } as never;
-        if (task.how === "date") return { n: 1, when: new Date() } as never;
-        return { n: 1 };
-      },
-      tools: { read: tool({ description: "Reads.", run: ({ state }) => state.n }) },
-    });
-    const sessions = place.engine(environment);
-    const { session } = await sessions.open({ task: { how: "well" } });
-    await expect(sessions.seed(session, { how: 5 as never })).rejects.toMatchObject({ code: "invalid_task" });
-    await expect(sessions.seed(session, { how: new Map() as never })).rejects.toMatchObject({ code: "not_json" });
-    await expect(sessions.seed(session, { how: "throw" })).rejects.toMatchObject({
-      code: "seed_failed",
-      message: "seed of picky failed: no such world",
-    });
-    await expect(sessions.seed(session, { how: "shape" })).rejects.toMatchObject({ code: "seed_failed" });
-    await expect(sessions.open({ task: { how: "throw" } })).rejects.toMatchObject({ code: "seed_failed" });
-    expect(await sessions.info(session)).toMatchObject({ version: 2, episode: 1 });
-    expect(await sessions.call(session, "read")).toMatchObject({ output: 1 });
-  },
-);
+onEveryStore("SEED: an invalid task or state is refused, and the session stays unchanged", async (place) => {
+  const environment = defineEnvironment({
+    name: "picky",
+    state: z.object({ n: z.number() }),
+    task: z.object({ how: z.string() }),
+    seed: ({ task }) => {
+      if (task.how === "throw") throw new Error("no such world");
+      if (task.how === "shape") return { n: "one" } as never;
+      if (task.how === "date") return { n: 1, when: new Date() } as never;
+      return { n: 1 };
+    },
+    tools: { read: tool({ description: "Reads.", run: ({ state }) => state.n }) },
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: { how: "well" } });
+  await expect(sessions.seed(session, { how: 5 as never })).rejects.toMatchObject({ code: "invalid_task" });
+  await expect(sessions.seed(session, { how: new Map() as never })).rejects.toMatchObject({ code: "not_json" });
+  await expect(sessions.seed(session, { how: "throw" })).rejects.toMatchObject({
+    code: "seed_failed",
+    message: "seed of picky failed: no such world",
+  });
+  await expect(sessions.seed(session, { how: "shape" })).rejects.toMatchObject({ code: "seed_failed" });
+  await expect(sessions.open({ task: { how: "throw" } })).rejects.toMatchObject({ code: "seed_failed" });
+  expect(await sessions.info(session)).toMatchObject({ version: 2, episode: 1 });
+  expect(await sessions.call(session, "read")).toMatchObject({ output: 1 });
+});
 
-test("a seed may leave optional keys undefined, is stopped by a close, and has a time-out of its own", async () => {
+test("a seed may leave optional keys undefined, is stopped by a close, and has its own timeout", async () => {
   const place = await open(everyStore[0]!);
   const environment = defineEnvironment({
     name: "slow",
@@ -83,7 +80,7 @@ test("a seed may leave optional keys undefined, is stopped by a close, and has a
   await expect(hasty.open({ task: {}, random: "x" as never })).rejects.toMatchObject({ code: "invalid_option" });
 });
 
-onEveryStore("SEED: the same seed of random numbers gives the same world", async (place) => {
+onEveryStore("SEED: the same random seed gives the same world", async (place) => {
   const environment = defineEnvironment({
     name: "dice",
     state: z.object({ first: z.number() }),
@@ -102,19 +99,16 @@ onEveryStore("SEED: the same seed of random numbers gives the same world", async
   expect(new Set(numbers).size).toBe(numbers.length);
 });
 
-onEveryStore(
-  "MISSING: a tool on a session that was never seeded sees the defaults, and the answer says so",
-  async (place) => {
-    const sessions = place.engine(counter);
-    const { session, episode } = await sessions.open();
-    expect(episode).toBe(0);
-    expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 1 }, unseeded: true });
-    expect(await sessions.call(session, "gather", { by: 1 })).toMatchObject({ ok: true, unseeded: true });
-    expect(await sessions.verify(session)).toMatchObject({ reward: 0, reason: "the session was never seeded" });
-    await sessions.seed(session, task);
-    expect(await sessions.call(session, "read")).toMatchObject({ output: { count: 3 }, unseeded: false });
-  },
-);
+onEveryStore("MISSING: a tool on an unseeded session sees the defaults, and the answer says so", async (place) => {
+  const sessions = place.engine(counter);
+  const { session, episode } = await sessions.open();
+  expect(episode).toBe(0);
+  expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 1 }, unseeded: true });
+  expect(await sessions.call(session, "gather", { by: 1 })).toMatchObject({ ok: true, unseeded: true });
+  expect(await sessions.verify(session)).toMatchObject({ reward: 0, reason: "the session was never seeded" });
+  await sessions.seed(session, task);
+  expect(await sessions.call(session, "read")).toMatchObject({ output: { count: 3 }, unseeded: false });
+});
 
 onEveryStore(
   'MISSING: `unseeded: "reject"`, or a state without defaults, makes it an error that changes nothing',
@@ -141,7 +135,7 @@ onEveryStore(
   },
 );
 
-test("an environment without a state or a task is fine", async () => {
+test("an environment without a state or a task works", async () => {
   const place = await open(everyStore[0]!);
   const weather = defineEnvironment({
     name: "weather",
@@ -161,7 +155,7 @@ test("an environment without a state or a task is fine", async () => {
   expect(await sessions.state(session)).toEqual({});
 });
 
-test("a task cannot be changed by the code that is given it", async () => {
+test("a handler cannot change its task", async () => {
   const place = await open(everyStore[0]!);
   const environment = defineEnvironment({
     name: "greedy",

@@ -1,4 +1,4 @@
-// Many callers at once: some order of them explains the result, and nothing is lost.
+// Concurrent callers: some serial order explains the result, and nothing is lost.
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, tool } from "holdfast";
 import { expect } from "vitest";
@@ -16,7 +16,7 @@ onEveryStore("SERIAL: calls of one session run one at a time, in the order of ar
   expect((await sessions.state(session)).notes).toEqual(texts);
 });
 
-onEveryStore("SERIAL: writers with caches of their own lose no update", async (place) => {
+onEveryStore("SERIAL: writers with separate caches lose no update", async (place) => {
   const engines = [place.engine(counter), await place.replica(counter), await place.replica(counter)];
   const { session } = await engines[0]!.open({ task });
   const calls = Array.from({ length: 60 }, (_, n) => engines[n % 3]!.call(session, "note", { text: String(n) }));
@@ -27,7 +27,7 @@ onEveryStore("SERIAL: writers with caches of their own lose no update", async (p
 });
 
 onEveryStore(
-  "SERIAL: what was answered by one engine is seen by the next call, read and verdict on another",
+  "SERIAL: an answer of one engine is visible to the next call, read and verdict on another",
   async (place) => {
     const one = place.engine(counter);
     const two = await place.replica(counter);
@@ -45,7 +45,7 @@ onEveryStore(
   },
 );
 
-onEveryStore("SERIAL: a concurrent tool holds nobody up, reads a snapshot, and loses no update", async (place) => {
+onEveryStore("SERIAL: a concurrent tool blocks nobody, reads a snapshot, and loses no update", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const slow = Array.from({ length: 5 }, () => sessions.call(session, "gather", { by: 10, ms: 500 }));
@@ -58,55 +58,52 @@ onEveryStore("SERIAL: a concurrent tool holds nobody up, reads a snapshot, and l
   expect((await sessions.state(session)).count).toBe(51);
 });
 
-onEveryStore(
-  "a concurrent tool's handler runs once, however often its changes have to be made again",
-  async (place) => {
-    let runs = 0;
-    let changes = 0;
-    const environment = defineEnvironment({
-      name: "slow",
-      state: z.object({ list: z.array(z.number()).default([]) }),
-      tools: {
-        push: tool({
-          description: "Adds a number, slowly.",
-          input: z.object({ n: z.number() }),
-          concurrent: true,
-          run: async ({ update }, { n }) => {
-            runs++;
-            await sleep(1);
-            update((state) => {
-              changes++;
-              state.list.push(n);
-            });
-          },
-        }),
-        fail: tool({
-          description: "Queues a change that fails.",
-          concurrent: true,
-          run: ({ update }) => {
-            update((state) => {
-              state.list.push(-1);
-              throw new Error("no");
-            });
-          },
-        }),
-      },
-    });
-    const engines = [place.engine(environment), await place.replica(environment)];
-    const { session } = await engines[0]!.open();
-    await Promise.all(Array.from({ length: 20 }, (_, n) => engines[n % 2]!.call(session, "push", { n })));
-    expect(runs).toBe(20);
-    expect(changes).toBeGreaterThanOrEqual(20);
-    expect(await engines[0]!.call(session, "fail")).toMatchObject({
-      ok: false,
-      error: { code: "tool_failed", message: "no" },
-    });
-    const { list } = await engines[1]!.state(session);
-    expect(list.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, n) => n));
-  },
-);
+onEveryStore("a concurrent tool's handler runs once, however often its changes are re-applied", async (place) => {
+  let runs = 0;
+  let changes = 0;
+  const environment = defineEnvironment({
+    name: "slow",
+    state: z.object({ list: z.array(z.number()).default([]) }),
+    tools: {
+      push: tool({
+        description: "Adds a number, slowly.",
+        input: z.object({ n: z.number() }),
+        concurrent: true,
+        run: async ({ update }, { n }) => {
+          runs++;
+          await sleep(1);
+          update((state) => {
+            changes++;
+            state.list.push(n);
+          });
+        },
+      }),
+      fail: tool({
+        description: "Queues a change that fails.",
+        concurrent: true,
+        run: ({ update }) => {
+          update((state) => {
+            state.list.push(-1);
+            throw new Error("no");
+          });
+        },
+      }),
+    },
+  });
+  const engines = [place.engine(environment), await place.replica(environment)];
+  const { session } = await engines[0]!.open();
+  await Promise.all(Array.from({ length: 20 }, (_, n) => engines[n % 2]!.call(session, "push", { n })));
+  expect(runs).toBe(20);
+  expect(changes).toBeGreaterThanOrEqual(20);
+  expect(await engines[0]!.call(session, "fail")).toMatchObject({
+    ok: false,
+    error: { code: "tool_failed", message: "no" },
+  });
+  const { list } = await engines[1]!.state(session);
+  expect(list.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, n) => n));
+});
 
-onEveryStore("a concurrent call that began in an episode does not reach into the next", async (place) => {
+onEveryStore("a concurrent call of one episode does not affect the next", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const call = sessions.call(session, "gather", { by: 10, ms: 500 }, { call: "a" });
@@ -116,7 +113,7 @@ onEveryStore("a concurrent call that began in an episode does not reach into the
   expect((await sessions.state(session)).count).toBe(5);
 });
 
-onEveryStore("a session takes so many calls at once and no more, and loses none of those it took", async (place) => {
+onEveryStore("a session limits its concurrent calls, and loses none that it accepted", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   const calls = Array.from({ length: 600 }, () => sessions.call(session, "add", { by: 1 }));

@@ -1,10 +1,10 @@
-// A store that does not answer: who waits for a turn on a session hears of it with the one who has it, not one after the other.
+// A store that does not answer: waiting calls on a session are refused together with the running one, not one by one.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSessions, HoldfastError, memoryStore } from "holdfast";
 import { expect, test } from "vitest";
 import { counter } from "./counter.ts";
 
-test("calls of one session that wait are refused together when the store does not answer, and later ones are tried", async () => {
+test("waiting calls of one session are refused together when the store does not answer, and later ones are tried", async () => {
   const store = memoryStore();
   let away = false;
   let tried = 0;
@@ -25,7 +25,7 @@ test("calls of one session that wait are refused together when the store does no
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["store_busy"]));
   expect(tried).toBe(1);
 
-  // One that came a moment before the refusal has its own try.
+  // A call that arrived just before the refusal gets its own try.
   const first = sessions.call(session, "add", { by: 1 }).catch(codeOf);
   await sleep(650);
   const second = sessions.call(session, "add", { by: 1 });
@@ -35,7 +35,7 @@ test("calls of one session that wait are refused together when the store does no
   expect(await sessions.state(session)).toMatchObject({ count: 1 });
 });
 
-test("a call that the store had, and lost before its answer was read, is to be sent again", async () => {
+test("a call that the store applied, and lost before its answer was read, is to be sent again", async () => {
   const store = memoryStore();
   let lost = false;
   const failing: typeof store = {

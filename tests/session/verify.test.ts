@@ -1,4 +1,4 @@
-// Verdicts: they change nothing, stay what they were, and a failure is never one.
+// Verdicts: they change nothing, are stable, and a failure is never one.
 import { defineEnvironment, tool } from "holdfast";
 import { expect } from "vitest";
 import { z } from "zod";
@@ -7,7 +7,7 @@ import { onEveryStore } from "./engine.ts";
 
 const task = { start: 3, goal: 6 };
 
-onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also of a verify that would not", async (place) => {
+onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also from an unstable verify", async (place) => {
   let asked = 0;
   const environment = defineEnvironment({
     name: "fickle",
@@ -34,7 +34,7 @@ onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also of a verify
   if (place.kind.persistent) expect(await again.verify(session)).toEqual(later);
 });
 
-onEveryStore("PURE-VERIFY: the same question in other words has the same answer", async (place) => {
+onEveryStore("PURE-VERIFY: an equivalent question has the same answer", async (place) => {
   let asked = 0;
   const environment = defineEnvironment({
     name: "fickle",
@@ -59,7 +59,7 @@ onEveryStore("PURE-VERIFY: the same question in other words has the same answer"
   expect(events.at(-1)).toMatchObject({ type: "session.verified", response: { a: 1 } });
 });
 
-onEveryStore("PURE-VERIFY: a verify that writes to the state fails, and the state is as it was", async (place) => {
+onEveryStore("PURE-VERIFY: a verify that writes to the state fails, and the state is unchanged", async (place) => {
   const environment = defineEnvironment({
     name: "writer",
     state: z.object({ n: z.number().default(0), list: z.array(z.number()).default([]) }),
@@ -112,7 +112,7 @@ onEveryStore("SCORED: a verify that fails gives an error and never a reward", as
   await expect(unjudged.verify(other.session)).rejects.toMatchObject({ code: "verify_failed" });
 });
 
-onEveryStore("a verdict can be had on any version, and can look at all that happened until then", async (place) => {
+onEveryStore("a verdict can be requested for any version, and sees all events until then", async (place) => {
   const environment = defineEnvironment({
     name: "historian",
     state: z.object({ n: z.number().default(0) }),
@@ -127,7 +127,7 @@ onEveryStore("a verdict can be had on any version, and can look at all that happ
   await expect(sessions.verify(session, { version: 99 })).rejects.toMatchObject({ code: "version_not_found" });
 });
 
-onEveryStore("a session that has ended can still be judged", async (place) => {
+onEveryStore("an ended session can still be judged", async (place) => {
   const sessions = place.engine(counter, { keepEnded: true });
   const { session } = await sessions.open({ task });
   await sessions.call(session, "add", { by: 3 });
@@ -135,18 +135,18 @@ onEveryStore("a session that has ended can still be judged", async (place) => {
   expect(await sessions.verify(session)).toMatchObject({ reward: 1 });
 });
 
-onEveryStore("a verdict can be asked for by another task, which must fit, and is kept with it", async (place) => {
+onEveryStore("a verdict can be requested for another valid task, which is stored with it", async (place) => {
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });
   expect(await sessions.verify(session)).toMatchObject({ reward: 0 });
   expect(await sessions.verify(session, { task: { start: 3, goal: 3 } })).toMatchObject({ reward: 1 });
-  // The episode's own, said again, is no other question.
+  // The episode's own task is the same question.
   expect(await sessions.verify(session, { task })).toMatchObject({ reward: 0 });
   expect((await sessions.info(session)).version).toBe(4);
   await expect(sessions.verify(session, { task: { goal: "x" } })).rejects.toMatchObject({ code: "invalid_task" });
 });
 
-onEveryStore("a verdict that is being given when the session closes is given and kept", async (place) => {
+onEveryStore("a verdict in progress when the session closes is given and stored", async (place) => {
   let judge = (): void => undefined;
   const judging = new Promise<void>((resolve) => (judge = resolve));
   let begun = (): void => undefined;
@@ -187,7 +187,7 @@ onEveryStore("`verdicts` counts the verdicts of the judged episode, whichever ep
   expect(await again.verify(session, { version: 4 })).toMatchObject({ episode: 2, verdicts: 1 });
 });
 
-onEveryStore("a verdict on an earlier episode does not end the one that runs", async (place) => {
+onEveryStore("a verdict on an earlier episode does not end the running one", async (place) => {
   const strict = defineEnvironment({
     name: "strict",
     state: z.object({ n: z.number().default(0) }),
@@ -203,7 +203,7 @@ onEveryStore("a verdict on an earlier episode does not end the one that runs", a
   await expect(sessions.seed(session, {})).rejects.toMatchObject({ code: "episode_in_flight" });
 });
 
-onEveryStore("SERIAL: a process with an old state in its cache judges the newest state", async (place) => {
+onEveryStore("SERIAL: a process with a stale cache judges the newest state", async (place) => {
   const [one, two] = [place.engine(counter), await place.replica(counter)];
   const { session } = await one.open({ task });
   await two.call(session, "read");

@@ -106,7 +106,7 @@ function writers(store: Store, count: number): { answered: Map<string, Set<strin
   };
 }
 
-/** Compares the answered commits with those that another store finds. */
+/** Compares the answered commits with the commits that another store finds. */
 async function expectKept(url: string, answered: Map<string, Set<string>>): Promise<void> {
   const store = open(url);
   for (const [session, bodies] of answered) {

@@ -63,10 +63,10 @@ for (const { durability, kills, tags } of [
   { durability: "process", kills: 50, tags: ["full"] },
   { durability: "power", kills: 10, tags: ["full"] },
 ]) {
-  const patience = { tags, timeout: 300_000 * runs(1) };
+  const slowTest = { tags, timeout: 300_000 * runs(1) };
   test(
     `DURABLE, ONCE, SERIAL: calls answered before ${kills} kills are there once (${durability})`,
-    patience,
+    slowTest,
     async () => {
       const source = await built();
       const folder = mkdtempSync(join(tmpdir(), "holdfast-crash-"));
