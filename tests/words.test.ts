@@ -7,6 +7,7 @@ import { filesIn, type SourceFile } from "./files.ts";
 const clean = [
   "src/",
   "src/environment",
+  "src/io",
   "src/protocols",
   "src/queue",
   "src/server",
