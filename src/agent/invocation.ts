@@ -9,7 +9,7 @@ import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import { unescapeKey, type Json } from "../core/json.ts";
 import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
-import { createWorkingState, type Placed, type StepDraft, type WorkingState } from "../session/working-state.ts";
+import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
 import type { Family } from "./family.ts";
 
@@ -130,10 +130,7 @@ export function createInvocation(options: InvocationOptions) {
     return committed as unknown as EventOf<E["type"]> & { version: number };
   }
 
-  function about({ agent }: Place) {
-    const { session, user } = entered;
-    return { agent, session, user, invocation: id, signal, stored: () => entered.stored() };
-  }
+  const stored = (): Promise<AgentState> => entered.stored();
 
   return {
     id,
@@ -145,14 +142,28 @@ export function createInvocation(options: InvocationOptions) {
     taken,
     state,
     /** What a step writes to. */
-    working: (): WorkingState => createWorkingState(state()),
+    working: (): WorkingState => new WorkingState(state()),
     commit,
     /** What a callback is given. */
-    context(place: Place, { state, update }: StepDraft): AgentContext {
-      return Object.freeze({ ...about(place), state, update });
+    context({ agent }: Place, draft: StepDraft): AgentContext {
+      const { session, user } = entered;
+      return Object.freeze({
+        agent,
+        session,
+        user,
+        invocation: id,
+        signal,
+        stored,
+        get state() {
+          return draft.state;
+        },
+        update: (key: string, change: (value: unknown) => unknown) => draft.update(key, change),
+      }) as AgentContext;
     },
-    readonlyContext(place: Place): ReadonlyAgentContext {
-      return Object.freeze({ ...about(place), state: readOnly<AgentState>(state() as Json) });
+    readonlyContext({ agent }: Place): ReadonlyAgentContext {
+      const { session, user } = entered;
+      const shown = readOnly<AgentState>(state() as Json);
+      return Object.freeze({ agent, session, user, invocation: id, signal, stored, state: shown });
     },
     /** The next step of a run, if it was committed before the run was cut short. */
     next<Type extends Recorded>({ path }: Place, ...types: Type[]): (EventOf<Type> & { version: number }) | undefined {

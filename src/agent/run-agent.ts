@@ -78,7 +78,8 @@ async function end(
   const working = invocation.working();
   const draft = working.draft();
   try {
-    const said = agent && (await firstValue(agent.callbacks.afterAgent, invocation.context(place, draft)));
+    const afterAgent = agent?.callbacks.afterAgent;
+    const said = afterAgent && (await firstValue(afterAgent, invocation.context(place, draft)));
     assertRunning(invocation);
     const items =
       said === undefined

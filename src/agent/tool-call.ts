@@ -13,7 +13,7 @@ import { Failed, isOfCommit, type Invocation, type Place } from "./invocation.ts
 /** Answers the calls of an agent: a tool of its own, a toolset, another agent, or the hand-over. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
 
-export interface CallOptions {
+export interface ToolsOptions {
   invocation: Invocation;
   agent: ModelAgent;
   place: Place;
@@ -23,11 +23,6 @@ export interface CallOptions {
   signal: AbortSignal;
   /** Runs an agent that is a tool, and gives what it says. */
   runAgent(agent: Agent, call: CallOfTool): Promise<string>;
-  working: WorkingState;
-  /** Its place among the calls of the answer. */
-  index: number;
-  /** An earlier run started it. */
-  isLost: boolean;
 }
 
 /** What came of one call. */
@@ -74,8 +69,15 @@ export function outputItem({ call, output, error }: Result): FunctionCallOutput 
   return { type: "function_call_output", call_id: call.call_id, output: text };
 }
 
-export function createCall(options: CallOptions, call: FunctionCall): ToolCall {
-  const { invocation, agent, place, answer: made, answerers, signal, working, index } = options;
+/** `index`: its place among the calls of the answer. `isLost`: an earlier run started it. */
+export function createCall(
+  options: ToolsOptions,
+  working: WorkingState,
+  call: FunctionCall,
+  index: number,
+  isLost: boolean,
+): ToolCall {
+  const { invocation, agent, place, answer: made, answerers, signal } = options;
   const { callbacks } = agent;
   const answerer = answerers.get(call.name);
   const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
@@ -179,7 +181,7 @@ export function createCall(options: CallOptions, call: FunctionCall): ToolCall {
 
   async function runTool(definition: ToolDefinition): Promise<() => Json> {
     const { tool, call: id, input } = about;
-    if (options.isLost) {
+    if (isLost) {
       const message = `${tool} was started before the run was cut short; whether it took effect is not known`;
       throw new HoldfastError("outcome_unknown", message);
     }

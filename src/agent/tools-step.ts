@@ -11,12 +11,10 @@ import {
   isExternal,
   isSideBySide,
   outputItem,
-  type CallOptions,
   type Result,
   type ToolCall,
+  type ToolsOptions,
 } from "./tool-call.ts";
-
-export type ToolsOptions = Omit<CallOptions, "working" | "index" | "isLost">;
 
 /** So many handlers of one answer run at once. The others wait. */
 const mostAtOnce = 64;
@@ -57,7 +55,7 @@ async function runAll(
     for (const [index, call] of calls.entries()) {
       if (running.length === mostAtOnce) await settle();
       const answerer = options.answerers.get(call.name);
-      const started = createCall({ ...options, working, index, isLost: lost.has(call.call_id) }, call);
+      const started = createCall(options, working, call, index, lost.has(call.call_id));
       await started.begin();
       if (answerer && "agent" in answerer) agents.push(started.work);
       if (isSideBySide(answerer)) running.push(started);
@@ -88,23 +86,24 @@ async function startExternal(
   return new Set();
 }
 
+type Fields = Pick<EventOf<"tools.answered">, "items" | "failed" | "log" | "refused" | "transfer" | "escalate">;
+
 /** The fields of the event. A call whose own writes could not be placed has failed: it did nothing else. */
 function fieldsOf({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
-  const results = all.map((result): Result => {
+  const placedResult = (result: Result): Result => {
     const path = writes.failed.get(result.call.call_id);
     return path === undefined ? result : { call: result.call, output: null, error: conflict(path) };
-  });
-  const failed = results.flatMap(({ call, error }) =>
-    error ? [{ call: call.call_id, code: error.code, message: error.message }] : [],
-  );
-  const log = results.flatMap(({ call, lines = [] }) => (lines.length > 0 ? [{ call: call.call_id, lines }] : []));
-  const refused = writes.refused.map(({ call, path }) => ({ call, path, message: conflict(path).message }));
-  const fields = {
-    items: results.map(outputItem),
-    ...(failed.length > 0 && { failed }),
-    ...(log.length > 0 && { log }),
-    ...(refused.length > 0 && { refused }),
   };
+  const results = writes.failed.size === 0 ? all : all.map(placedResult);
+  const fields: Fields = { items: results.map(outputItem) };
+  for (const { call, error, lines } of results) {
+    const { call_id: id } = call;
+    if (error) (fields.failed ??= []).push({ call: id, code: error.code, message: error.message });
+    if (lines) (fields.log ??= []).push({ call: id, lines });
+  }
+  for (const { call = "", path } of writes.refused) {
+    (fields.refused ??= []).push({ call, path, message: conflict(path).message });
+  }
   if (results.some(({ isTaken }) => isTaken)) {
     const { delta, ...wishes } = (invocation.standIn as StandIn).results(place);
     // No log has what is temporary.

@@ -1,21 +1,13 @@
 // The state of one step while it runs: its writes in order, one writer at a time, and how they are placed on the state
 // as it is at the commit.
-import type { AgentState } from "../core/agent-sessions.ts";
 import { changed, type Delta } from "../core/delta.ts";
-import { createDraft } from "../core/draft.ts";
+import { createDraft, type Draft } from "../core/draft.ts";
 import { equalJson, escapeKey, unescapeKey, type Json } from "../core/json.ts";
 import { merge, type Merged } from "../core/merge.ts";
-import { applyUpdate, createUpdates, type Update } from "../core/update.ts";
+import type { AgentState } from "../core/shared-state.ts";
+import { applyUpdate, createUpdates, type Update, type Updates } from "../core/update.ts";
 import type { Ran } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
-
-/** A draft of a step's state. */
-export interface StepDraft {
-  readonly state: AgentState;
-  update(key: string, change: (value: unknown) => unknown): void;
-  /** Refuses writes from now on. */
-  close(): void;
-}
 
 /** The writes of a step as they are placed on a state. */
 export interface Placed {
@@ -40,129 +32,158 @@ export interface Writer {
   needs: boolean;
 }
 
-export interface WorkingState {
-  /** As all writes so far have left it. Not to be changed. */
-  readonly state: AgentState;
-  draft(): StepDraft;
-  /** Keeps what was written to a draft, and closes it. */
-  keep(draft: StepDraft, writer?: Writer): void;
-  /** Keeps the change of a tool. */
-  keepRan(ran: Ran, writer: Writer): Finished;
-  /** Drops all writes of a call. */
-  drop(call: string): void;
-  /** Places all writes on a state that others may have changed. */
-  placeOn(now: AgentState): Placed;
-}
-
 interface Write {
   writer: Writer | undefined;
-  /** The state that it was made for, and that state after it. */
+  /** The state that it was made for, and that state after it, once it was asked for. */
   base: AgentState;
-  after: AgentState;
+  after?: AgentState | undefined;
   delta: Delta;
   /** The keys that were changed by functions. */
   updates: Update[];
   /** Makes all of the change again. */
-  again?: Ran | undefined;
+  again: Ran | undefined;
 }
 
 const tooLate = "the step that this state belongs to is over; what is assigned now would not be kept";
 
-export function createWorkingState(base: AgentState): WorkingState {
-  let state = base;
-  let writes: Write[] = [];
-  const drafts = new WeakMap<StepDraft, () => Pick<Write, "base" | "delta" | "updates">>();
+/** A draft of a step's state. Made when it is first looked at: most callbacks and toolsets never do. */
+export class StepDraft {
+  readonly base: AgentState;
+  #draft: Draft<AgentState> | undefined = undefined;
+  #updates: Updates | undefined = undefined;
+  #isClosed = false;
 
-  function add(write: Omit<Write, "after">): void {
-    if (write.delta.length + write.updates.length === 0 && !write.again) return;
-    const after = changed(write.base as Json, write.delta) as AgentState;
-    writes.push({ ...write, after });
-    // What was written to an older state is placed, or left out for now.
-    state = write.base === state ? after : placeAll(writes.slice(-1), state).state;
+  constructor(base: AgentState) {
+    this.base = base;
   }
 
-  return {
-    get state() {
-      return state;
-    },
-    draft() {
-      const from = state;
-      const draft = createDraft<AgentState>(from as Json);
-      let updates: ReturnType<typeof createUpdates> | undefined;
-      const made: StepDraft = {
-        state: draft.state,
-        update(key, change) {
-          updates ??= createUpdates(draft);
-          updates.add({ key, change });
-        },
-        close: () => draft.close(tooLate),
-      };
-      drafts.set(made, () => ({ base: from, delta: draft.delta(), updates: updates?.list() ?? [] }));
-      return made;
-    },
-    keep(draft, writer) {
-      const written = drafts.get(draft)?.();
-      draft.close();
-      if (written) add({ writer, ...written });
-    },
-    keepRan(ran, writer) {
-      const finished = ran(state as Json);
-      const { outcome, delta = [], updates = [] } = finished;
-      // The change of a tool that needs its writes is for the state that it saw.
-      const again = writer.needs ? undefined : ran;
-      if (outcome.ok) add({ writer, base: state, delta, updates, again });
-      return finished;
-    },
-    drop(call) {
-      writes = writes.filter(({ writer }) => writer?.call !== call);
-      const placed = placeAll(writes, base);
-      writes = placed.writes;
-      state = placed.state;
-    },
-    placeOn(now) {
-      const failed = new Map<string, string>();
-      for (;;) {
-        const placed = placeAll(
-          writes.filter(({ writer }) => !writer || !failed.has(writer.call)),
-          now,
-        );
-        const { delta, overwrote, refused } = placed;
-        const needed = refused.find(({ write: { writer } }) => writer?.needs);
-        if (!needed?.write.writer) return { delta, overwrote, refused: refused.map(toRefused), failed };
-        failed.set(needed.write.writer.call, needed.path);
-      }
-    },
-  };
+  get state(): AgentState {
+    return this.#made().state;
+  }
+
+  update(key: string, change: (value: unknown) => unknown): void {
+    this.#updates ??= createUpdates(this.#made());
+    this.#updates.add({ key, change });
+  }
+
+  /** Refuses writes from now on. */
+  close(): void {
+    this.#isClosed = true;
+    this.#draft?.close(tooLate);
+  }
+
+  delta(): Delta {
+    return this.#draft?.delta() ?? [];
+  }
+
+  updates(): Update[] {
+    return this.#updates?.list() ?? [];
+  }
+
+  #made(): Draft<AgentState> {
+    if (!this.#draft) {
+      this.#draft = createDraft<AgentState>(this.base as Json);
+      if (this.#isClosed) this.#draft.close(tooLate);
+    }
+    return this.#draft;
+  }
 }
+
+export class WorkingState {
+  readonly #base: AgentState;
+  #writes: Write[] = [];
+  /** How many writes `#state` has. */
+  #applied = 0;
+  #state: AgentState;
+
+  constructor(base: AgentState) {
+    this.#base = base;
+    this.#state = base;
+  }
+
+  /** As all writes so far have left it. Not to be changed. */
+  get state(): AgentState {
+    if (this.#applied < this.#writes.length) {
+      this.#state = placeAll(this.#writes.slice(this.#applied), this.#state).state;
+      this.#applied = this.#writes.length;
+    }
+    return this.#state;
+  }
+
+  draft(): StepDraft {
+    return new StepDraft(this.state);
+  }
+
+  /** Keeps what was written to a draft, and closes it. */
+  keep(draft: StepDraft, writer?: Writer): void {
+    const write: Write = { writer, base: draft.base, delta: draft.delta(), updates: draft.updates(), again: undefined };
+    draft.close();
+    if (write.delta.length + write.updates.length > 0) this.#writes.push(write);
+  }
+
+  /** Keeps the change of a tool. */
+  keepRan(ran: Ran, writer: Writer): Finished {
+    const base = this.state;
+    const finished = ran(base as Json);
+    const { outcome, delta = [], updates = [] } = finished;
+    // The change of a tool that needs its writes is for the state that it saw.
+    const again = writer.needs ? undefined : ran;
+    if (outcome.ok && (again || delta.length + updates.length > 0)) {
+      this.#writes.push({ writer, base, delta, updates, again });
+    }
+    return finished;
+  }
+
+  /** Drops all writes of a call. */
+  drop(call: string): void {
+    const rest = this.#writes.filter(({ writer }) => writer?.call !== call);
+    if (rest.length === this.#writes.length) return;
+    const { writes, state } = placeAll(rest, this.#base);
+    this.#writes = writes;
+    this.#state = state;
+    this.#applied = writes.length;
+  }
+
+  /** Places all writes on a state that others may have changed. */
+  placeOn(now: AgentState): Placed {
+    const failed = new Map<string, string>();
+    for (;;) {
+      const writes = failed.size === 0 ? this.#writes : this.#writes.filter(({ writer }) => !isIn(failed, writer));
+      const { delta, overwrote, refused } = placeAll(writes, now, false);
+      const needed = refused.find(({ write: { writer } }) => writer?.needs);
+      if (!needed?.write.writer) return { delta, overwrote, refused: refused.map(toRefused), failed };
+      failed.set(needed.write.writer.call, needed.path);
+    }
+  }
+}
+
+const isIn = (calls: ReadonlyMap<string, string>, writer: Writer | undefined): boolean =>
+  writer !== undefined && calls.has(writer.call);
 
 function toRefused({ write: { writer }, path }: { write: Write; path: string }): Refused {
   return writer ? { call: writer.call, path } : { path };
 }
 
-/** Places writes one after the other, from a state on. Gives them as they were placed. */
-function placeAll(all: Write[], from: AgentState) {
+/** Places writes one after the other, from a state on. Gives them as they were placed, and the state after them. */
+function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true) {
   let state = from;
   const [delta, overwrote, writes]: [Delta, string[], Write[]] = [[], [], []];
   const refused: { write: Write; path: string }[] = [];
-  for (const write of all) {
-    if (write.base === state) {
-      state = write.after;
-      delta.push(...write.delta);
-      writes.push(write);
-      continue;
-    }
-    const merged = place(write, state);
-    for (const path of merged.refused) refused.push({ write, path });
-    if (merged.refused.length > 0) {
+  for (const [at, write] of all.entries()) {
+    const merged = write.base === state ? undefined : place(write, state);
+    if (merged && merged.refused.length > 0) {
+      for (const path of merged.refused) refused.push({ write, path });
       // All or nothing: what is left of a callback's writes need not make sense.
       writes.push(write);
       continue;
     }
-    const after = changed(state as Json, merged.delta) as AgentState;
-    writes.push({ ...write, base: state, after, delta: merged.delta });
-    state = after;
-    delta.push(...merged.delta);
-    overwrote.push(...merged.overwrote);
+    const placed: Write = merged ? { ...write, base: state, delta: merged.delta, after: undefined } : write;
+    writes.push(placed);
+    delta.push(...placed.delta);
+    if (merged) overwrote.push(...merged.overwrote);
+    if (!isStateWanted && at === all.length - 1) break;
+    placed.after ??= changed(state as Json, placed.delta) as AgentState;
+    state = placed.after;
   }
   return { state, delta, overwrote, refused, writes };
 }
