@@ -1,4 +1,4 @@
-// The agent that plays a rollout: a plain one or the author's own, with the model that was asked for.
+// createAgents(): builds the agent of each rollout, a plain one or the author's, with the requested model.
 import { defineAgent } from "../agent/define-agent.ts";
 import type { ModelAgent } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
@@ -13,7 +13,7 @@ import { solutionModel } from "./solution-model.ts";
 type AgentFlags = Pick<CollectionSettings, "agent" | "model" | "seed" | "maxSteps">;
 
 export interface Agents {
-  /** What rows call it. */
+  /** The agent's name in rows. */
   name: string;
   of(rollout: Rollout): ModelAgent;
 }
@@ -44,7 +44,7 @@ async function modelsOf(
   if (typeof name !== "string") return () => name;
   if (name !== "scripted") {
     const model = await modelNamed(name, seed);
-    // A model that answers by the request alone would answer all repeats alike.
+    // The random model answers by request alone, so repeats need a field that differs.
     return name.startsWith("random") ? (rollout) => withField(model, rollout) : () => model;
   }
   if (given) return () => given.model;

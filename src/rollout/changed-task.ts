@@ -1,9 +1,12 @@
-// Whether the tasks of a collection are what they were when it began.
+// changedTask(): checks whether the tasks of a collection changed since it started.
 import { createNumbering, taskDigest, type BadRow, type ReadRow } from "./tasks.ts";
 
 type Rows = AsyncIterable<ReadRow | BadRow>;
 
-/** The first task that is another one than the inputs have under its number. Those that are in only one of them are none. */
+/**
+ * Returns the first task that differs from the stored input with its number. Tasks present in only one file are
+ * ignored.
+ */
 export async function changedTask(
   inputs: Rows,
   tasks: Rows,
@@ -18,7 +21,7 @@ export async function changedTask(
     if (++count > limit) break;
     const numbered = numberOf(read);
     const was = before.get(numbered.task);
-    // One that has the number of another task is refused anyway.
+    // A row with the number of another task is refused elsewhere.
     if (was === undefined || ("row" in read && "problem" in numbered)) continue;
     if (!("row" in read) || taskDigest(read.row) !== was) return { task: numbered.task, line: read.line };
   }

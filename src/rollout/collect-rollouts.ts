@@ -1,4 +1,4 @@
-// collectRollouts(): one collection from its settings to its files. `holdfast collect` is this function with a progress line.
+// collectRollouts(): makes one collection, from its settings to its files. `holdfast collect` adds a progress line.
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -22,9 +22,9 @@ import { writeMetrics } from "./write-metrics.ts";
 
 /** Observes a collection. */
 export type CollectionHooks = Pick<CollectOptions, "signal" | "onStart" | "onRow" | "onRetry" | "onFewer"> & {
-  /** Called once with the number of rollouts in all, before the first is played. */
+  /** Called once with the total number of rollouts, before the first is played. */
   onPlan?: ((total: number) => void) | undefined;
-  /** Plays the rollouts elsewhere, as a queue does. By default they are played in this process. */
+  /** Plays the rollouts elsewhere, for example on a queue. Default: in this process. */
   playerFor?: ((record: CollectionRecord) => Promise<Player>) | undefined;
 };
 
@@ -36,7 +36,7 @@ type Settings = Partial<CollectionSettings> & { out: string; environment?: Targe
 
 const defaults = { model: "scripted", repeats: 1, concurrency: 32, attempts: 3, seed: 0 };
 
-/** How long a player may take to stop, in milliseconds. A handler that ignores its signal may still be running. */
+/** Milliseconds that a player may take to stop. A handler that ignores its signal may still be running. */
 const stopWithin = 2_000;
 
 /**
@@ -55,10 +55,10 @@ const stopWithin = 2_000;
 export async function collectRollouts(given: Settings): Promise<CollectionResult> {
   const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor, ...rest } = given;
   const settings: CollectionSettings = { ...defaults, ...rest };
-  // The tasks are read later, as they are needed: there may be more of them than fit into memory.
+  // Tasks are read later, one by one: they may not fit into memory.
   const source = await sourceOf(environment, settings);
   const tasks = await tasksOf(environment, settings);
-  // Locked before looking: two collections that both find nothing there would both begin.
+  // Lock before looking: otherwise two collections could both find no output and start.
   const lock = await claimOutput(settings.out);
   try {
     const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor };
@@ -118,7 +118,9 @@ async function tasksOf(target: Target | undefined, { tasks, out }: CollectionSet
   throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
 }
 
-/** Where the code is, for readers of the collection. Not a setting: it may have moved when the collection is resumed. */
+/**
+ * Returns the location of the code, for readers of the collection. Not a setting: it may have moved before a resume.
+ */
 function codeOf(target: Target | undefined, { out, server, agent }: CollectionSettings): { target?: string } {
   if (typeof target !== "string" || server !== undefined || isUrl(agent)) return {};
   if (!existsSync(target)) return { target };

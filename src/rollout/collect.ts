@@ -1,4 +1,4 @@
-// collect(): plays every task so many times, some at once, and writes down what came of each.
+// collect(): plays every task several times, concurrently, and writes each outcome.
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,73 +11,73 @@ import { lineageOf, nodeKey, nodeKeyOf, originOf, treeOf, withoutLineage, type B
 import { createWork } from "./work.ts";
 
 export interface CollectOptions {
-  /** The rows, in order; read as they are needed. */
+  /** The rows, in order; read on demand. */
   tasks: AsyncIterable<ReadRow | BadRow>;
-  /** Makes of a row what is played and kept as its input. Throws what is wrong with it. */
+  /** Turns a row into the played input, which is stored. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   play: Play;
   /** The file of the rows. */
   out: string;
-  /** Names the collection: sessions are known by it. */
+  /** Id of the collection; session ids derive from it. */
   run: string;
-  /** Of the environment's random numbers. */
+  /** Seed of the environment's random numbers. */
   seed: number;
   repeats: number;
-  /** Where episodes are forked; by default nowhere. No two at the same step. */
+  /** Where episodes are forked. Default: nowhere. Steps must be distinct. */
   branches?: readonly Branching[] | undefined;
   concurrency: number;
-  /** How often a rollout that fails is played in all. Going on with a collection that was over plays them so often again. */
+  /** How often a failing rollout is played in total. Resuming a finished collection grants the same number again. */
   attempts: number;
-  /** How many rows. */
+  /** Maximum number of rows. */
   limit?: number | undefined;
   signal?: AbortSignal | undefined;
-  /** Called with the number of rows that are there. */
+  /** Called with the number of existing rows. */
   onStart?: ((before: number) => void) | undefined;
   /** Called with every outcome. */
   onRow?: ((row: TaskRow, failed: boolean) => void) | undefined;
-  /** Called where an episode has an outcome before it was forked: there are so many rollouts fewer. */
+  /** Called with the number of rollouts that will not exist because an episode ended before its fork. */
   onFewer?: ((rollouts: number) => void) | undefined;
-  /** Called before a rollout is played again. */
+  /** Called before a rollout is retried. */
   onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
-  /** Called with the sessions of what was played, once nothing can come of them any more. */
+  /** Called with the sessions of finished rollouts that nothing depends on any more. */
   forget?: Forget | undefined;
-  /** What is waited before the next attempt, in milliseconds. */
+  /** Milliseconds before the next attempt. */
   pause?: ((attempt: number) => number) | undefined;
 }
 
 export interface Collected {
-  /** Rows that were there before. */
+  /** Rows that existed before. */
   before: number;
   scored: number;
   failed: number;
-  /** Whether it was stopped before all were played. */
+  /** True if it was stopped before all rollouts were played. */
   stopped: boolean;
 }
 
-/** A rollout, and how many attempts are left of it after this one. */
+/** A rollout to play, and the number of attempts left after this one. */
 interface Due {
   rollout: Rollout;
   left: number;
   node: Node;
-  /** It was forked before: it is only looked up again, by its session, as there are outcomes of its continuations. */
+  /** True if it was already forked. Then it is only looked up by its session, because continuations have outcomes. */
   isForked: boolean;
-  /** Of a continuation: the episode that it is forked off, again for each attempt. */
+  /** For a continuation: the episode it is forked from, again for each attempt. */
   parent: Lasting | undefined;
 }
 
-/** Twice as long each time, and not all at once. */
+/** Exponential backoff with jitter. */
 const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 30_000) * (0.5 + Math.random() / 2);
 
 /**
- * Plays what is not in the output yet. What fails is played again, and after the last attempt it is among the failures:
- * it has no reward. Only an output that cannot be written to, or tasks that cannot be read, end the collection.
+ * Plays every rollout missing in the output. A failing rollout is retried; after its last attempt it is written to the
+ * failures, without a reward. Only an unwritable output or unreadable tasks end the collection.
  *
- * Of the rollouts only numbers are kept: about 170 bytes for each task, and 140 for each row that was there before.
+ * Memory: about 170 bytes per task and 140 per existing row.
  */
 export async function collect(options: CollectOptions): Promise<Collected> {
   const { signal, concurrency } = options;
   const stopping = new AbortController();
-  // Every episode listens to it, and takes its listeners away when it ends.
+  // Every episode listens to it, and removes its listeners at its end.
   setMaxListeners(0, stopping.signal);
   const stop = (): void => stopping.abort(signal?.reason);
   signal?.addEventListener("abort", stop, { once: true });
@@ -102,7 +102,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
         }
       }
     };
-    // Nobody goes on where one cannot: what is under way is played on later.
+    // One failed worker stops all; interrupted episodes continue when the collection is resumed.
     const orStop = (thrown: unknown): never => {
       stopping.abort(thrown);
       throw thrown instanceof Error ? thrown : new HoldfastError("internal", messageOf(thrown));
@@ -135,7 +135,7 @@ const sessionsOf = ({ parent, session }: Forked): string[] => [parent.session, s
 
 type Planned = AsyncGenerator<Due, void, undefined>;
 
-/** An episode that came to where it is forked. */
+/** An episode that has reached its fork. */
 interface Forked {
   parent: Rollout;
   session: string;
@@ -143,8 +143,8 @@ interface Forked {
 }
 
 /**
- * Every rollout that is to be played, as it is asked for, and those that an episode is continued by. The files are open:
- * what was torn in them is gone.
+ * Yields the rollouts to play on demand, and returns the continuations of a forked episode. The files must be open:
+ * opening removes torn lines.
  */
 async function planned(options: CollectOptions, files: Files, collected: Collected) {
   const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart, onFewer } = options;
@@ -158,7 +158,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
 
   async function* plan(): Planned {
     const numberOf = createNumbering();
-    /** How often each task has come: a data set may repeat its tasks itself. */
+    /** How often each task has occurred: a data set may repeat its tasks. */
     const seen = new Map<number, number>();
     let count = 0;
     for await (const read of tasks) {
@@ -186,7 +186,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     }
   }
 
-  /** What is to be played of a node: nothing if it has its outcome. */
+  /** Returns the rollouts to play for a node; none if it has its outcome. */
   function dueAt(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
     if (isDone(node)) {
       if (missing(node) > 0) onFewer?.(missing(node));
@@ -201,14 +201,14 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     return [{ node, left, isForked, parent, rollout: withAttempt(run, rollout, attempt) }];
   }
 
-  /** Whether all is there that can come of a node. */
+  /** Tells whether a node has all its outcomes. */
   function isDone(node: Node): boolean {
     if (done.has(nodeKey(node))) return true;
     const children = tree.children(node);
     return children.length > 0 && children.every(isDone);
   }
 
-  /** How many rollouts there are not of a node that is done, as an episode ended before it was forked. */
+  /** Counts rollouts that will never exist below a finished node because its episode ended before the fork. */
   function missing(node: Node): number {
     if (done.has(nodeKey(node))) return tree.leaves(node.depth) - 1;
     return tree.children(node).reduce((count, child) => count + missing(child), 0);
@@ -251,7 +251,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   return { source: plan(), continued };
 }
 
-/** Gives what plays a rollout until it is scored, is forked, or has failed so often. */
+/** Returns a function that plays a rollout until it is scored, is forked, or has no attempts left. */
 function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
   const { play, run, onRow, onRetry, onFewer, forget, pause = defaultPause } = options;
   const tree = treeOf(options.branches ?? []);
@@ -285,8 +285,8 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
         await forget?.([current.session, session]);
         return undefined;
       }
-      // Kept too: so the next attempt is known by its number, also after a crash. One that was forked has no other attempt:
-      // there would be continuations of both.
+      // Retries are recorded too, so the next attempt keeps its number after a crash. A forked episode has no other
+      // attempt: both would have continuations.
       if (!isForked) files.failures.write({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
@@ -298,10 +298,10 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
   };
 }
 
-/** Of a store that did not keep it: played from its beginning, it came to something else. */
+/** The store lost the forked episode; played again from the start, it had another outcome. */
 const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
 
-/** What is wrong with a task is wrong with it the next time. */
+/** An invalid task stays invalid. */
 const neverRetried = new Set<FailureKind>(["task"]);
 
 function rowOf(rollout: Rollout, played: Played, began: number): TaskRow {
@@ -317,17 +317,17 @@ function rowOf(rollout: Rollout, played: Played, began: number): TaskRow {
     session_id: session,
     ...lineageOf(rollout),
     ...(stopped !== undefined && { stopped }),
-    // Of this process: an episode that went on after a crash took longer.
+    // Time in this process only; an episode continued after a crash took longer.
     seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
   };
 }
 
-/** A row without a reward, whatever its task says. */
+/** Marks a row as failed and removes its reward. */
 function failedRow(row: TaskRow, { kind, reason }: Failure): TaskRow {
   return { ...row, reward: null, failure_kind: kind, failure_reason: reason, mask_sample: true };
 }
 
-/** Tasks may be rows that were collected before: what came of them then is not what comes of them now. */
+/** Removes old outcomes: tasks may be rows of an earlier collection. */
 function withoutOutcome(row: TaskRow): TaskRow {
   return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !ofOutcomes.has(name)));
 }
@@ -348,14 +348,16 @@ const ofOutcomes = new Set([
   "seconds",
 ]);
 
-/** Waits for all, also where one fails, and then tells of the first that did. */
+/** Waits for all promises, then throws the first failure. */
 async function allOf(work: Promise<void>[]): Promise<void> {
   const settled = await Promise.allSettled(work);
   const failed = settled.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
   if (failed) throw failed.reason;
 }
 
-/** A rollout with its conversation: the same whenever the collection goes on, and nobody's who does not know its name. */
+/**
+ * Gives a rollout its session id: stable when the collection is resumed, and unguessable without the collection's id.
+ */
 function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
   const { task, repeat, origin } = rollout;
   const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];

@@ -1,19 +1,20 @@
-// Two runs over the same tasks: by how much the second is better, how sure that is, and where it comes from.
+// compareCollections(): compares two collections of the same tasks: the difference, its confidence interval, and the
+// tasks behind it.
 import { HoldfastError } from "../core/errors.ts";
 import { bootstrap } from "./metrics/bootstrap.ts";
 import type { TaskMetrics } from "./metrics/task-table.ts";
 
-/** What is compared of a run: the mean reward of each task that has one. */
+/** The compared data: the mean reward of each task that has one. */
 export interface ComparedRun {
   tasks: Pick<TaskMetrics, "task" | "mean">[];
 }
 
 export interface CompareOptions {
-  /** Of the interval: the same seed draws the same tasks. Default: 0. */
+  /** Seed of the interval: the same seed draws the same tasks. Default 0. */
   seed?: number;
 }
 
-/** Means are rewards; a difference is the second less the first, so that above 0 the second is better. */
+/** Means are rewards. A difference is second - first, so a positive value means the second is better. */
 export interface TaskChange {
   task: number;
   first: number;
@@ -22,23 +23,23 @@ export interface TaskChange {
 }
 
 export interface Comparison {
-  /** How many tasks have a reward in both. */
+  /** Number of tasks with a reward in both. */
   tasks: number;
-  /** The mean over those tasks of the differences, with its interval of 95%. null where it is too large for a number. */
+  /** Mean difference over those tasks, with its 95% interval; null on overflow. */
   difference: { value: number; low: number; high: number } | null;
   better: number;
   worse: number;
   same: number;
-  /** The tasks that are better or worse, those that changed most first. */
+  /** The tasks that got better or worse, largest change first. */
   changed: TaskChange[];
-  /** Tasks that have a reward in one of them only. */
+  /** Tasks with a reward in only one collection. */
   only_first: number[];
   only_second: number[];
 }
 
 /**
- * Compares two runs task by task, so that easy and hard tasks do not blur the difference. Only tasks that have a reward
- * in both count; without any it refuses, as there is nothing to say.
+ * Compares two collections task by task, so that easy and hard tasks do not blur the difference. Uses only tasks with a
+ * reward in both, and throws if no such task exists.
  *
  * @example
  * const { difference, changed } = compareRuns(before.result(), after.result());
@@ -71,13 +72,13 @@ export function compareRuns(first: ComparedRun, second: ComparedRun, { seed = 0 
   };
 }
 
-/** In the order of the tasks' numbers, as the draw depends on it. */
+/** Sorted by task number, because the random draw depends on the order. */
 function meansOf({ tasks }: ComparedRun): Map<number, number> {
   const sorted = tasks.toSorted((a, b) => a.task - b.task);
   return new Map(sorted.flatMap(({ task, mean }) => (mean === null ? [] : [[task, mean] as const])));
 }
 
-/** The same rewards in another order add up to almost the same: what is left of that is no change. */
+/** Equal rewards in another order have slightly different sums; smaller differences are rounding errors. */
 const rounding = 1e-12;
 
 function changeOf(task: number, first: number, second: number): TaskChange {

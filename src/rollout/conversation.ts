@@ -1,18 +1,18 @@
-// The conversation in a row of a file: what the model was given, and what came of it.
+// readConversation(): reads the conversation from a row: the model's input and output.
 import type { Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 
 export interface Conversation {
   instructions: string | undefined;
-  /** What it began with. */
+  /** The initial items. */
   input: Item[];
-  /** What the model said and did, with the results of its calls. */
+  /** The model's messages and calls, with the results of the calls. */
   output: Item[];
   tools: TaskRow[];
 }
 
-/** What is not an item is passed over, as the file may come from anywhere. */
+/** Reads a conversation. Invalid items are ignored, because the file may come from anywhere. */
 export function conversationOf(row: TaskRow): Conversation {
   const { input, instructions, tools } = fieldsOf(row["responses_create_params"]);
   const { output } = fieldsOf(row["response"]);
@@ -25,7 +25,7 @@ export function conversationOf(row: TaskRow): Conversation {
 }
 
 function itemsIn(list: Json | undefined): Item[] {
-  // The type may be left out of messages.
+  // Messages may omit their type.
   const items = listIn(list).map((item): TaskRow => ({ type: "message", ...fieldsOf(item) }));
   return items.filter(isWhole) as unknown as Item[];
 }

@@ -1,15 +1,18 @@
-// The log of an episode, as its store has it.
+// Reads the log of an episode from its store.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { decode } from "../core/session.ts";
 import type { Store } from "../core/store.ts";
 
-/** Whether a log is of an environment. Conversations, and what a server keeps, such as its keys, have names that none can have. */
+/**
+ * Tells whether a log belongs to an environment. Conversations and server logs, such as keys, have names that no
+ * environment can have.
+ */
 export function isOfEnvironment({ environment }: { environment: string }): boolean {
   return !environment.includes(":");
 }
 
-/** Undefined if the store has no such session. A row may come from anybody, and name what is no episode: that is not one. */
+/** Returns the log; undefined if the session is missing or not an episode. A row from elsewhere may name any log. */
 export async function logOf(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
   const entries = await store.read(session, 0);
   const events = entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
@@ -17,7 +20,7 @@ export async function logOf(store: Store, session: string): Promise<NumberedEven
   return first?.type === "session.opened" && isOfEnvironment(first) ? events : undefined;
 }
 
-/** The same, and of a session that was forked what its parents' logs have up to there before it, with their versions. */
+/** Like `readLog`. For a forked session, the parents' events up to the fork come first, with their own versions. */
 export async function logWithParents(
   store: Store,
   session: string,
@@ -33,8 +36,8 @@ export async function logWithParents(
 type CallEvent = Extract<NumberedEvent, { type: "tool.called" | "tool.settled" }>;
 
 /**
- * Finds the event of each call of a transcript, in the transcript's order. An agent's call has the model's call id in its
- * own, after the step it was made in; models may use an id again in a later step.
+ * Finds the event of each call of a transcript, in order. The id of an agent's call is its step and the model's call
+ * id. Models may reuse an id in a later step.
  */
 export function createCallFinder(
   events: NumberedEvent[],

@@ -1,4 +1,5 @@
-// Rollouts in the shapes that trainers read: message lists, accepted ones only, and groups with advantages.
+// exportRollouts(): writes rollouts in formats for trainers: message lists, accepted rollouts only, or groups with
+// advantages.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -9,7 +10,7 @@ import { mean, sampleStd } from "./metrics/statistics.ts";
 import { readRows, type BadRow } from "./tasks.ts";
 
 export interface ExportOptions {
-  /** chat: every scored rollout. sft: those with at least `minReward`. grpo: one line for each task. */
+  /** chat: every scored rollout. sft: rollouts with at least `minReward`. grpo: one line per task. */
   format: "chat" | "sft" | "grpo";
   minReward: number;
   toMessages: ToMessages;
@@ -17,14 +18,14 @@ export interface ExportOptions {
 }
 
 export interface ExportCounts {
-  /** Rollouts that are in what was exported. */
+  /** Number of exported rollouts. */
   rollouts: number;
-  /** Those that failed or are masked, and with sft those below the reward. */
+  /** Failed and masked rollouts, and with sft those below `minReward`. */
   left_out: number;
   lines: number;
 }
 
-/** Lines of an export, one at a time. Counts in `counts` as it goes. */
+/** Yields the lines of an export one by one, and updates `counts`. */
 export async function* exportRollouts(
   file: string,
   options: ExportOptions,
@@ -95,13 +96,13 @@ async function* groups(
   }
 }
 
-/** Rewards that are all the same tell nothing. What is left of rounding is the same. */
+/** Returns 0 if all rewards are equal, up to rounding: they carry no signal. */
 function advantageOf(reward: number, average: number, std: number): number {
   if (std <= Math.abs(average) * 1e-12) return 0;
   return (reward - average) / std || 0;
 }
 
-/** Undefined for what must not be learned from. */
+/** Returns undefined for rollouts that must not be learned from. */
 function rewardOf({ reward, failure_kind: kind, mask_sample: isMasked }: TaskRow): number | undefined {
   const isFailed = typeof kind === "string" && kind !== "";
   return typeof reward === "number" && !isFailed && isMasked !== true ? reward : undefined;

@@ -1,4 +1,5 @@
-// The rollouts of a collection's file: each once, as it ended, with the failures that lie beside it.
+// finishedRollouts(): reads the rollouts of a collection, each once with its final outcome, including the failures
+// beside it.
 import { existsSync, statSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -8,11 +9,11 @@ import { readRows, type BadRow, type Span } from "./tasks.ts";
 export interface Finished {
   row: TaskRow;
   failed: boolean;
-  /** Where it is: in the file, or in that of its failures. */
+  /** Its position, in the file or in the file of failures. */
   place: Span & { file: string };
 }
 
-/** Which rollout a row is of; undefined where it does not say. */
+/** The rollout that a row belongs to; undefined fields are missing in the row. */
 export interface RolloutIndex {
   task: number | undefined;
   repeat: number | undefined;
@@ -22,15 +23,15 @@ export function indexOf(row: TaskRow): RolloutIndex {
   return { task: numberIn(row["_ng_task_index"]), repeat: numberIn(row["_ng_rollout_index"]) };
 }
 
-/** A rollout in words. */
+/** Names a rollout in messages. */
 export function rolloutName(row: TaskRow): string {
   const { task, repeat } = indexOf(row);
   return `task ${task ?? "?"}, repeat ${repeat ?? "?"}`;
 }
 
 /**
- * The rows of a file, in their order, and then those of its failures that no later attempt has replaced. What is no row is
- * handed to `onBad`.
+ * Yields the rows of a file in order, then failures that no later attempt replaced. Invalid lines are passed to
+ * `onBad`.
  */
 export async function* finishedRollouts(
   file: string,
@@ -51,7 +52,7 @@ export async function* finishedRollouts(
   if (hasFailures) yield* lastFailures(failures, scored, onBad);
 }
 
-/** What failed and was played again later has failed no more, or fails once. */
+/** Yields only final failures: earlier attempts and rollouts scored later are skipped. */
 async function* lastFailures(
   file: string,
   scored: Set<string>,
@@ -70,7 +71,7 @@ async function* lastFailures(
   }
 }
 
-/** Refuses what cannot be read as a file. */
+/** Refuses a path that is missing or a folder. */
 export function assertFile(file: string): void {
   if (!existsSync(file)) throw new HoldfastError("cannot_load", `there is no file ${file}`);
   if (statSync(file).isDirectory()) throw new HoldfastError("cannot_load", `${file} is a folder, not a file of rows`);

@@ -1,9 +1,9 @@
-// What is not to be kept: the sessions of rollouts that are over, where they are gone with the process anyway.
+// Deletes the sessions of finished rollouts from stores that do not outlive the process.
 import type { Store } from "../core/store.ts";
 
 export type Forget = (sessions: string[]) => Promise<void>;
 
-/** Forgets sessions of a store that does not outlive the process. Of others nothing is forgotten. */
+/** Returns a function that deletes sessions, or undefined for a persistent store, which keeps them. */
 export function forgetIn(store: Store): Forget | undefined {
   if (store.persistent) return undefined;
   return async (sessions) => {
@@ -11,15 +11,15 @@ export function forgetIn(store: Store): Forget | undefined {
   };
 }
 
-/** An episode that was forked. Its sessions last until all of its continuations are over. */
+/** A forked episode. Its sessions are kept until all its continuations are finished. */
 export interface Lasting {
   sessions: string[];
-  /** How many of them are not over yet. */
+  /** Number of unfinished continuations. */
   left: number;
   parent: Lasting | undefined;
 }
 
-/** One that has these sessions is over, and with it the episodes that it was the last continuation of. */
+/** Deletes the sessions of a finished rollout, and of each ancestor whose last continuation it was. */
 export async function overWith(
   forget: Forget | undefined,
   parent: Lasting | undefined,

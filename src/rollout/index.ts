@@ -1,4 +1,4 @@
-// The public API of rollouts, `holdfast/rollout`: collect, read and measure rollouts from code.
+// holdfast/rollout: collects, reads and measures rollouts from code.
 export { collectRollouts, type CollectionHooks, type CollectionResult } from "./collect-rollouts.ts";
 export type { CollectionSettings } from "./collection-settings.ts";
 export { createPlayer, type PlayerOptions } from "./play/player.ts";

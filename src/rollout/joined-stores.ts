@@ -1,9 +1,10 @@
-// joinedStores(): the stores of several runs as one, so that they can be looked at together. No session is in two of them.
+// joinedStores(): presents the stores of several collections as one, to view them together. A session must be in only
+// one.
 import type { Appended, Commit, Filter, Listed, Store } from "../core/store.ts";
 
 /**
- * A new session goes to where its parent is, else to the first store. Sessions are listed store by store: within each in the
- * order that was asked for. Closing it closes them all.
+ * A new session goes to the store of its parent, or else to the first. Sessions are listed store by store, each in the
+ * requested order. Closing it closes all stores.
  */
 export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   const [first] = stores;
@@ -40,7 +41,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   return {
     persistent: stores.every(({ persistent }) => persistent),
     append(...commits) {
-      // Its store is looked for first, and what was handed over may be changed meanwhile.
+      // Copied: the look-up of the store comes first, and the caller may change its commits meanwhile.
       const written = append(...structuredClone(commits));
       writing.add(written);
       written.finally(() => writing.delete(written)).catch(() => undefined);

@@ -1,4 +1,4 @@
-// Loads what an author wrote: an environment or an agent from a folder, a file or a package, and what lies beside it.
+// Loads an author's modules from a folder, file or package: an environment or agent, and the files beside it.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -10,17 +10,17 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
 
-/** An environment, and what lies beside it. */
+/** An environment and the files beside it. */
 export interface Loaded {
   environment: AnyEnvironment;
   solution: Solution | undefined;
-  /** The rows of tasks.jsonl; none if there is no such file. */
+  /** The rows of tasks.jsonl; empty without that file. */
   tasks: Json[];
 }
 
 const endings = [".ts", ".mts", ".js", ".mjs"];
 
-/** Loads what a command was given as its target. */
+/** Loads the target of a command. */
 export async function load(target: string): Promise<Loaded> {
   const environment = await loadEnvironment(target);
   const solution = await loadSolution(target);
@@ -28,7 +28,7 @@ export async function load(target: string): Promise<Loaded> {
   return { environment, solution, tasks: readTasks(join(folder, "tasks.jsonl")) };
 }
 
-/** Loads the solution that lies beside an environment, if one does. */
+/** Loads the solution beside an environment, if there is one. */
 export async function loadSolution(target: string): Promise<Solution | undefined> {
   const beside = fileIn(dirname(await locate(target, "environment")), "solution");
   const solution = beside && (await importModule(beside, beside))["default"];
@@ -36,12 +36,12 @@ export async function loadSolution(target: string): Promise<Solution | undefined
   throw wrong(`the default export of ${beside} is not a function`);
 }
 
-/** Loads an environment and nothing of what lies beside it. */
+/** Loads an environment without the files beside it. */
 export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
   return environmentIn(await importModule(await locate(target, "environment"), target), target);
 }
 
-/** Loads an agent: the default export of its module, or the one that is called `agent`. */
+/** Loads an agent: the default export of its module, or the export named `agent`. */
 export async function loadAgent(target: string): Promise<Agent> {
   const module = await importModule(await locate(target, "agent"), target);
   const found = agentIn(module);
@@ -52,7 +52,7 @@ export async function loadAgent(target: string): Promise<Agent> {
   throw wrong(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
 }
 
-/** Loads what can be served: an environment with what lies beside it, or an agent. */
+/** Loads a target of `serve`: an environment with the files beside it, or an agent. */
 export async function loadServed(target: string): Promise<Loaded | { agent: Agent }> {
   const path = resolve(target);
   if (existsSync(path) && statSync(path).isDirectory()) {
@@ -64,7 +64,7 @@ export async function loadServed(target: string): Promise<Loaded | { agent: Agen
   return agent ? { agent } : load(target);
 }
 
-// Not `module.default`: jiti gives the whole module for a default that is missing.
+// Test for the export itself: jiti returns the whole module as a missing default.
 const exportedIn = (module: Module): string[] => ["default", "agent"].filter((name) => name in module);
 
 function agentIn(module: Module): Agent | undefined {
@@ -73,7 +73,7 @@ function agentIn(module: Module): Agent | undefined {
     .find(isAgent);
 }
 
-/** The rows of a file of JSON lines; none if it is not there. */
+/** Reads a file of JSON lines; empty if it does not exist. */
 export function readTasks(file: string): Json[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, "utf8").split("\n");
@@ -87,7 +87,7 @@ export function readTasks(file: string): Json[] {
   });
 }
 
-/** The file that a target stands for. */
+/** Resolves a target to its file. */
 export async function locate(target: string, name: "environment" | "agent"): Promise<string> {
   const path = resolve(target);
   if (existsSync(path)) {
@@ -108,7 +108,7 @@ function fileIn(folder: string, name: string): string | undefined {
 
 type Module = { [name: string]: unknown };
 
-// What Node says when it cannot take a module as it is. Then nothing of it has run yet, and it can be tried otherwise.
+// Node's errors for a module it cannot load as it is. None of its code has run, so it can be loaded another way.
 const notForNode = new Set([
   "ERR_MODULE_NOT_FOUND",
   "ERR_UNKNOWN_FILE_EXTENSION",
@@ -132,10 +132,10 @@ async function importModule(file: string, target: string): Promise<Module> {
   }
 }
 
-/** Loads TypeScript on any Node, and lets it import this very copy of the package, wherever it lies. */
+/** Loads TypeScript on any Node, and resolves imports of this package to this copy. */
 async function jitiAt(folder: string): Promise<Jiti> {
   return createJiti(pathToFileURL(join(folder, "environment.ts")).href, {
-    // Nothing is written into the author's folder.
+    // Writes nothing into the author's folder.
     fsCache: false,
     virtualModules: {
       holdfast: await import("holdfast"),
@@ -154,7 +154,7 @@ async function jitiAt(folder: string): Promise<Jiti> {
 
 function environmentIn(module: Module, target: string): AnyEnvironment {
   const { default: made } = module;
-  // Not `made === undefined`: jiti gives the whole module for a default that is missing.
+  // Test for the export itself: jiti returns the whole module as a missing default.
   if (!("default" in module)) {
     throw wrong(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
   }

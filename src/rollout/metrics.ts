@@ -1,4 +1,5 @@
-// Metrics of finished rollouts, row by row: the statistics of a NeMo Gym collection, and what a reader asks next.
+// createMetrics(): computes metrics of rollouts, row by row: NeMo Gym's statistics, pass rates, intervals, costs and
+// failures.
 import { HoldfastError } from "../core/errors.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
@@ -13,22 +14,22 @@ import { sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 
 export interface AggregateMetrics {
-  /** One for each task, in the order of their numbers. */
+  /** One per task, in order of their numbers. */
   group_level_metrics: GroupEntry[];
   /** Over all rollouts. */
   agent_metrics: Metrics;
-  /** The means of those. */
+  /** The means among `agent_metrics`. */
   key_metrics: Metrics;
 }
 
 export interface MetricsOptions {
-  /** The field of a row that holds the rollout's answer; with it there are `majority@{k}` and the score `no_answer`. */
+  /** The field with the rollout's answer; enables `majority@{k}` and the score `no_answer`. */
   answerKey?: string;
-  /** Of the confidence intervals: the same seed draws the same tasks. Default: 0. */
+  /** Seed of the confidence intervals: the same seed draws the same tasks. Default 0. */
   seed?: number;
 }
 
-/** A figure with its confidence interval of 95%. */
+/** A metric with its 95% confidence interval. */
 export interface Estimate extends Interval {
   /** `mean/reward`, or `pass@{k}/accuracy` in percent. */
   name: string;
@@ -36,19 +37,19 @@ export interface Estimate extends Interval {
 
 export interface RunMetrics {
   rollouts: number;
-  /** How many have a reward. One with a `failure_kind` has none, whatever its row says. */
+  /** Number of rollouts with a reward. A row with a `failure_kind` never has one. */
   scored: number;
-  /** Statistics over all rows, as {@link aggregate} gives them. */
+  /** Statistics over all rows, as {@link aggregate} returns them. */
   agent_metrics: Metrics;
   key_metrics: Metrics;
   /** Of the scored rollouts, in percent: `pass@{k}`, `pass^{k}`, `pass@1[avg-of-{k}]`, `majority@{k}`. */
   pass_metrics: Metrics;
-  /** Of the scored rollouts, by drawing tasks again. */
+  /** Of the scored rollouts, by bootstrap over tasks. */
   estimates: Estimate[];
-  /** In the order of their numbers. */
+  /** In order of their numbers. */
   tasks: TaskMetrics[];
   failures: FailureCount[];
-  /** Of all rollouts, those that failed too; null where no row says it. */
+  /** Of all rollouts, including failed ones; null if no row has the field. */
   tokens: { input: number | null; output: number | null; total: number | null };
   seconds: number | null;
   /** Of the rewards of scored rollouts. */
@@ -56,21 +57,21 @@ export interface RunMetrics {
 }
 
 export interface RunningMetrics {
-  /** Counts a row; what is no object is passed over. Refuses a row that brings more than 1,000 different numbers. */
+  /** Counts a row; other values are ignored. Throws on a row with more than 1,000 different numbers. */
   add(row: unknown): void;
-  /** Of the rows so far. More may follow. */
+  /** Returns the metrics of the rows so far. More rows may follow. */
   result(): RunMetrics;
   /**
-   * The entries of the tasks one after the other, as together they are as long as the file. `expected` is how many
-   * rollouts of a task were planned.
+   * Yields the entries of the tasks one by one: together they are as long as the file. `expected`: the planned number
+   * of rollouts of a task.
    */
   groups(expected?: (task: number) => number | undefined): Iterable<GroupEntry>;
 }
 
 /**
- * Metrics of rows that come one at a time. Only numbers are kept: 10 bytes for each and 33 for each row, or up to twice
- * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`; tokens are those of the usage, and
- * time is the field `seconds`.
+ * Computes metrics of rows added one by one. It keeps only numbers: 10 bytes per number and 33 per row, at most twice
+ * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`. Tokens come from the usage, time
+ * from `seconds`.
  *
  * @example
  * const metrics = createMetrics({ answerKey: "extracted_answer" });
@@ -110,8 +111,8 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
 }
 
 /**
- * `mean`, `max`, `min`, `median` and `std` of every number in the rows, over all of them and for each task. `std` is
- * that of a sample; of a single row it is 0.
+ * Returns `mean`, `max`, `min`, `median` and `std` of every number, over all rows and per task. `std` is the sample's;
+ * for a single row it is 0.
  *
  * @example
  * aggregate([{ _ng_task_index: 0, reward: 1 }, { _ng_task_index: 1, reward: 0 }]).key_metrics; // { "mean/reward": 0.5 }
@@ -120,7 +121,7 @@ export function aggregate(rows: unknown): AggregateMetrics {
   if (!Array.isArray(rows)) {
     throw new HoldfastError("invalid_input", "`verify_responses` must be a list of the rows that verify gave");
   }
-  // Not createMetrics: a server that is asked for these does not draw tasks a thousand times.
+  // createMetrics would also bootstrap, which is too slow for a server's reply.
   const rollouts = createRollouts();
   for (const row of rows) if (isObject(row)) rollouts.add(readRow(row));
   const groups = Array.from(rollouts.groups(), (group) => groupEntry(rollouts, group));

@@ -1,4 +1,5 @@
-// The models that a server offers to go on with a session: the solution of its environment, a random one, and --model.
+// offeredModels(): the models that a server offers to continue a session: the environment's solution, a random one, and
+// --model.
 import type { ModelFor } from "./play/continue-session.ts";
 import { newSeed } from "../core/random.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -6,10 +7,10 @@ import type { Solution } from "../testing/environments.ts";
 import { solutionModel } from "./solution-model.ts";
 import { modelNamed } from "../models/by-name.ts";
 
-/** Makes the model that continues a session, by the name of the model. Undefined: not for that environment. */
+/** By model name: creates the model for an environment, or returns undefined if it cannot play there. */
 export type OfferedModels = ReadonlyMap<string, (environment: { name: string }) => ModelFor | undefined>;
 
-/** `solutions`: by the name of their environment. `name`: that of a model which was asked for, if one was. */
+/** `solutions`: by environment name. `name`: the requested model, if any. */
 export async function offeredModels(solutions: ReadonlyMap<string, Solution>, name?: string): Promise<OfferedModels> {
   const models = new Map<string, (environment: { name: string }) => ModelFor | undefined>();
   if (solutions.size > 0) {
@@ -18,7 +19,7 @@ export async function offeredModels(solutions: ReadonlyMap<string, Solution>, na
       return solution && ((task) => solutionModel(solution, Object(task) as TaskRow));
     });
   }
-  // Another seed each time: it is asked again in the hope of something else.
+  // A new seed each time, so that a repeated request plays differently.
   models.set("random", () => () => modelNamed("random", newSeed()));
   if (name !== undefined && name !== "scripted") {
     const model = await modelNamed(name);

@@ -1,4 +1,4 @@
-// The claim to an output: of several processes on a machine that would write to it, one may.
+// claimOutput(): locks an output, so that one process of a machine writes to it at a time.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -9,13 +9,13 @@ export interface Claim {
   release(): void;
 }
 
-/** How often it is tried: two that come at the same moment see each other, and both step back. */
+/** Number of attempts: two processes that arrive together see each other, and both retreat. */
 const tries = 4;
 
 /**
- * Claims an output, by an empty file beside it that is named after this process. First it is made, and then looked for
- * those of others: so of two at least one sees the other. What a process left behind that was killed blocks nobody, as
- * there is no such process.
+ * Claims an output with an empty file beside it, named after this process. It creates the file before it looks for
+ * others, so at least one of two sees the other. The file of a killed process is ignored, because that process no
+ * longer exists.
  */
 export async function claimOutput(out: string): Promise<Claim> {
   const prefix = pathsOf(out).run.replace(/json$/, "");
@@ -37,7 +37,7 @@ export async function claimOutput(out: string): Promise<Claim> {
   }
 }
 
-/** The process that has claimed it too. Removes the claims of those that are no more. */
+/** Returns another process that holds a claim. Removes the claims of dead processes. */
 function holderOf(prefix: string, own: string): number | undefined {
   for (const name of readdirSync(dirname(prefix))) {
     const file = join(dirname(prefix), name);
@@ -59,11 +59,11 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** When a process began, as Linux tells: another one may have its number later. "0" elsewhere. */
+/** Returns the start time of a process, from Linux: process ids are reused. Returns "0" on other systems. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // After the name, which may hold anything: whether it was killed and is not buried yet, and as the twentieth the time.
+    // After the name, which may contain anything, field 0 is the state (Z = zombie) and field 19 the start time.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields[0] === "Z" ? "never" : (fields[19] ?? "0");
   } catch {

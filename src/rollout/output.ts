@@ -1,4 +1,4 @@
-// The files of a collection: rows that are written whole or not at all, and what is there already.
+// The files of a collection: their paths, atomic writes, and their existing content.
 import {
   closeSync,
   existsSync,
@@ -16,13 +16,13 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { readRows } from "./tasks.ts";
 
-/** Where the parts of a collection are. */
+/** Paths of the files of a collection. */
 export interface OutputPaths {
   rows: string;
   inputs: string;
   failures: string;
   metrics: string;
-  /** What was collected, with which settings. */
+  /** The record of its settings. */
   run: string;
 }
 
@@ -37,15 +37,15 @@ export function pathsOf(out: string): OutputPaths {
   };
 }
 
-/** Rows that are appended to a file. */
+/** A file to append rows to. */
 export interface Lines {
   write(row: TaskRow): void;
   close(): void;
 }
 
 /**
- * Opens a file to append to. A last line that a killed process left unfinished is cut off. Where two processes write to one
- * file, the one that is slower to write is refused: each would write what the other has written.
+ * Opens a file for appending and removes an unfinished last line of a killed process. If two processes write one file,
+ * the slower one is refused: each would duplicate the other's rows.
  */
 export function openLines(file: string): Lines {
   try {
@@ -65,10 +65,10 @@ function linesOn(handle: number, file: string): Lines {
       const bytes = Buffer.from(`${JSON.stringify(row)}\n`);
       if (fstatSync(handle).size !== size) throw cannotWrite(file, new Error("another process is writing to it"));
       try {
-        // One after the other, in this process: lines do not mix.
+        // Synchronous, so lines of this process do not mix.
         for (let at = 0; at < bytes.length;) at += writeSync(handle, bytes, at);
       } catch (cause) {
-        // A disk that is full has taken a part: the next row must not go on with it.
+        // A full disk may have stored a part; the next row must not continue it.
         ftruncateSync(handle, size);
         throw cannotWrite(file, cause);
       }
@@ -104,20 +104,20 @@ function cutTorn(handle: number): void {
   if (size > 0) ftruncateSync(handle, 0);
 }
 
-/** Which rollouts a file has. */
+/** Returns the keys of the rollouts in a file. */
 export async function keysIn(file: string, nameOf = keyOf): Promise<Set<string>> {
   const keys = new Set<string>();
   for await (const row of rowsIn(file)) keys.add(nameOf(row));
   return keys;
 }
 
-/** How often a rollout has failed, and how often of that in the attempts that are not over yet. */
+/** Failures of a rollout: in total, and within the current round of attempts. */
 export interface Tries {
   all: number;
   open: number;
 }
 
-/** The rollouts of a file of failures. */
+/** Counts the failures per rollout in a file of failures. */
 export async function triesIn(file: string, nameOf = keyOf): Promise<Map<string, Tries>> {
   const tries = new Map<string, Tries>();
   for await (const row of rowsIn(file)) {
@@ -132,11 +132,11 @@ async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
   for await (const read of readRows(file)) if ("row" in read) yield read.row;
 }
 
-/** Names a rollout by its task and its number. */
+/** Returns the key of a rollout: its task and number. */
 export const keyOf = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
   `${Number(task)} ${Number(repeat)}`;
 
-/** Writes a file whole, or leaves it as it was. */
+/** Replaces a file completely, or leaves it unchanged. */
 export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
   mkdirSync(dirname(file), { recursive: true });
   const beside = `${file}.${process.pid}.tmp`;
@@ -155,7 +155,7 @@ export async function writeWhole(file: string, text: string | Iterable<string>):
   }
 }
 
-/** Where `collect` keeps the sessions of a file by default. */
+/** Returns the default store of a collection's sessions. */
 export function storeFileOf(file: string): string {
   return `${file.replace(/\.jsonl$/, "")}.db`;
 }

@@ -1,4 +1,4 @@
-// A row as it is played: checked, with the tools of the environment and the settings of the command.
+// Prepares a row for a rollout: checks it, and adds the environment's tools and the command's settings.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -9,7 +9,7 @@ import type { CollectionSettings } from "./collection-settings.ts";
 
 type RowFlags = Pick<CollectionSettings, "temperature">;
 
-/** Gives what makes rows ready. It throws what is wrong with one. */
+/** Returns a function that prepares rows, and throws when a row is invalid. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
   const tools = [...environment.definitions].map(([name, { description, input }]) => ({
     type: "function",
@@ -21,7 +21,7 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
   return (row: TaskRow): Promise<TaskRow> => {
     const params = Object(row["responses_create_params"]) as TaskRow;
     const named = new Set(toolNamesIn(row));
-    // As the environment describes them: a row need not know more than their names.
+    // Uses the environment's descriptions: a row only has to name its tools.
     const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
     const filled = { ...row, responses_create_params: { ...params, tools: offered as Json } };
     return toldRow(row, filled, { environment, agent, flags });
@@ -34,7 +34,7 @@ interface Told {
   flags: RowFlags;
 }
 
-/** A row that was filled in, with the settings of the command, if there is nothing wrong with it as it was given. */
+/** Adds the command's settings to a filled row, if the given row is valid. */
 export async function toldRow(given: TaskRow, filled: TaskRow, { environment, agent, flags }: Told): Promise<TaskRow> {
   const problems = await problemsOf(given, environment);
   if (problems.length > 0) throw new HoldfastError("invalid_task", problems.join("; "));

@@ -1,4 +1,4 @@
-// Episodes run again: which come out as they were, and at which event the others first differ.
+// replayEpisode(): runs an episode again and reports the first event that differs.
 import { isHoldfastError } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { Replayed, Sessions } from "../core/sessions.ts";

@@ -1,4 +1,4 @@
-// Rewards computed again: each episode is judged on a copy of its log, by the verifier as it is now.
+// createReverifier(): computes rewards again. The current verifier judges a copy of each episode's log.
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
@@ -9,22 +9,22 @@ import { fieldsOf } from "./conversation.ts";
 import { createCallFinder, logOf } from "./episode-log.ts";
 import { copyLog } from "./reverify/copy-log.ts";
 
-/** Somewhere to judge a copy, which is forgotten afterwards. */
+/** A place to judge a copy; discarded afterwards. */
 export interface Scratch {
   store: Store;
   sessions: Sessions;
 }
 
 export interface ReverifyOptions {
-  /** Where the sessions are. It is only read. */
+  /** Contains the sessions; it is only read. */
   store: Store;
-  /** An empty one each time. */
+  /** Returns an empty scratch each time. */
   scratch(): Scratch;
-  /** Also a reward for every version that changed the state. */
+  /** Also computes a reward for every version that changed the state. */
   everyStep: boolean;
 }
 
-/** `failed`: it has no reward now. `change`: from the reward that it had, where it had one. */
+/** `failed`: it has no reward now. `change`: from its old reward to the new one, if it had one. */
 export interface Reverified {
   row: TaskRow;
   failed: boolean;
@@ -34,8 +34,8 @@ export interface Reverified {
 type Reverify = (row: TaskRow) => Promise<Reverified>;
 
 /**
- * A verdict in a log stands: whoever asks again is told the same. So the log is copied without the keys by which verdicts are
- * found, and its store is left as it is. Not a fork: that has none of the events which a verifier may ask for.
+ * A recorded verdict is final: a second verify returns it again. So the log is copied without the keys that find
+ * verdicts, and the store stays unchanged. A fork would not do: it lacks events that a verifier may read.
  */
 export function createReverifier({ store, scratch, everyStep }: ReverifyOptions): Reverify {
   return async (row) => {
@@ -87,14 +87,14 @@ async function judged(
     const change = hadOne ? { change: { before: reward, after: verdict["reward"] as number } } : {};
     return { row, failed: false, ...change };
   } catch (thrown) {
-    // What is wrong with the whole command is wrong with every row.
+    // Other errors concern the whole command, so they would affect every row.
     if (isHoldfastError(thrown) && thrown.code === "verify_failed") return failed(kept, "verify", thrown.message);
     if (isHoldfastError(thrown) && thrown.code === "invalid_task") return failed(kept, "task", thrown.message);
     throw thrown;
   }
 }
 
-/** At each version the verifier is told what the model had said and been told by then, and no more. */
+/** At each version, the verifier sees only the output up to that version. */
 async function stepRewards(events: NumberedEvent[], response: Json | undefined, judge: Judge): Promise<Json[]> {
   const rewards: Json[] = [];
   const said = outputBy(events, response);
@@ -110,7 +110,7 @@ async function stepRewards(events: NumberedEvent[], response: Json | undefined, 
   return rewards;
 }
 
-/** The versions of the last episode at which the state became another one, from the seed on, or from where it was forked. */
+/** Returns the versions of the last episode that changed the state, from its seed or its fork. */
 function versionsOf(events: NumberedEvent[]): number[] {
   const from = (events.findLast(({ type }) => type === "session.seeded") ?? forkOf(events))?.version ?? Infinity;
   const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
@@ -122,7 +122,7 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   if (!Array.isArray(output)) return () => response;
   const find = createCallFinder(events);
   const tools = new Map<Json | undefined, string>();
-  /** The calls that were made before the episode was forked are in its parent's log. */
+  /** Calls made before the fork are in the parent's log. */
   let isInherited = forkOf(events) !== undefined;
   const ends = output.flatMap((item, at) => {
     const { type, call_id: call, name } = fieldsOf(item);
@@ -138,13 +138,13 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   };
 }
 
-/** What a verification is about stays as it is in the row: it is that of the episode's own log. */
+/** Removes the fields about the session: the row keeps those of the original log. */
 function verdictOf(verification: Verification): TaskRow {
   const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...verdict } = verification;
   return verdict;
 }
 
-/** The row less what the verifier of then had said. */
+/** Removes the fields of the old verdict. */
 function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
   const event = events.findLast(({ type }) => type === "session.verified");
   const said = event?.type === "session.verified" ? Object.keys(event.verdict) : [];
@@ -167,8 +167,8 @@ const added = new Set([
 ]);
 
 /**
- * The task of the row, as the schema may want more of it now than when the episode was seeded; what a verdict has hidden in
- * the row is taken from the seed.
+ * Returns the row's task, because the current schema may require more than the seeded one. Fields hidden by a verdict
+ * come from the seed.
  */
 function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {
   if (!environment.task) return undefined;
@@ -178,7 +178,7 @@ function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[
   return { ...fieldsOf(first ?? undefined), ...Object.fromEntries(own) };
 }
 
-/** How the session began, if it was forked. */
+/** Returns the opening event of a forked session. */
 function forkOf([first]: NumberedEvent[]) {
   return first?.type === "session.opened" && first.parent ? first : undefined;
 }

@@ -1,4 +1,4 @@
-// Sessions to read, fork and delete: of a store, or of a server over its REST API.
+// openSource(): reads, forks and deletes sessions of a store, or of a server over its REST API.
 import type { Environment } from "../core/environment.ts";
 import { HoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Event, NumberedEvent } from "../core/event.ts";
@@ -17,7 +17,7 @@ export interface SessionSource {
   state(session: string, version?: number): Promise<Json>;
   events(session: string): AsyncIterable<NumberedEvent>;
   fork(session: string, version?: number): Promise<SessionInfo>;
-  /** Of a store, forgets it; of a server, closes it. False if there was nothing to do. */
+  /** Deletes a session in a store, or closes it on a server. Returns false if there was nothing to do. */
   delete(session: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export async function openSource(
 function storeSource(store: Store, environment: string | undefined): SessionSource {
   const engines = new Map<string, Sessions>();
 
-  /** An engine for the session's environment. Only its name is needed to read a log, and to copy one. */
+  /** Returns an engine for the session's environment. Its name is enough to read or copy a log. */
   async function engineOf(session: string): Promise<Sessions> {
     const [entry] = (await store.read(session, 0, 1)) ?? [];
     const first = entry && decode<Event>(entry.body, session);

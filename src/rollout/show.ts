@@ -1,4 +1,4 @@
-// An episode as a transcript: who said what, what was called, what came back, and what the state was after it.
+// buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes of the state.
 import type { Delta } from "../core/delta.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
@@ -9,9 +9,9 @@ import { conversationOf, fieldsOf } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import type { BadRow } from "./tasks.ts";
 
-/** What a key of the state is now. Without a value it is gone. */
+/** The new value of a key of the state; without a value, the key was removed. */
 export interface Change {
-  /** The way to it, with dots. */
+  /** The path to it, with dots. */
   key: string;
   value?: Json;
 }
@@ -20,24 +20,24 @@ export type Step =
   | { type: "said"; who: string; text: string }
   | { type: "thought"; text: string }
   | { type: "called"; tool: string; input: string }
-  /** `changes`: only where the log is known. */
+  /** `changes`: only with a log. */
   | { type: "answered"; tool: string; output: string; changes?: Change[] }
   | { type: "other"; item: Json };
 
 export interface Transcript extends RolloutIndex {
   model: string | undefined;
   session: string | undefined;
-  /** The state that the episode began with, where the log is known. */
+  /** The initial state, if the log is available. */
   began: Change[] | undefined;
   steps: Step[];
   reward: number | undefined;
-  /** What the verifier gave beside the reward, where the log is known. */
+  /** Further fields of the verdict, if the log is available. */
   verdict: TaskRow | undefined;
   stopped: string | undefined;
   failure: { kind: string; reason: string } | undefined;
 }
 
-/** The row of a rollout; without a repeat, of the first one of the task. Undefined if the file has none. */
+/** Finds the row of a rollout; without `repeat`, the first one of the task. */
 export async function findRollout(
   file: string,
   { task, repeat }: { task: number; repeat?: number | undefined },
@@ -56,7 +56,7 @@ export async function findRollout(
   return { row, repeats: repeats.sort((a, b) => a - b) };
 }
 
-/** `events`: the log of the episode, where there is one. */
+/** `events`: the log of the episode, if available. */
 export function transcriptOf(row: TaskRow, events?: NumberedEvent[]): Transcript {
   const { instructions, input, output } = conversationOf(row);
   const { failure_kind: kind, failure_reason: reason, session_id: session, reward, stopped } = row;
@@ -98,7 +98,7 @@ function stepsOf(items: Item[], events: NumberedEvent[] | undefined): Step[] {
   });
 }
 
-/** What is no text is told as what it is. */
+/** Shows content that is not text by its type. */
 function said(content: string | Content[]): string {
   if (typeof content === "string") return content;
   return content
@@ -113,12 +113,12 @@ function thoughtIn({ summary, content }: Item): string {
   return [summary, content].flatMap((parts) => (Array.isArray(parts) ? textOf(parts as Content[]) : [])).join("\n");
 }
 
-/** Of the last episode: a session may have been seeded again. */
+/** Returns the initial state of the last episode: a session may have been seeded again. */
 function beginningOf(events: NumberedEvent[]): Change[] {
   return changesOf(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
 }
 
-/** Of the verdicts in the log the one that the row has: it may have been judged again elsewhere. */
+/** Returns the recorded verdict that matches the row, which may have been judged again elsewhere. */
 function verdictIn(events: NumberedEvent[], row: TaskRow): TaskRow | undefined {
   const verdicts = events.flatMap((event) => (event.type === "session.verified" ? [event.verdict] : []));
   const found = verdicts.findLast((verdict) =>

@@ -1,6 +1,6 @@
-// Works on many things at once, taking the next one when it is needed.
+// sideBySide(): processes items concurrently, taking each on demand.
 
-/** Runs `work` on everything that comes, so many at a time. What fails ends it, once all that had begun are done. */
+/** Runs `work` on every item, up to `concurrency` at once. A failure stops it after the running ones are done. */
 export async function sideBySide<T>(
   source: AsyncIterator<T, void, undefined>,
   concurrency: number,

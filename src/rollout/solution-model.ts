@@ -1,11 +1,11 @@
-// The model that plays a solution: asked again with the results so far, it makes the next calls. It keeps nothing.
+// solutionModel(): a model that plays a solution. Given the results so far, it makes the next calls. It keeps no state.
 import type { Json } from "../core/json.ts";
 import { isFunctionCall, textOf, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
 import { taskOf, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
 import type { Call, Solution } from "../testing/environments.ts";
 
-/** Plays the solution of a task. Which turn is next is read from the conversation, so that it goes on after a restart. */
+/** Plays the solution of a task. The conversation tells the next turn, so it continues after a restart. */
 export function solutionModel(solution: Solution, row: TaskRow): Model {
   const task = taskOf(row);
   return scriptedModel(({ input }) => {
@@ -22,7 +22,7 @@ export function solutionModel(solution: Solution, row: TaskRow): Model {
   });
 }
 
-/** The results of each turn's calls so far. */
+/** Returns the results of each turn's calls so far. */
 function turnsOf(input: Item[]): Json[][] {
   const turns: Json[][] = [];
   let open = false;

@@ -1,4 +1,4 @@
-// What a collection plays: an environment in this process, a server of the gym protocol, or an agent elsewhere.
+// openPlaySource(): opens the subject of a collection: an environment in this process, a gym server, or a remote agent.
 import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts";
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
@@ -17,24 +17,24 @@ import { agentsOf, type Agents } from "./agents.ts";
 import { preparing, toldRow } from "./prepare.ts";
 
 export interface Source {
-  /** What the record calls the environment. */
+  /** The environment's name in the record. */
   environment: string;
-  /** What rows call the agent. */
+  /** The agent's name in rows. */
   agent: string;
-  /** Makes a row ready. Throws what is wrong with it. */
+  /** Prepares a row. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   player(store: Store): Player;
-  /** Where it is kept what was played, unless it is told or in a file beside the rows. */
+  /** The default store; undefined for a file beside the rows. */
   store?: string;
 }
 
 export interface Player {
   play: Play;
-  /** Waits for what is under way. */
+  /** Waits for running rollouts. */
   stop(): Promise<void>;
 }
 
-/** What outcomes depend on, and how many are played at once. */
+/** The settings that outcomes depend on, and the concurrency. */
 export type SourceSettings = Pick<
   CollectionSettings,
   "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
@@ -75,7 +75,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
   };
 }
 
-/** Milliseconds that an agent elsewhere may take for an episode if there is no --timeout: four hours. */
+/** Milliseconds that a remote agent may take for an episode without --timeout: four hours. */
 const wholeEpisode = 4 * 3_600_000;
 
 /** A time limit of requests after that of the episode, so that the episode's own failure is the one reported. */
@@ -108,7 +108,7 @@ async function agentSource(url: string, flags: SourceSettings): Promise<Source> 
   const client = createGymClient(url, { headers: traces?.headers, timeout: untilLate(flags, wholeEpisode) });
   await toolsTold(client);
   return {
-    // Nothing is kept here of what is played elsewhere.
+    // Nothing is stored here when another server plays.
     environment: client.root,
     agent: "agent",
     store: "memory:",
@@ -124,7 +124,10 @@ function tracedAgents(agentFor: Agents["of"], traces: Telemetry | undefined): Ag
   return traces ? (rollout) => traces.agent(agentFor(rollout)) : agentFor;
 }
 
-/** What is not there is known before anything has failed: whatever it answers, it is. Only Holdfast's tell their tools. */
+/**
+ * Contacts the server, so that an unreachable one fails early; any answer counts. Only Holdfast servers list their
+ * tools.
+ */
 async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
   try {
     return await client.tools();
@@ -134,5 +137,5 @@ async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
   }
 }
 
-/** Conversations are in use for as long as they are under way, and not looked at again when they are over. */
+/** Conversations are cached only while they run; finished ones are not read again. */
 const cacheOf = ({ concurrency }: SourceSettings): { sessions: number } => ({ sessions: concurrency });

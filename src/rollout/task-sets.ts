@@ -1,4 +1,4 @@
-// Files of tasks: whether their rows fit an environment, and how to draw from them, cut them up and give them prompts.
+// Files of tasks: validates their rows against an environment, samples and splits them, and adds prompts.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -9,7 +9,7 @@ import { assertFile } from "./finished.ts";
 import { fieldsOf } from "./conversation.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
-/** The rows of a file in which every line must be one. */
+/** Reads a file in which every line must be a row. */
 export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void, undefined> {
   assertFile(file);
   for await (const read of readRows(file)) {
@@ -18,7 +18,7 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
   }
 }
 
-/** What is wrong with a row, as far as can be told before it is played. */
+/** Returns the problems of a row that can be found before playing it. */
 export async function problemsOf(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
   const problems: string[] = [];
   const items = inputItems(row);
@@ -35,13 +35,13 @@ export async function problemsOf(row: TaskRow, environment: AnyEnvironment | und
   return problems;
 }
 
-/** The tools that a row brings, which are all that its model is offered; none if it leaves them to the environment. */
+/** Returns the tools that a row names, which limit the offered tools; empty if the environment decides. */
 export function toolNamesIn(row: TaskRow): (Json | undefined)[] {
   const { tools } = fieldsOf(row["responses_create_params"]);
   return Array.isArray(tools) ? tools.map((tool) => fieldsOf(tool)["name"]) : [];
 }
 
-/** So many rows, each as likely as any other, in the order of the file. The same for the same seed. */
+/** Draws `count` rows with equal probability, in file order. The same seed draws the same rows. */
 export async function sampleRows(rows: AsyncIterable<ReadRow>, count: number, seed: number): Promise<ReadRow[]> {
   const random = randomStream(seed, 0);
   const drawn: ReadRow[] = [];
@@ -63,8 +63,8 @@ export interface Part {
 }
 
 /**
- * Gives every task to one part, so that rows of the same task stay together. Gives for each row of the file, in order, the
- * number of its part; undefined for what the fractions leave over.
+ * Assigns every task to one part, so rows of a task stay together. Returns a function that gives the part of each row,
+ * in file order; undefined for rows left over by the fractions.
  */
 export async function splitTasks(
   rows: AsyncIterable<ReadRow>,
@@ -104,7 +104,7 @@ export interface Prompt {
   system: string | undefined;
 }
 
-/** The row with the prompt that its fields make. `replace`: also where it has one. */
+/** Returns the row with a prompt made from its fields. `replace`: also if it has one. */
 export function withPrompt({ row, line }: ReadRow, { user, system }: Prompt, replace: boolean): TaskRow {
   const params = fieldsOf(row["responses_create_params"]);
   if (params["input"] !== undefined && !replace) {

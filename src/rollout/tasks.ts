@@ -1,4 +1,4 @@
-// Tasks: rows of JSON lines, read one at a time, so that a file may be larger than the memory.
+// Reads tasks from JSON lines one by one, so a file may be larger than memory.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { canonicalText } from "../core/digest.ts";
@@ -6,7 +6,7 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { taskOf, type TaskRow } from "../core/rollout.ts";
 
-/** A line with its place in the file, from 1. */
+/** A line and its number in the file, from 1. */
 interface Line {
   line: number;
   text: string;
@@ -16,21 +16,21 @@ export interface ReadRow extends Line {
   row: TaskRow;
 }
 
-/** A line that is no row. */
+/** A line that is not a valid row. */
 export interface BadRow extends Line {
   problem: string;
 }
 
-/** Where in its file a line is, in bytes. */
+/** Position of a line in its file, in bytes. */
 export interface Span {
   at: number;
   bytes: number;
 }
 
-/** Half of what a text can be long. */
+/** Half of the maximum length of a string. */
 const mostBytes = 256 * 1024 * 1024;
 
-/** The rows of a file, in order. What is no row is told, and does not end the reading; nor does a line that is too long. */
+/** Yields the rows of a file in order. Invalid and overlong lines are reported and do not end the reading. */
 export async function* readRows(
   file: string,
   longest = mostBytes,
@@ -40,7 +40,7 @@ export async function* readRows(
   }
 }
 
-/** How many lines of a file could be rows, up to so many. */
+/** Counts the lines that could be rows, up to a limit. */
 export async function countLines(file: string, limit = Infinity): Promise<number> {
   let count = 0;
   for await (const _ of readLines(file, mostBytes)) if (++count >= limit) break;
@@ -49,10 +49,10 @@ export async function countLines(file: string, limit = Infinity): Promise<number
 
 const newline = 10;
 
-/** The lines of a file that are not blank. Not by readline: that ends lines at U+2028 too, which texts of rows have in them. */
+/** Yields the lines that are not blank. readline is unsuitable: it also splits at U+2028, which occurs inside rows. */
 async function* readLines(file: string, longest: number): AsyncGenerator<(Line | BadRow) & Span, void, undefined> {
   let [line, next] = [0, 0];
-  /** The beginning of a line that goes on, as long as it may be held. */
+  /** The start of an unfinished line, unless it is too long to keep. */
   let rest: Buffer[] = [];
   let length = 0;
   const add = (part: Buffer): void => {
@@ -67,7 +67,7 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
     const isTooLong = length > longest;
     const text = isTooLong ? "" : (rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)).toString("utf8");
     [rest, length] = [[], 0];
-    // Its place in place of its text: two of them are not the same line.
+    // The line number replaces the text, so that two overlong lines are not equal.
     if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}`, ...span };
     return { ...span, line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
@@ -96,7 +96,7 @@ async function* chunksOf(file: string): AsyncGenerator<Buffer, void, undefined> 
   }
 }
 
-/** What a line is. */
+/** Parses a line. */
 export function readLine(text: string, line: number): ReadRow | BadRow {
   let row: unknown;
   try {
@@ -108,7 +108,7 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
     return { line, text, problem: "it is not a JSON object" };
   }
   try {
-    // What can be read may be nested too deeply to be written again.
+    // Parsed JSON may be nested too deeply to be written again.
     return { line, text, row: copyJson(row, "row") as TaskRow };
   } catch (thrown) {
     return { line, text, problem: messageOf(thrown) };
@@ -118,12 +118,12 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
 export type Numbered = (ReadRow | BadRow) & { task: number };
 
 /**
- * Numbers tasks: by `_ng_task_index` where a row has one; else in the order of the file, the same for lines that are the
- * same. Lines that are no rows have numbers too, so that the others keep theirs when one of them is put right. A row with
- * the number of another task is no row: its rollouts would count as repeats of that one.
+ * Numbers tasks by `_ng_task_index`, or else in file order, with one number for equal lines. Invalid lines get numbers
+ * too, so the others keep theirs when one is corrected. A row with the number of another task is invalid: its rollouts
+ * would count as repeats of that task.
  */
 export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
-  // Digests, as lines may be long and many.
+  // Digests, because lines may be long and many.
   const known = new Map<string, number>();
   const owners = new Map<number, string>();
   let next = 0;
@@ -150,8 +150,8 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
 }
 
 /**
- * What a row asks for, however it is played: rows of one task may have other settings, agents and numbers. Of rows that
- * were collected before it is what the model was told, as nobody knows which of their fields came of it.
+ * Digest of what a row asks for, independent of settings, agent and numbers. For rows of an earlier collection it
+ * covers only the model's input, because their task fields cannot be told from results.
  */
 export function taskDigest(row: TaskRow): string {
   const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;
@@ -161,7 +161,7 @@ export function taskDigest(row: TaskRow): string {
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
-/** Fills `{field}` of a template with the fields of a row; `{{` and `}}` are braces. */
+/** Fills `{field}` in a template with the fields of a row; `{{` and `}}` are literal braces. */
 export function renderPrompt(template: string, row: TaskRow): string {
   return template.replaceAll(/\{\{|\}\}|\{([A-Za-z_][\w.]*)\}/g, (found, path: string | undefined) => {
     if (path === undefined) return found[0] as string;

@@ -1,28 +1,28 @@
-// Episodes that are forked: the shape of their trees, and what a row says of its place in one.
+// Trees of forked episodes: their shape, and the place of a row in one.
 import type { Origin, Rollout, TaskRow } from "../core/rollout.ts";
 
-/** Every episode that comes to the step is forked after it, into so many continuations. */
+/** Forks every episode that reaches the step into this many continuations. */
 export interface Branching {
   ways: number;
-  /** Of the tool steps, from 1. */
+  /** Number of the tool step, from 1. */
   step: number;
 }
 
-/** A place in a tree: the episode that is forked, or a continuation of one. */
+/** A place in a tree: an episode to fork, or a continuation. */
 export interface Node {
   task: number;
-  /** That of the first rollout below it, among all of the task: so rollouts have a number each, however deep they are. */
+  /** Number of the first rollout below it, among all of the task. So each rollout has one number at any depth. */
   index: number;
-  /** "" for the episode itself. */
+  /** "" for the original episode. */
   branch: string;
-  /** How often it was forked on the way. */
+  /** Number of forks above it. */
   depth: number;
 }
 
 export interface Tree {
-  /** How many rollouts there are below a node of that depth, if all of them are forked. */
+  /** Number of rollouts below a node of that depth, if every episode is forked. */
   leaves(depth: number): number;
-  /** The tool step after which a node is forked. */
+  /** Returns the tool step after which a node is forked. */
   stepOf(node: Node): number | undefined;
   children(node: Node): Node[];
 }
@@ -45,21 +45,21 @@ export function treeOf(given: readonly Branching[]): Tree {
   };
 }
 
-/** Names a node. */
+/** Returns the key of a node. */
 export const nodeKey = ({ task, index, branch }: Omit<Node, "depth">): string => `${task} ${index} ${branch}`;
 
-/** Names the node of a row. */
+/** Returns the node key of a row. */
 export function nodeKeyOf(row: TaskRow): string {
   const { _ng_task_index: task, _ng_rollout_index: index } = row;
   return nodeKey({ task: Number(task), index: Number(index), branch: branchOf(row) });
 }
 
-/** Where in its tree a row is; "" if it is in none. A task may have a field of that name. */
+/** Returns a row's place in its tree; "" if it was not forked. `branch` alone may be a field of the task. */
 export function branchOf({ branch, forked_at: version }: TaskRow): string {
   return typeof version === "number" && typeof branch === "string" && /^\d+(\.\d+)*$/.test(branch) ? branch : "";
 }
 
-/** What a row says of where it was forked. */
+/** Returns the fields of a row about its fork. */
 export function lineageOf({ origin }: Rollout): TaskRow {
   return origin ? { parent: origin.session, forked_at: origin.version, branch: origin.branch } : {};
 }
@@ -70,7 +70,7 @@ export function withoutLineage(row: TaskRow): TaskRow {
   return rest;
 }
 
-/** What a continuation goes on with. */
+/** Describes where a continuation starts. */
 export function originOf(parent: Rollout, session: string, version: number, { branch }: Node): Origin {
   return { branch, conversation: parent.session, step: parent.forkAfter ?? 0, session, version };
 }

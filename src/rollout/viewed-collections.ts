@@ -20,7 +20,7 @@ export interface ViewedCollection {
 
 export interface ViewedCollections {
   collections: ViewedCollection[];
-  /** Undefined if there is none. Who opened this closes it. */
+  /** Undefined without sessions. The caller closes it. */
   store: Store | undefined;
 }
 
@@ -42,7 +42,7 @@ export async function openCollections(
   }
 }
 
-/** As in `runs/*.jsonl`, which names the failures and the tasks of a run beside it. */
+/** Drops files of failures and tasks, which patterns such as `runs/*.jsonl` include. */
 function withoutParts(files: string[]): string[] {
   const parts = new Set(files.map(pathsOf).flatMap(({ failures, inputs }) => [resolve(failures), resolve(inputs)]));
   return files.filter((file) => !parts.has(resolve(file)));
@@ -87,11 +87,11 @@ function findRecord(file: string, note: (text: string) => void): CollectionRecor
   }
 }
 
-/** Of what was played on a server elsewhere, the record has its address. */
+/** Returns the environment's name. A collection played on a server has recorded a URL instead. */
 const nameIn = (value: unknown): string | undefined =>
   typeof value === "string" && !/[:/]/.test(value) ? value : undefined;
 
-/** So many rows are asked for a session that the store has. */
+/** Number of rows checked for a session in the store. */
 const rowsAsked = 20;
 
 async function findSessions(
@@ -109,6 +109,6 @@ async function findSessions(
       return { environment: first.environment, sessions: true };
     if (++asked === rowsAsked) break;
   }
-  // Without rows so far, they are on their way.
+  // Without rows yet, assume that sessions will follow.
   return { sessions: asked === 0 && recorded !== undefined };
 }

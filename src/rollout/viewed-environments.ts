@@ -12,14 +12,14 @@ import type { ViewedCollection } from "./viewed-collections.ts";
 
 export interface Viewed {
   environment: AnyEnvironment;
-  /** Where its code is; undefined if only its name is known. */
+  /** Location of its code; undefined if only its name is known. */
   target?: string;
-  /** What lies beside the code. */
+  /** The solution beside the code. */
   solution?: Solution | undefined;
 }
 
 interface ViewedOptions {
-  /** Code to load, whatever the collections say. */
+  /** Code to load, independent of the collections. */
   targets: string[];
   collections: ViewedCollection[];
   store: Store | undefined;
@@ -51,8 +51,8 @@ async function loaded(target: string): Promise<Viewed> {
 }
 
 /**
- * What a run was collected with. Files of rollouts may come from others, and the records beside them: code is loaded only
- * from the folder that the command was started in, and from packages that are installed there.
+ * Loads the environment of a collection. Files and records may come from others, so code is loaded only from the
+ * current folder and from packages installed there.
  */
 async function recordedEnvironment(
   { details, record }: ViewedCollection,
@@ -78,7 +78,7 @@ async function recordedEnvironment(
   return undefined;
 }
 
-/** No way leads out of a package by such a name. */
+/** Recognises package names; such a name cannot point outside a package. */
 const isPackage = (target: string): boolean =>
   /^@?[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(target) && !existsSync(resolve(target));
 

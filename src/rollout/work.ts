@@ -1,14 +1,17 @@
-// What is to be done: what a source gives, and before that whatever came of what was done.
+// createWork(): a work queue: follow-up items first (depth first), then the next item of the source.
 
 export interface Work<T> {
-  /** The next one; undefined when all is done. Waits while what is under way may come to more. Each is `done` once. */
+  /**
+   * Returns the next item; undefined when everything is done. Waits while running items may add more. Call `done` once
+   * per item.
+   */
   next(): Promise<T | undefined>;
-  /** One that was begun is over, and these came of it. */
+  /** Ends a running item and adds its follow-ups. */
   done(more: T[]): void;
 }
 
 export function createWork<T>(source: AsyncIterator<T, void, undefined>): Work<T> {
-  /** The newest first: so there are never many. */
+  /** Last in, first out, which keeps it short. */
   const stack: T[] = [];
   let [underWay, isOver] = [0, false];
   let waiting: (() => void)[] = [];

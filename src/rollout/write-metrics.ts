@@ -1,4 +1,4 @@
-// The figures of a collection as far as it has come, and their file.
+// writeMetrics(): computes the metrics of a collection so far and writes them to its file.
 import { finishedRollouts } from "./finished.ts";
 import { createMetrics, type RunMetrics } from "./metrics.ts";
 import { pathsOf, writeWhole } from "./output.ts";
@@ -6,7 +6,7 @@ import { readRows } from "./tasks.ts";
 
 export async function writeMetrics(out: string, agent: string, seed: number): Promise<RunMetrics> {
   const metrics = createMetrics({ seed });
-  // A line that is no row was never one of this collection's.
+  // Invalid lines were not written by this collection.
   for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
   const result = metrics.result();
   const { agent_metrics, key_metrics, pass_metrics } = result;
@@ -27,7 +27,7 @@ export async function writeMetrics(out: string, agent: string, seed: number): Pr
   return result;
 }
 
-/** One group at a time: together they are as long as the rows. */
+/** Yields one group at a time: together they are as long as the rows. */
 function* textOf(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
   yield opening;
   let separator = "\n";

@@ -1,10 +1,11 @@
-// A rollout as messages of the Chat Completions API, with the tokens that trainers want on the answers they belong to.
+// toChat(): converts a rollout to messages of the Chat Completions API, with training tokens on the answers they belong
+// to.
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { conversationOf, fieldsOf } from "../conversation.ts";
 
-/** Makes messages of items. */
+/** Converts items to messages. */
 export type ToMessages = (conversation: { instructions?: string; input: Item[] }) => object[];
 
 export interface ChatRollout {
@@ -13,7 +14,7 @@ export interface ChatRollout {
   tools: Json[];
 }
 
-/** What rides on items for training: the names of NeMo Gym, and those of servers of the chat API. */
+/** Fields of items used in training: names of NeMo Gym and of chat API servers. */
 const trained = [
   "prompt_token_ids",
   "generation_token_ids",
@@ -38,14 +39,14 @@ function toolOf(tool: TaskRow): Json {
   return { type: "function", function: definition };
 }
 
-/** Cuts a transcript into the answers of the model and what came between them. */
+/** Cuts a transcript into the model's answers and the items between them. */
 function answersIn(output: Item[]): Item[][] {
   const pieces: Item[][] = [];
   let isAnswer = false;
   for (const item of output) {
     const current = pieces.at(-1);
     const isPart = item.type !== "function_call_output" && (item as { role?: string }).role !== "user";
-    // Tokens are on one item of each answer: a second one with tokens is of the next answer.
+    // One item per answer carries tokens: a second one starts the next answer.
     const isNext = isPart && hasTokens(item) && current?.some(hasTokens);
     if (current && isPart && isAnswer && !isNext) current.push(item);
     else pieces.push([item]);
@@ -74,7 +75,7 @@ function tokensOf(items: Item[]): TaskRow {
   return tokens;
 }
 
-/** Of servers of the Responses API, which give them with each part of the text. */
+/** Reads log probabilities from servers of the Responses API, which attach them to each text part. */
 function contentLogprobs({ content }: Item): Json[] {
   if (!Array.isArray(content)) return [];
   return content.flatMap((part) => {
@@ -83,7 +84,7 @@ function contentLogprobs({ content }: Item): Json[] {
   });
 }
 
-/** Reasoning is part of what is trained on, whichever way its server sent it. */
+/** Keeps reasoning as training data, however its server sent it. */
 function withThoughts(item: Item): Item {
   if (item.type !== "reasoning") return item;
   const { chat_field: field = "reasoning_content", summary, content } = item;

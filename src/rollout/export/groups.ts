@@ -1,4 +1,5 @@
-// The rows of a file by task, although they stand in the order in which they ended. Only their places are kept in memory.
+// rowsByTask(): groups the rows of a file by task. Rows are stored in the order they ended; only their positions stay
+// in memory.
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import type { TaskRow } from "../../core/rollout.ts";
@@ -7,11 +8,11 @@ import { readLine, type BadRow } from "../tasks.ts";
 
 export interface RowsOfTask {
   task: number;
-  /** By their repeats. */
+  /** Sorted by repeat. */
   rows: TaskRow[];
 }
 
-/** Where a row is, in bytes. */
+/** Position of a row, in bytes. */
 interface Place {
   repeat: number;
   from: number;
@@ -75,7 +76,7 @@ async function* linesIn(file: string): AsyncGenerator<{ line: number; bytes: Buf
   if (parts.length > 0) yield { line, bytes: Buffer.concat(parts), from };
 }
 
-/** A mark at the beginning of a file is no part of its text. */
+/** Removes a byte order mark. */
 const textOf = (bytes: Buffer): string => bytes.toString("utf8").replace(/^\uFEFF/, "");
 
 async function rowAt(handle: FileHandle, { from, length }: Place): Promise<TaskRow> {

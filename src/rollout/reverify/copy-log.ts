@@ -1,8 +1,8 @@
-// Copies the log of a session into an empty store, event by event, at the same versions.
+// copyLog(): copies a session's log into an empty store, event by event, with the same versions.
 import type { NumberedEvent } from "../../core/event.ts";
 import type { NewEntry, Store } from "../../core/store.ts";
 
-/** Without keys: what could be found by one, such as a verdict, is there to be read, and is not given again. */
+/** Omits keys, so a verdict in the copy can be read but is not returned again. */
 export async function copyLog(store: Store, session: string, events: NumberedEvent[]): Promise<void> {
   const [first] = events;
   if (first?.type !== "session.opened") return;
