@@ -1,7 +1,7 @@
 // holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
 import { InvalidArgumentError, type Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
-import { treeOf, type Branching } from "../rollout/tree.ts";
+import { createTree, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
 import { storeUrls } from "../stores/open.ts";
 import { isUrl, type CollectionSettings } from "../rollout/collection-settings.ts";
@@ -119,7 +119,7 @@ function branching(text: string, before: Branching[] = []): Branching[] {
     throw new InvalidArgumentError(`Episodes are forked after step ${step} already.`);
   }
   const all = [...before, { ways, step }];
-  if (treeOf(all).leaves(0) <= mostLeaves) return all;
+  if (createTree(all).leaves(0) <= mostLeaves) return all;
   throw new InvalidArgumentError(`Of one episode there would be more than ${mostLeaves} rollouts.`);
 }
 

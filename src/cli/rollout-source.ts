@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
-import { storeFileOf } from "../rollout/output.ts";
+import { storeFileFor } from "../rollout/output.ts";
 import type { BadRow } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
 import { openStore } from "../stores/open.ts";
@@ -28,7 +28,7 @@ export function note(text: string): void {
 export async function openStoreOf(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
   if (file === undefined) throw new HoldfastError("invalid_option", "name a file of rows, or a store with --store");
-  const beside = storeFileOf(file);
+  const beside = storeFileFor(file);
   if (existsSync(beside)) return openStore(`sqlite:${beside}`, { isThere: true });
   throw new HoldfastError("invalid_option", `there is no ${beside} with the sessions; name their store with --store`);
 }

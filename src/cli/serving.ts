@@ -6,7 +6,7 @@ import { isHoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { serve, type Runner, type ServeOptions, type Serving } from "../server/serve.ts";
 import type { Solution } from "../testing/environments.ts";
-import { agentsOf } from "../rollout/agents.ts";
+import { createAgents } from "../rollout/agents.ts";
 import { preparing } from "../rollout/prepare.ts";
 import { loadServed } from "../rollout/load.ts";
 import { withModel } from "../models/by-name.ts";
@@ -55,7 +55,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     environments.push(environment);
     if (solution) solutions.set(environment.name, solution);
     if (model === undefined) continue;
-    const players = await agentsOf(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
+    const players = await createAgents(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
     runners.set(environment.name, { agentFor: players.of, prepare: preparing(environment, players.name, {}), timeout });
   }
   const models = environments.length > 0 ? await offeredModels(solutions, model) : undefined;

@@ -8,7 +8,7 @@ import type { QueuedCollection } from "./job.ts";
 import { differences } from "../rollout/collection-record.ts";
 import type { PlaySettings } from "./collector.ts";
 import { digestFiles } from "../rollout/build-record.ts";
-import { sourceOf, type Player } from "../rollout/source.ts";
+import { openPlaySource, type Player } from "../rollout/source.ts";
 import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
 
@@ -79,7 +79,7 @@ export function createCollections(options: CollectionsOptions): Collections {
     }
     if (override === undefined && store !== undefined) assertStore(folder, store);
     assertUnchanged(settings);
-    const source = await sourceOf(target, { ...flags, concurrency });
+    const source = await openPlaySource(target, { ...flags, concurrency });
     const used = await useStore(override ?? store ?? queue);
     const { play, stop } = source.player(used.store);
     return {

@@ -18,10 +18,10 @@ export interface Agents {
   of(rollout: Rollout): ModelAgent;
 }
 
-export async function agentsOf(target: Target | undefined, flags: AgentFlags): Promise<Agents> {
+export async function createAgents(target: Target | undefined, flags: AgentFlags): Promise<Agents> {
   const given = typeof flags.agent === "string" ? await loadAgent(flags.agent) : flags.agent;
   if (given && given.kind !== "model") throw refusal("--agent must be an agent with a model");
-  const modelFor = await modelsOf(target, given, flags);
+  const modelFor = await chooseModels(target, given, flags);
   const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
   const name = given?.name ?? "agent";
   return {
@@ -36,7 +36,7 @@ export async function agentsOf(target: Target | undefined, flags: AgentFlags): P
   };
 }
 
-async function modelsOf(
+async function chooseModels(
   target: Target | undefined,
   given: ModelAgent | undefined,
   { model: name, seed }: AgentFlags,

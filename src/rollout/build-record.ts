@@ -4,7 +4,7 @@ import { createReadStream, existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { changedTask } from "./changed-task.ts";
-import { pathsOf } from "./output.ts";
+import { outputPaths } from "./output.ts";
 import { differences, readRecord, type CollectionRecord } from "./collection-record.ts";
 import { readRows } from "./tasks.ts";
 import type { Branching } from "./tree.ts";
@@ -20,7 +20,7 @@ export async function buildRecord(
   tasks: string,
   flags: CollectionSettings,
 ): Promise<CollectionRecord> {
-  const { rows, inputs, failures, run } = pathsOf(flags.out);
+  const { rows, inputs, failures, run } = outputPaths(flags.out);
   const settings = await buildSettings(target, name, tasks, flags);
   // Checked before an error suggests --force, which does not help against changed tasks.
   const assertTasks = (): Promise<void> => assertSameTasks(inputs, tasks, flags);

@@ -7,17 +7,17 @@ import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
-import { storeFileOf } from "./output.ts";
+import { storeFileFor } from "./output.ts";
 import { forgetIn } from "./forget.ts";
 import { locate } from "./load.ts";
-import type { RunMetrics } from "./metrics.ts";
+import type { CollectionMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
-import { pathsOf } from "./output.ts";
+import { outputPaths } from "./output.ts";
 import { buildRecord } from "./build-record.ts";
 import { writeRecord, type CollectionRecord } from "./collection-record.ts";
-import { sourceOf, type Player, type Source } from "./source.ts";
+import { openPlaySource, type Player, type Source } from "./source.ts";
 import { countLines, readRows } from "./tasks.ts";
-import { treeOf } from "./tree.ts";
+import { createTree } from "./tree.ts";
 import { writeMetrics } from "./write-metrics.ts";
 
 /** Observes a collection. */
@@ -29,7 +29,7 @@ export type CollectionHooks = Pick<CollectOptions, "signal" | "onStart" | "onRow
 };
 
 export interface CollectionResult extends Collected {
-  metrics: RunMetrics;
+  metrics: CollectionMetrics;
 }
 
 type Settings = Partial<CollectionSettings> & { out: string; environment?: Target | undefined } & CollectionHooks;
@@ -56,8 +56,8 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor, ...rest } = given;
   const settings: CollectionSettings = { ...defaults, ...rest };
   // Tasks are read later, one by one: they may not fit into memory.
-  const source = await sourceOf(environment, settings);
-  const tasks = await tasksOf(environment, settings);
+  const source = await openPlaySource(environment, settings);
+  const tasks = await findTasks(environment, settings);
   // Lock before looking: otherwise two collections could both find no output and start.
   const lock = await claimOutput(settings.out);
   try {
@@ -68,7 +68,7 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   }
 }
 
-interface Collection {
+interface LockedCollection {
   target: Target | undefined;
   source: Source;
   tasks: string;
@@ -76,17 +76,17 @@ interface Collection {
   hooks: CollectionHooks;
 }
 
-async function collectLocked({ target, source, tasks, settings, hooks }: Collection): Promise<CollectionResult> {
+async function collectLocked({ target, source, tasks, settings, hooks }: LockedCollection): Promise<CollectionResult> {
   const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
   const { onPlan, playerFor, ...observers } = hooks;
   const record = await buildRecord(target, source.environment, tasks, settings);
-  onPlan?.((await countLines(tasks, limit)) * repeats * treeOf(branches).leaves(0));
+  onPlan?.((await countLines(tasks, limit)) * repeats * createTree(branches).leaves(0));
   const store: Store = await openStore(
-    settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileOf(out)}`,
+    settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileFor(out)}`,
   );
   try {
     const player = playerFor ? await playerFor(record) : source.player(store);
-    await writeRecord(pathsOf(out).run, { ...record, ...codeOf(target, settings) });
+    await writeRecord(outputPaths(out).run, { ...record, ...locateCode(target, settings) });
     const collected = await collect({
       ...observers,
       out,
@@ -110,7 +110,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: Collect
   }
 }
 
-async function tasksOf(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
+async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
   if (tasks === undefined && typeof target !== "string") throw refusal("name the file of --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
   if (resolve(file) === resolve(out)) throw refusal("--out must not be the file of tasks");
@@ -121,7 +121,7 @@ async function tasksOf(target: Target | undefined, { tasks, out }: CollectionSet
 /**
  * Returns the location of the code, for readers of the collection. Not a setting: it may have moved before a resume.
  */
-function codeOf(target: Target | undefined, { out, server, agent }: CollectionSettings): { target?: string } {
+function locateCode(target: Target | undefined, { out, server, agent }: CollectionSettings): { target?: string } {
   if (typeof target !== "string" || server !== undefined || isUrl(agent)) return {};
   if (!existsSync(target)) return { target };
   const way = relative(resolve(dirname(out)), resolve(target)).replaceAll("\\", "/");

@@ -5,9 +5,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
-import { keyOf, keysIn, openLines, pathsOf, triesIn, type Lines, type Tries } from "./output.ts";
+import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
-import { lineageOf, nodeKey, nodeKeyOf, originOf, treeOf, withoutLineage, type Branching, type Node } from "./tree.ts";
+import {
+  toLineage,
+  nodeKey,
+  rowNodeKey,
+  toOrigin,
+  createTree,
+  withoutLineage,
+  type Branching,
+  type Node,
+} from "./tree.ts";
 import { createWork } from "./work.ts";
 
 export interface CollectOptions {
@@ -96,7 +105,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
         try {
           const forked = stopping.signal.aborted ? undefined : await settle(due);
           if (forked) more = continued(due, forked);
-          if (more.length === 0) await overWith(options.forget, due.parent, forked && sessionsOf(forked));
+          if (more.length === 0) await overWith(options.forget, due.parent, forked && listSessions(forked));
         } finally {
           work.done(more);
         }
@@ -108,7 +117,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
       throw thrown instanceof Error ? thrown : new HoldfastError("internal", messageOf(thrown));
     };
     try {
-      await allOf(Array.from({ length: concurrency }, () => worker().catch(orStop)));
+      await waitForAll(Array.from({ length: concurrency }, () => worker().catch(orStop)));
     } finally {
       await source.return();
     }
@@ -127,11 +136,11 @@ interface Files {
 }
 
 function openFiles(out: string): Files {
-  const paths = pathsOf(out);
+  const paths = outputPaths(out);
   return { rows: openLines(paths.rows), inputs: openLines(paths.inputs), failures: openLines(paths.failures) };
 }
 
-const sessionsOf = ({ parent, session }: Forked): string[] => [parent.session, session];
+const listSessions = ({ parent, session }: Forked): string[] => [parent.session, session];
 
 type Planned = AsyncGenerator<Due, void, undefined>;
 
@@ -148,11 +157,11 @@ interface Forked {
  */
 async function planned(options: CollectOptions, files: Files, collected: Collected) {
   const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart, onFewer } = options;
-  const paths = pathsOf(options.out);
-  const done = await keysIn(paths.rows, nodeKeyOf);
+  const paths = outputPaths(options.out);
+  const done = await keysIn(paths.rows, rowNodeKey);
   const known = await keysIn(paths.inputs);
-  const tries = await triesIn(paths.failures, nodeKeyOf);
-  const tree = treeOf(options.branches ?? []);
+  const tries = await triesIn(paths.failures, rowNodeKey);
+  const tree = createTree(options.branches ?? []);
   collected.before = done.size;
   onStart?.(done.size);
 
@@ -165,12 +174,12 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
       const numbered = numberOf(read);
       const before = seen.get(numbered.task) ?? 0;
       seen.set(numbered.task, before + 1);
-      yield* dueOf(numbered, repeats * before);
+      yield* planTask(numbered, repeats * before);
       if (++count >= limit) return;
     }
   }
 
-  async function* dueOf({ task, ...read }: Numbered, first: number): Planned {
+  async function* planTask({ task, ...read }: Numbered, first: number): Planned {
     const prepared = await rowOf(read);
     for (let repeat = first; repeat < first + repeats; repeat++) {
       const node: Node = { task, index: repeat * tree.leaves(0), branch: "", depth: 0 };
@@ -181,13 +190,13 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
         continue;
       }
       const row = { ...prepared.row, ...index };
-      if (!known.has(keyOf(index))) files.inputs.write(row);
-      yield* dueAt(node, { row, random: randomOf(seed, task, repeat) });
+      if (!known.has(rolloutKey(index))) files.inputs.write(row);
+      yield* planNode(node, { row, random: toRandomSeed(seed, task, repeat) });
     }
   }
 
   /** Returns the rollouts to play for a node; none if it has its outcome. */
-  function dueAt(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
+  function planNode(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
     if (isDone(node)) {
       if (missing(node) > 0) onFewer?.(missing(node));
       return [];
@@ -195,7 +204,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     const { all: attempt, open }: Tries = tries.get(nodeKey(node)) ?? { all: 0, open: 0 };
     const left = Math.max(0, attempts - open - 1);
     const { task, index: repeat } = node;
-    const forkAfter = tree.stepOf(node);
+    const forkAfter = tree.forkStep(node);
     const rollout = { ...given, task, repeat, attempt, session: "", ...(forkAfter !== undefined && { forkAfter }) };
     const isForked = tree.children(node).some(hasBegun);
     return [{ node, left, isForked, parent, rollout: withAttempt(run, rollout, attempt) }];
@@ -222,10 +231,10 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   function continued({ node, parent: above }: Due, forked: Forked): Due[] {
     const { parent, session, version } = forked;
     const { row, random } = parent;
-    const lasting: Lasting = { sessions: sessionsOf(forked), left: 0, parent: above };
+    const lasting: Lasting = { sessions: listSessions(forked), left: 0, parent: above };
     const more = tree.children(node).flatMap((child) => {
       const own = { ...row, _ng_rollout_index: child.index };
-      return dueAt(child, { row: own, random, origin: originOf(parent, session, version, child) }, lasting);
+      return planNode(child, { row: own, random, origin: toOrigin(parent, session, version, child) }, lasting);
     });
     lasting.left = more.length;
     return more;
@@ -254,7 +263,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
 /** Returns a function that plays a rollout until it is scored, is forked, or has no attempts left. */
 function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
   const { play, run, onRow, onRetry, onFewer, forget, pause = defaultPause } = options;
-  const tree = treeOf(options.branches ?? []);
+  const tree = createTree(options.branches ?? []);
 
   function ended(row: TaskRow, failed: boolean, { depth }: Node): void {
     const fewer = tree.leaves(depth) - 1;
@@ -315,7 +324,7 @@ function rowOf(rollout: Rollout, played: Played, began: number): TaskRow {
     _ng_rollout_index: repeat,
     ...(attempt > 0 && { _ng_attempt_index: attempt }),
     session_id: session,
-    ...lineageOf(rollout),
+    ...toLineage(rollout),
     ...(stopped !== undefined && { stopped }),
     // Time in this process only; an episode continued after a crash took longer.
     seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
@@ -349,7 +358,7 @@ const ofOutcomes = new Set([
 ]);
 
 /** Waits for all promises, then throws the first failure. */
-async function allOf(work: Promise<void>[]): Promise<void> {
+async function waitForAll(work: Promise<void>[]): Promise<void> {
   const settled = await Promise.allSettled(work);
   const failed = settled.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
   if (failed) throw failed.reason;
@@ -361,20 +370,20 @@ async function allOf(work: Promise<void>[]): Promise<void> {
 function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
   const { task, repeat, origin } = rollout;
   const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];
-  return { ...rollout, attempt, session: sessionOf(about) };
+  return { ...rollout, attempt, session: toSessionId(about) };
 }
 
-function sessionOf(about: (string | number)[]): string {
-  return digestOf(...about)
+function toSessionId(about: (string | number)[]): string {
+  return digestParts(...about)
     .toString("base64url")
     .slice(0, 22)
     .replace(/^-/, "_");
 }
 
-function randomOf(seed: number, task: number, repeat: number): number {
-  return digestOf(seed, task, repeat).readUInt32BE();
+function toRandomSeed(seed: number, task: number, repeat: number): number {
+  return digestParts(seed, task, repeat).readUInt32BE();
 }
 
-function digestOf(...parts: (string | number)[]): Buffer {
+function digestParts(...parts: (string | number)[]): Buffer {
   return createHash("sha256").update(JSON.stringify(parts)).digest();
 }

@@ -7,7 +7,7 @@ import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
 import { numberList } from "./metrics/number-list.ts";
-import { pathsOf } from "./output.ts";
+import { outputPaths } from "./output.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
 import { readLine, type BadRow } from "./tasks.ts";
 
@@ -76,7 +76,7 @@ interface RowIndex {
 
 /** Indexes the positions of rows. Rows after the scored ones are in the file of failures. */
 async function indexRows(file: string): Promise<RowIndex> {
-  const { failures } = pathsOf(file);
+  const { failures } = outputPaths(file);
   const [starts, lengths] = [numberList(Float64Array), numberList(Uint32Array)];
   const before = await readInode(file);
   let scored = 0;

@@ -5,7 +5,7 @@ import { bootstrap } from "./metrics/bootstrap.ts";
 import type { TaskMetrics } from "./metrics/task-table.ts";
 
 /** The compared data: the mean reward of each task that has one. */
-export interface ComparedRun {
+export interface ComparedCollection {
   tasks: Pick<TaskMetrics, "task" | "mean">[];
 }
 
@@ -46,11 +46,15 @@ export interface Comparison {
  * difference; // { value: 0.125, low: 0.05, high: 0.2 }
  * changed[0]; // { task: 3, first: 0, second: 1, difference: 1 }
  */
-export function compareRuns(first: ComparedRun, second: ComparedRun, { seed = 0 }: CompareOptions = {}): Comparison {
-  const [a, b] = [meansOf(first), meansOf(second)];
+export function compareCollections(
+  first: ComparedCollection,
+  second: ComparedCollection,
+  { seed = 0 }: CompareOptions = {},
+): Comparison {
+  const [a, b] = [meansByTask(first), meansByTask(second)];
   const changes = [...a].flatMap(([task, mean]) => {
     const other = b.get(task);
-    return other === undefined ? [] : [changeOf(task, mean, other)];
+    return other === undefined ? [] : [toChange(task, mean, other)];
   });
   if (changes.length === 0) {
     throw new HoldfastError("invalid_input", "the runs have no task in common that has a reward in both of them");
@@ -73,7 +77,7 @@ export function compareRuns(first: ComparedRun, second: ComparedRun, { seed = 0 
 }
 
 /** Sorted by task number, because the random draw depends on the order. */
-function meansOf({ tasks }: ComparedRun): Map<number, number> {
+function meansByTask({ tasks }: ComparedCollection): Map<number, number> {
   const sorted = tasks.toSorted((a, b) => a.task - b.task);
   return new Map(sorted.flatMap(({ task, mean }) => (mean === null ? [] : [[task, mean] as const])));
 }
@@ -81,7 +85,7 @@ function meansOf({ tasks }: ComparedRun): Map<number, number> {
 /** Equal rewards in another order have slightly different sums; smaller differences are rounding errors. */
 const rounding = 1e-12;
 
-function changeOf(task: number, first: number, second: number): TaskChange {
+function toChange(task: number, first: number, second: number): TaskChange {
   const apart = second - first;
   const difference = Math.abs(apart) <= rounding * Math.max(Math.abs(first), Math.abs(second)) ? 0 : clamp(apart);
   return { task, first, second, difference };

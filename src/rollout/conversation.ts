@@ -13,20 +13,20 @@ export interface Conversation {
 }
 
 /** Reads a conversation. Invalid items are ignored, because the file may come from anywhere. */
-export function conversationOf(row: TaskRow): Conversation {
-  const { input, instructions, tools } = fieldsOf(row["responses_create_params"]);
-  const { output } = fieldsOf(row["response"]);
+export function readConversation(row: TaskRow): Conversation {
+  const { input, instructions, tools } = toFields(row["responses_create_params"]);
+  const { output } = toFields(row["response"]);
   return {
     instructions: typeof instructions === "string" && instructions !== "" ? instructions : undefined,
     input: typeof input === "string" ? [{ type: "message", role: "user", content: input }] : itemsIn(input),
     output: itemsIn(output),
-    tools: listIn(tools).map(fieldsOf),
+    tools: listIn(tools).map(toFields),
   };
 }
 
 function itemsIn(list: Json | undefined): Item[] {
   // Messages may omit their type.
-  const items = listIn(list).map((item): TaskRow => ({ type: "message", ...fieldsOf(item) }));
+  const items = listIn(list).map((item): TaskRow => ({ type: "message", ...toFields(item) }));
   return items.filter(isWhole) as unknown as Item[];
 }
 
@@ -38,7 +38,7 @@ function isWhole({ type, role, content, call_id, name, arguments: given, output 
   return type === "function_call_output" ? isText(call_id) && isContent(output) : isText(type);
 }
 
-export function fieldsOf(value: Json | undefined): TaskRow {
+export function toFields(value: Json | undefined): TaskRow {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
 }
 

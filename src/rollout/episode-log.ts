@@ -13,7 +13,7 @@ export function isOfEnvironment({ environment }: { environment: string }): boole
 }
 
 /** Returns the log; undefined if the session is missing or not an episode. A row from elsewhere may name any log. */
-export async function logOf(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
+export async function readLog(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
   const entries = await store.read(session, 0);
   const events = entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));
   const [first] = events ?? [];
@@ -26,7 +26,7 @@ export async function logWithParents(
   session: string,
   until = Infinity,
 ): Promise<NumberedEvent[] | undefined> {
-  const events = (await logOf(store, session))?.filter(({ version }) => version <= until);
+  const events = (await readLog(store, session))?.filter(({ version }) => version <= until);
   const [first, ...rest] = events ?? [];
   if (first?.type !== "session.opened" || !first.parent) return events;
   const before = await logWithParents(store, first.parent.session, first.parent.version);

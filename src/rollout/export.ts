@@ -3,7 +3,7 @@
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { chatOf, type ChatRollout, type ToMessages } from "./export/chat.ts";
+import { toChat, type ChatRollout, type ToMessages } from "./export/chat.ts";
 import { rowsByTask } from "./export/groups.ts";
 import { assertFile, rolloutName } from "./finished.ts";
 import { mean, sampleStd } from "./metrics/statistics.ts";
@@ -51,14 +51,14 @@ async function* single(
       continue;
     }
     const { row } = read;
-    const reward = rewardOf(row);
+    const reward = readReward(row);
     if (reward === undefined || reward < least) {
       counts.left_out++;
       continue;
     }
     counts.rollouts++;
     const { prompt, completion, tools } = converted(row, toMessages);
-    yield { messages: [...prompt, ...completion], ...(tools.length > 0 && { tools }), ...identityOf(row), reward };
+    yield { messages: [...prompt, ...completion], ...(tools.length > 0 && { tools }), ...pickIdentity(row), reward };
   }
 }
 
@@ -68,17 +68,17 @@ async function* groups(
   counts: ExportCounts,
 ): AsyncGenerator<TaskRow, void, undefined> {
   for await (const { task, rows } of rowsByTask(file, onBad)) {
-    const scored = rows.filter((row) => rewardOf(row) !== undefined);
+    const scored = rows.filter((row) => readReward(row) !== undefined);
     counts.left_out += rows.length - scored.length;
     const [first] = scored;
     if (!first) continue;
     counts.rollouts += scored.length;
-    const rewards = scored.map((row) => rewardOf(row) as number);
+    const rewards = scored.map((row) => readReward(row) as number);
     const [average, std] = [mean(rewards), sampleStd(rewards) ?? 0];
-    const advantages = rewards.map((reward) => advantageOf(reward, average, std));
+    const advantages = rewards.map((reward) => toAdvantage(reward, average, std));
     const { prompt, tools } = converted(first, toMessages);
     const rollouts = scored.map((row, at): Json => ({
-      ...identityOf(row),
+      ...pickIdentity(row),
       reward: rewards[at] as number,
       advantage: advantages[at] as number,
       messages: converted(row, toMessages).completion,
@@ -97,25 +97,25 @@ async function* groups(
 }
 
 /** Returns 0 if all rewards are equal, up to rounding: they carry no signal. */
-function advantageOf(reward: number, average: number, std: number): number {
+function toAdvantage(reward: number, average: number, std: number): number {
   if (std <= Math.abs(average) * 1e-12) return 0;
   return (reward - average) / std || 0;
 }
 
 /** Returns undefined for rollouts that must not be learned from. */
-function rewardOf({ reward, failure_kind: kind, mask_sample: isMasked }: TaskRow): number | undefined {
+function readReward({ reward, failure_kind: kind, mask_sample: isMasked }: TaskRow): number | undefined {
   const isFailed = typeof kind === "string" && kind !== "";
   return typeof reward === "number" && !isFailed && isMasked !== true ? reward : undefined;
 }
 
-function identityOf(row: TaskRow): TaskRow {
+function pickIdentity(row: TaskRow): TaskRow {
   const fields = ["_ng_task_index", "_ng_rollout_index", "session_id"];
   return Object.fromEntries(fields.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])));
 }
 
 function converted(row: TaskRow, toMessages: ToMessages): ChatRollout {
   try {
-    return chatOf(row, toMessages);
+    return toChat(row, toMessages);
   } catch (cause) {
     throw new HoldfastError("invalid_input", `${rolloutName(row)} cannot be exported: ${messageOf(cause)}`, { cause });
   }

@@ -3,7 +3,7 @@
 import { existsSync, statSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { pathsOf } from "./output.ts";
+import { outputPaths } from "./output.ts";
 import { readRows, type BadRow, type Span } from "./tasks.ts";
 
 export interface Finished {
@@ -19,13 +19,13 @@ export interface RolloutIndex {
   repeat: number | undefined;
 }
 
-export function indexOf(row: TaskRow): RolloutIndex {
+export function rolloutIndex(row: TaskRow): RolloutIndex {
   return { task: numberIn(row["_ng_task_index"]), repeat: numberIn(row["_ng_rollout_index"]) };
 }
 
 /** Names a rollout in messages. */
 export function rolloutName(row: TaskRow): string {
-  const { task, repeat } = indexOf(row);
+  const { task, repeat } = rolloutIndex(row);
   return `task ${task ?? "?"}, repeat ${repeat ?? "?"}`;
 }
 
@@ -38,7 +38,7 @@ export async function* finishedRollouts(
   onBad: (bad: BadRow, file: string) => void,
 ): AsyncGenerator<Finished, void, undefined> {
   assertFile(file);
-  const { failures } = pathsOf(file);
+  const { failures } = outputPaths(file);
   const hasFailures = existsSync(failures) && statSync(failures).size > 0;
   const scored = new Set<string>();
   for await (const read of readRows(file)) {
@@ -46,8 +46,8 @@ export async function* finishedRollouts(
       onBad(read, file);
       continue;
     }
-    if (hasFailures) scored.add(keyOf(read.row));
-    yield { row: read.row, failed: isFailed(read.row), place: placeOf(file, read) };
+    if (hasFailures) scored.add(toKey(read.row));
+    yield { row: read.row, failed: isFailed(read.row), place: toPlace(file, read) };
   }
   if (hasFailures) yield* lastFailures(failures, scored, onBad);
 }
@@ -59,14 +59,14 @@ async function* lastFailures(
   onBad: (bad: BadRow, file: string) => void,
 ): AsyncGenerator<Finished, void, undefined> {
   const last = new Map<string, number>();
-  for await (const read of readRows(file)) if ("row" in read) last.set(keyOf(read.row), read.line);
+  for await (const read of readRows(file)) if ("row" in read) last.set(toKey(read.row), read.line);
   for await (const read of readRows(file)) {
     if (!("row" in read)) onBad(read, file);
-    else if (isLast(read.row, read.line)) yield { row: read.row, failed: true, place: placeOf(file, read) };
+    else if (isLast(read.row, read.line)) yield { row: read.row, failed: true, place: toPlace(file, read) };
   }
 
   function isLast(row: TaskRow, line: number): boolean {
-    const key = keyOf(row);
+    const key = toKey(row);
     return row["retried"] !== true && last.get(key) === line && !scored.has(key);
   }
 }
@@ -81,10 +81,10 @@ function isFailed({ failure_kind: kind }: TaskRow): boolean {
   return typeof kind === "string" && kind !== "";
 }
 
-const placeOf = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });
+const toPlace = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });
 
-function keyOf(row: TaskRow): string {
-  const { task, repeat } = indexOf(row);
+function toKey(row: TaskRow): string {
+  const { task, repeat } = rolloutIndex(row);
   return `${task} ${repeat}`;
 }
 

@@ -3,7 +3,7 @@ export { collectRollouts, type CollectionHooks, type CollectionResult } from "./
 export type { CollectionSettings } from "./collection-settings.ts";
 export { createPlayer, type PlayerOptions } from "./play/player.ts";
 export { finishedRollouts } from "./finished.ts";
-export { createMetrics, type RunMetrics } from "./metrics.ts";
+export { createMetrics, type CollectionMetrics } from "./metrics.ts";
 export { openStore } from "../stores/open.ts";
 export type {
   FailedRollout,

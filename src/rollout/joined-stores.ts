@@ -12,7 +12,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   const known = new Map<string, Store>();
   const writing = new Set<Promise<Appended>>();
 
-  async function holderOf(session: string): Promise<Store | undefined> {
+  async function findHolder(session: string): Promise<Store | undefined> {
     const found = known.get(session);
     if (found) return found;
     for (const store of stores) {
@@ -23,12 +23,12 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
     return undefined;
   }
 
-  const at = async (session: string): Promise<Store> => (await holderOf(session)) ?? first;
+  const at = async (session: string): Promise<Store> => (await findHolder(session)) ?? first;
 
   async function append(commit: Commit, ...together: Commit[]): Promise<Appended> {
     const { session, version, heading } = commit;
     const parent = version === 0 ? heading?.parent?.session : undefined;
-    return ((await holderOf(session)) ?? (await at(parent ?? session))).append(commit, ...together);
+    return ((await findHolder(session)) ?? (await at(parent ?? session))).append(commit, ...together);
   }
 
   async function* list(filter: Filter): AsyncGenerator<Listed, void, undefined> {

@@ -35,7 +35,7 @@ export interface Estimate extends Interval {
   name: string;
 }
 
-export interface RunMetrics {
+export interface CollectionMetrics {
   rollouts: number;
   /** Number of rollouts with a reward. A row with a `failure_kind` never has one. */
   scored: number;
@@ -60,7 +60,7 @@ export interface RunningMetrics {
   /** Counts a row; other values are ignored. Throws on a row with more than 1,000 different numbers. */
   add(row: unknown): void;
   /** Returns the metrics of the rows so far. More rows may follow. */
-  result(): RunMetrics;
+  result(): CollectionMetrics;
   /**
    * Yields the entries of the tasks one by one: together they are as long as the file. `expected`: the planned number
    * of rollouts of a task.
@@ -96,7 +96,7 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
         scored: given.length,
         ...overall(rollouts),
         pass_metrics: answerKey === undefined ? passMetrics(scores) : withAnswers(scores, answers),
-        estimates: estimatesOf(scores, seed),
+        estimates: estimate(scores, seed),
         tasks,
         failures: failures.counts(),
         tokens: { input: costs.input.total(), output: costs.output.total(), total: costs.tokens.total() },
@@ -155,7 +155,7 @@ function withAnswers(scores: Score[][], answers: Score[][]): Metrics {
   return { ...passMetrics(scores, { answers }), ...passMetrics(unanswered, { score: "no_answer", answers }) };
 }
 
-function estimatesOf(scores: Score[][], seed: number): Estimate[] {
+function estimate(scores: Score[][], seed: number): Estimate[] {
   const shares = scores.flatMap((task): TaskShare[] => {
     const given = task.filter((score) => score !== undefined);
     if (given.length === 0) return [];

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import { pathsOf } from "./output.ts";
+import { outputPaths } from "./output.ts";
 
 export interface Claim {
   release(): void;
@@ -18,8 +18,8 @@ const tries = 4;
  * longer exists.
  */
 export async function claimOutput(out: string): Promise<Claim> {
-  const prefix = pathsOf(out).run.replace(/json$/, "");
-  const own = `${prefix}${process.pid}.${startOf(process.pid)}.lock`;
+  const prefix = outputPaths(out).run.replace(/json$/, "");
+  const own = `${prefix}${process.pid}.${readStartTime(process.pid)}.lock`;
   for (let left = tries; ; left--) {
     try {
       mkdirSync(dirname(own), { recursive: true });
@@ -27,7 +27,7 @@ export async function claimOutput(out: string): Promise<Claim> {
     } catch (cause) {
       throw new HoldfastError("cannot_load", `${out} cannot be written: ${messageOf(cause)}`, { cause });
     }
-    const holder = holderOf(prefix, own);
+    const holder = findHolder(prefix, own);
     if (holder === undefined) return { release: () => rmSync(own, { force: true }) };
     rmSync(own, { force: true });
     if (left === 1) {
@@ -38,13 +38,13 @@ export async function claimOutput(out: string): Promise<Claim> {
 }
 
 /** Returns another process that holds a claim. Removes the claims of dead processes. */
-function holderOf(prefix: string, own: string): number | undefined {
+function findHolder(prefix: string, own: string): number | undefined {
   for (const name of readdirSync(dirname(prefix))) {
     const file = join(dirname(prefix), name);
     if (!name.startsWith(basename(prefix)) || file === own) continue;
     const [, pid, start] = /^(\d+)\.(\d+)\.lock$/.exec(name.slice(basename(prefix).length)) ?? [];
     if (pid === undefined) continue;
-    if (isAlive(Number(pid)) && startOf(Number(pid)) === start) return Number(pid);
+    if (isAlive(Number(pid)) && readStartTime(Number(pid)) === start) return Number(pid);
     rmSync(file, { force: true });
   }
   return undefined;
@@ -60,7 +60,7 @@ function isAlive(pid: number): boolean {
 }
 
 /** Returns the start time of a process, from Linux: process ids are reused. Returns "0" on other systems. */
-function startOf(pid: number): string {
+function readStartTime(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     // After the name, which may contain anything, field 0 is the state (Z = zombie) and field 19 the start time.

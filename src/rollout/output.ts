@@ -26,7 +26,7 @@ export interface OutputPaths {
   run: string;
 }
 
-export function pathsOf(out: string): OutputPaths {
+export function outputPaths(out: string): OutputPaths {
   const stem = join(dirname(out), basename(out, extname(out)));
   return {
     rows: out,
@@ -105,7 +105,7 @@ function cutTorn(handle: number): void {
 }
 
 /** Returns the keys of the rollouts in a file. */
-export async function keysIn(file: string, nameOf = keyOf): Promise<Set<string>> {
+export async function keysIn(file: string, nameOf = rolloutKey): Promise<Set<string>> {
   const keys = new Set<string>();
   for await (const row of rowsIn(file)) keys.add(nameOf(row));
   return keys;
@@ -118,7 +118,7 @@ export interface Tries {
 }
 
 /** Counts the failures per rollout in a file of failures. */
-export async function triesIn(file: string, nameOf = keyOf): Promise<Map<string, Tries>> {
+export async function triesIn(file: string, nameOf = rolloutKey): Promise<Map<string, Tries>> {
   const tries = new Map<string, Tries>();
   for await (const row of rowsIn(file)) {
     const { all = 0, open: before = 0 } = tries.get(nameOf(row)) ?? {};
@@ -133,7 +133,7 @@ async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
 }
 
 /** Returns the key of a rollout: its task and number. */
-export const keyOf = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
+export const rolloutKey = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
   `${Number(task)} ${Number(repeat)}`;
 
 /** Replaces a file completely, or leaves it unchanged. */
@@ -156,6 +156,6 @@ export async function writeWhole(file: string, text: string | Iterable<string>):
 }
 
 /** Returns the default store of a collection's sessions. */
-export function storeFileOf(file: string): string {
+export function storeFileFor(file: string): string {
   return `${file.replace(/\.jsonl$/, "")}.db`;
 }

@@ -4,7 +4,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { jsonSchemaOf } from "../core/schema.ts";
-import { problemsOf, toolNamesIn } from "./task-sets.ts";
+import { findProblems, toolNamesIn } from "./task-sets.ts";
 import type { CollectionSettings } from "./collection-settings.ts";
 
 type RowFlags = Pick<CollectionSettings, "temperature">;
@@ -36,7 +36,7 @@ interface Told {
 
 /** Adds the command's settings to a filled row, if the given row is valid. */
 export async function toldRow(given: TaskRow, filled: TaskRow, { environment, agent, flags }: Told): Promise<TaskRow> {
-  const problems = await problemsOf(given, environment);
+  const problems = await findProblems(given, environment);
   if (problems.length > 0) throw new HoldfastError("invalid_task", problems.join("; "));
   const { temperature } = flags;
   const params = Object(filled["responses_create_params"]) as TaskRow;

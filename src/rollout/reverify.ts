@@ -5,8 +5,8 @@ import type { Json } from "../core/json.ts";
 import { taskOf, type TaskRow } from "../core/rollout.ts";
 import type { Sessions, Verification } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
-import { fieldsOf } from "./conversation.ts";
-import { createCallFinder, logOf } from "./episode-log.ts";
+import { toFields } from "./conversation.ts";
+import { createCallFinder, readLog } from "./episode-log.ts";
 import { copyLog } from "./reverify/copy-log.ts";
 
 /** A place to judge a copy; discarded afterwards. */
@@ -41,7 +41,7 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
   return async (row) => {
     const { failure_kind: _, failure_reason: __, mask_sample: ___, retried: ____, ...kept } = row;
     const session = row["session_id"];
-    const events = typeof session === "string" ? await logOf(store, session) : undefined;
+    const events = typeof session === "string" ? await readLog(store, session) : undefined;
     if (typeof session !== "string") return failed(kept, "store", "the row has no session_id");
     if (!events) return failed(kept, "store", `the store does not have its session ${session}`);
     const { store: copy, sessions } = scratch();
@@ -49,7 +49,7 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
       assertSame(sessions.environment.name, events, session);
       await copyLog(copy, session, events);
       const unjudged = withoutVerdict(kept, events);
-      const judge = judgeOf(sessions, session, taskNow(sessions, unjudged, events));
+      const judge = createJudge(sessions, session, taskNow(sessions, unjudged, events));
       return await judged(row, unjudged, judge, everyStep ? events : undefined);
     } finally {
       await sessions.stop();
@@ -60,14 +60,14 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
 
 type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
 
-function judgeOf(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
+function createJudge(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
   return async (response, version) => {
     const asked = {
       ...(response !== undefined && { response }),
       ...(version !== undefined && { version }),
       ...(task && { task }),
     };
-    return verdictOf(await sessions.verify(session, asked));
+    return toVerdict(await sessions.verify(session, asked));
   };
 }
 
@@ -98,7 +98,7 @@ async function judged(
 async function stepRewards(events: NumberedEvent[], response: Json | undefined, judge: Judge): Promise<Json[]> {
   const rewards: Json[] = [];
   const said = outputBy(events, response);
-  for (const version of versionsOf(events)) {
+  for (const version of changedVersions(events)) {
     try {
       const { reward = null } = await judge(said(version), version);
       rewards.push({ version, reward });
@@ -111,21 +111,21 @@ async function stepRewards(events: NumberedEvent[], response: Json | undefined, 
 }
 
 /** Returns the versions of the last episode that changed the state, from its seed or its fork. */
-function versionsOf(events: NumberedEvent[]): number[] {
-  const from = (events.findLast(({ type }) => type === "session.seeded") ?? forkOf(events))?.version ?? Infinity;
+function changedVersions(events: NumberedEvent[]): number[] {
+  const from = (events.findLast(({ type }) => type === "session.seeded") ?? findFork(events))?.version ?? Infinity;
   const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
   return changes.map(({ version }) => version);
 }
 
 function outputBy(events: NumberedEvent[], response: Json | undefined): (version: number) => Json | undefined {
-  const { output } = fieldsOf(response);
+  const { output } = toFields(response);
   if (!Array.isArray(output)) return () => response;
   const find = createCallFinder(events);
   const tools = new Map<Json | undefined, string>();
   /** Calls made before the fork are in the parent's log. */
-  let isInherited = forkOf(events) !== undefined;
+  let isInherited = findFork(events) !== undefined;
   const ends = output.flatMap((item, at) => {
-    const { type, call_id: call, name } = fieldsOf(item);
+    const { type, call_id: call, name } = toFields(item);
     if (type === "function_call" && typeof name === "string") tools.set(call, name);
     const event = type === "function_call_output" ? find(call, tools.get(call) ?? "") : undefined;
     if (event) isInherited = false;
@@ -134,12 +134,12 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   });
   return (version) => {
     const end = ends.reduce((most, known) => (known.version <= version ? Math.max(most, known.end) : most), 0);
-    return { ...fieldsOf(response), output: output.slice(0, end) };
+    return { ...toFields(response), output: output.slice(0, end) };
   };
 }
 
 /** Removes the fields about the session: the row keeps those of the original log. */
-function verdictOf(verification: Verification): TaskRow {
+function toVerdict(verification: Verification): TaskRow {
   const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...verdict } = verification;
   return verdict;
 }
@@ -174,12 +174,12 @@ function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[
   if (!environment.task) return undefined;
   const seeded = events.findLast(({ type }) => type === "session.seeded");
   const own = Object.entries(taskOf(row)).filter(([name]) => !added.has(name));
-  const first = seeded?.type === "session.seeded" ? seeded.task : forkOf(events)?.parent?.task;
-  return { ...fieldsOf(first ?? undefined), ...Object.fromEntries(own) };
+  const first = seeded?.type === "session.seeded" ? seeded.task : findFork(events)?.parent?.task;
+  return { ...toFields(first ?? undefined), ...Object.fromEntries(own) };
 }
 
 /** Returns the opening event of a forked session. */
-function forkOf([first]: NumberedEvent[]) {
+function findFork([first]: NumberedEvent[]) {
   return first?.type === "session.opened" && first.parent ? first : undefined;
 }
 

@@ -35,7 +35,7 @@ function storeSource(store: Store, environment: string | undefined): SessionSour
   const engines = new Map<string, Sessions>();
 
   /** Returns an engine for the session's environment. Its name is enough to read or copy a log. */
-  async function engineOf(session: string): Promise<Sessions> {
+  async function openEngine(session: string): Promise<Sessions> {
     const [entry] = (await store.read(session, 0, 1)) ?? [];
     const first = entry && decode<Event>(entry.body, session);
     const isThere = first?.type === "session.opened" && isOfEnvironment(first);
@@ -55,14 +55,15 @@ function storeSource(store: Store, environment: string | undefined): SessionSour
       const filter = { ...(environment !== undefined && { environment }), ...(open !== undefined && { open }) };
       for await (const listed of store.list(filter)) if (isOfEnvironment(listed)) yield listed;
     },
-    info: async (session) => (await engineOf(session)).info(session),
-    state: async (session, version) => (await (await engineOf(session)).state(session, version)) as Json,
+    info: async (session) => (await openEngine(session)).info(session),
+    state: async (session, version) => (await (await openEngine(session)).state(session, version)) as Json,
     async *events(session) {
-      yield* (await engineOf(session)).events(session);
+      yield* (await openEngine(session)).events(session);
     },
-    fork: async (session, version) => (await engineOf(session)).fork(session, version === undefined ? {} : { version }),
+    fork: async (session, version) =>
+      (await openEngine(session)).fork(session, version === undefined ? {} : { version }),
     async delete(session) {
-      await engineOf(session);
+      await openEngine(session);
       return store.delete(session);
     },
     async close() {

@@ -4,8 +4,8 @@ import type { NumberedEvent } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, textOf, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { finishedRollouts, indexOf, type RolloutIndex } from "./finished.ts";
-import { conversationOf, fieldsOf } from "./conversation.ts";
+import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
+import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import type { BadRow } from "./tasks.ts";
 
@@ -46,7 +46,7 @@ export async function findRollout(
   let row: TaskRow | undefined;
   const repeats: number[] = [];
   for await (const finished of finishedRollouts(file, onBad)) {
-    const found = indexOf(finished.row);
+    const found = rolloutIndex(finished.row);
     if (found.task !== task) continue;
     const index = found.repeat ?? 0;
     if (index === repeat) return { row: finished.row, repeats };
@@ -57,18 +57,18 @@ export async function findRollout(
 }
 
 /** `events`: the log of the episode, if available. */
-export function transcriptOf(row: TaskRow, events?: NumberedEvent[]): Transcript {
-  const { instructions, input, output } = conversationOf(row);
+export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcript {
+  const { instructions, input, output } = readConversation(row);
   const { failure_kind: kind, failure_reason: reason, session_id: session, reward, stopped } = row;
-  const { model } = fieldsOf(row["response"]);
+  const { model } = toFields(row["response"]);
   const isFailed = typeof kind === "string" && kind !== "";
   const told: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
   return {
-    ...indexOf(row),
+    ...rolloutIndex(row),
     model: textIn(model),
     session: textIn(session),
-    began: events && beginningOf(events),
-    steps: [...told, ...stepsOf([...input, ...output], events)],
+    began: events && initialState(events),
+    steps: [...told, ...toSteps([...input, ...output], events)],
     reward: typeof reward === "number" && !isFailed ? reward : undefined,
     verdict: events && verdictIn(events, row),
     stopped: textIn(stopped),
@@ -76,7 +76,7 @@ export function transcriptOf(row: TaskRow, events?: NumberedEvent[]): Transcript
   };
 }
 
-function stepsOf(items: Item[], events: NumberedEvent[] | undefined): Step[] {
+function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
   const find = events && createCallFinder(events);
   const tools = new Map<string, string>();
   return items.map((item): Step => {
@@ -90,7 +90,7 @@ function stepsOf(items: Item[], events: NumberedEvent[] | undefined): Step[] {
     if (item.type === "function_call_output") {
       const { call_id: call, output } = item as FunctionCallOutput;
       const tool = tools.get(call) ?? "tool";
-      const changes = changesOf(find?.(call, tool)?.delta ?? []);
+      const changes = toChanges(find?.(call, tool)?.delta ?? []);
       return { type: "answered", tool, output: said(output), ...(find && { changes }) };
     }
     if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
@@ -114,8 +114,8 @@ function thoughtIn({ summary, content }: Item): string {
 }
 
 /** Returns the initial state of the last episode: a session may have been seeded again. */
-function beginningOf(events: NumberedEvent[]): Change[] {
-  return changesOf(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
+function initialState(events: NumberedEvent[]): Change[] {
+  return toChanges(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
 }
 
 /** Returns the recorded verdict that matches the row, which may have been judged again elsewhere. */
@@ -129,11 +129,11 @@ function verdictIn(events: NumberedEvent[], row: TaskRow): TaskRow | undefined {
   return Object.keys(rest).length > 0 ? rest : undefined;
 }
 
-function changesOf(delta: Delta): Change[] {
+function toChanges(delta: Delta): Change[] {
   return delta.flatMap((operation): Change[] => {
     if (operation.path === "") {
       const state = operation.op === "remove" ? null : operation.value;
-      return Object.entries(fieldsOf(state)).map(([key, value]) => ({ key, value }));
+      return Object.entries(toFields(state)).map(([key, value]) => ({ key, value }));
     }
     const key = operation.path.slice(1).split("/").map(unescapeKey).join(".");
     return [operation.op === "remove" ? { key } : { key, value: operation.value }];

@@ -9,7 +9,7 @@ import type { Call, Solution } from "../testing/environments.ts";
 export function solutionModel(solution: Solution, row: TaskRow): Model {
   const task = taskOf(row);
   return scriptedModel(({ input }) => {
-    const turns = turnsOf(input);
+    const turns = readTurns(input);
     const steps = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, Json[]>;
     let step = steps.next([]);
     for (const results of turns) {
@@ -23,7 +23,7 @@ export function solutionModel(solution: Solution, row: TaskRow): Model {
 }
 
 /** Returns the results of each turn's calls so far. */
-function turnsOf(input: Item[]): Json[][] {
+function readTurns(input: Item[]): Json[][] {
   const turns: Json[][] = [];
   let open = false;
   for (const item of input) {

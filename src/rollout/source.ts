@@ -13,7 +13,7 @@ import { loadEnvironment } from "./load.ts";
 import type { Telemetry } from "../telemetry/start.ts";
 import { telemetry } from "../telemetry/process.ts";
 import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
-import { agentsOf, type Agents } from "./agents.ts";
+import { createAgents, type Agents } from "./agents.ts";
 import { preparing, toldRow } from "./prepare.ts";
 
 export interface Source {
@@ -40,7 +40,7 @@ export type SourceSettings = Pick<
   "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
 >;
 
-export async function sourceOf(target: Target | undefined, flags: SourceSettings): Promise<Source> {
+export async function openPlaySource(target: Target | undefined, flags: SourceSettings): Promise<Source> {
   if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
   if (flags.server !== undefined) return serverSource(flags.server, target, flags);
   return environmentSource(target as Target, flags);
@@ -49,7 +49,7 @@ export async function sourceOf(target: Target | undefined, flags: SourceSettings
 async function environmentSource(target: Target, flags: SourceSettings): Promise<Source> {
   const environment = typeof target === "string" ? await loadEnvironment(target) : target;
   const traces = await telemetry();
-  const agents = await agentsOf(target, flags);
+  const agents = await createAgents(target, flags);
   return {
     environment: environment.name,
     agent: agents.name,
@@ -57,7 +57,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
     player(store) {
       const engine = createSessions({ environment, store });
       const episodes = traces?.sessions(engine) ?? engine;
-      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheFor(flags) });
       const play = createPlayer({
         sessions,
         episodes,
@@ -88,14 +88,14 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
     headers: traces?.headers,
     timeout: Math.max(defaultTimeout, untilLate(flags, 0)),
   });
-  const agents = await agentsOf(target, flags);
+  const agents = await createAgents(target, flags);
   const tools = await toolsTold(client);
   return {
     environment: client.root,
     agent: agents.name,
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
     player(store) {
-      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheOf(flags) });
+      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheFor(flags) });
       const agentFor = tracedAgents(agents.of, traces);
       const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout });
       return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };
@@ -138,4 +138,4 @@ async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
 }
 
 /** Conversations are cached only while they run; finished ones are not read again. */
-const cacheOf = ({ concurrency }: SourceSettings): { sessions: number } => ({ sessions: concurrency });
+const cacheFor = ({ concurrency }: SourceSettings): { sessions: number } => ({ sessions: concurrency });

@@ -6,7 +6,7 @@ import { randomStream } from "../core/random.ts";
 import { inputItems, taskOf, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { assertFile } from "./finished.ts";
-import { fieldsOf } from "./conversation.ts";
+import { toFields } from "./conversation.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
 /** Reads a file in which every line must be a row. */
@@ -19,11 +19,11 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
 }
 
 /** Returns the problems of a row that can be found before playing it. */
-export async function problemsOf(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
+export async function findProblems(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
   const problems: string[] = [];
   const items = inputItems(row);
   if (typeof items === "string") problems.push(items);
-  const { tools } = fieldsOf(row["responses_create_params"]);
+  const { tools } = toFields(row["responses_create_params"]);
   if (tools !== undefined && tools !== null && !Array.isArray(tools)) problems.push("its `tools` are no list");
   if (!environment) return problems;
   const checked = await check(environment.task, taskOf(row));
@@ -37,8 +37,8 @@ export async function problemsOf(row: TaskRow, environment: AnyEnvironment | und
 
 /** Returns the tools that a row names, which limit the offered tools; empty if the environment decides. */
 export function toolNamesIn(row: TaskRow): (Json | undefined)[] {
-  const { tools } = fieldsOf(row["responses_create_params"]);
-  return Array.isArray(tools) ? tools.map((tool) => fieldsOf(tool)["name"]) : [];
+  const { tools } = toFields(row["responses_create_params"]);
+  return Array.isArray(tools) ? tools.map((tool) => toFields(tool)["name"]) : [];
 }
 
 /** Draws `count` rows with equal probability, in file order. The same seed draws the same rows. */
@@ -106,7 +106,7 @@ export interface Prompt {
 
 /** Returns the row with a prompt made from its fields. `replace`: also if it has one. */
 export function withPrompt({ row, line }: ReadRow, { user, system }: Prompt, replace: boolean): TaskRow {
-  const params = fieldsOf(row["responses_create_params"]);
+  const params = toFields(row["responses_create_params"]);
   if (params["input"] !== undefined && !replace) {
     throw new HoldfastError(
       "invalid_task",

@@ -71,7 +71,7 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
     if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}`, ...span };
     return { ...span, line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
-  for await (const chunk of chunksOf(file)) {
+  for await (const chunk of readChunks(file)) {
     let from = 0;
     for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
       add(chunk.subarray(from, at));
@@ -88,7 +88,7 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
 const sizeText = (bytes: number): string =>
   bytes < 1024 * 1024 ? `${bytes} bytes` : `${Math.floor(bytes / 1024 / 1024)} MB`;
 
-async function* chunksOf(file: string): AsyncGenerator<Buffer, void, undefined> {
+async function* readChunks(file: string): AsyncGenerator<Buffer, void, undefined> {
   try {
     for await (const chunk of createReadStream(file)) yield chunk as Buffer;
   } catch (cause) {
@@ -138,7 +138,7 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
       const problem = `another task before it has its \`_ng_task_index\` ${given}`;
       return { line: read.line, text: read.text, problem, task: given };
     }
-    const digest = digestOf(read.text);
+    const digest = digestText(read.text);
     let task = known.get(digest);
     if (task === undefined) {
       task = next++;
@@ -156,22 +156,22 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
 export function taskDigest(row: TaskRow): string {
   const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;
   const task = "response" in row ? null : taskOf(row);
-  return digestOf(canonicalText([task, input, instructions]));
+  return digestText(canonicalText([task, input, instructions]));
 }
 
-const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");
+const digestText = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
 /** Fills `{field}` in a template with the fields of a row; `{{` and `}}` are literal braces. */
 export function renderPrompt(template: string, row: TaskRow): string {
   return template.replaceAll(/\{\{|\}\}|\{([A-Za-z_][\w.]*)\}/g, (found, path: string | undefined) => {
     if (path === undefined) return found[0] as string;
-    const value = path.split(".").reduce<Json | undefined>((at, key) => fieldOf(at, key), row);
+    const value = path.split(".").reduce<Json | undefined>((at, key) => readField(at, key), row);
     if (value === undefined) throw new HoldfastError("invalid_task", `the prompt names {${path}}, which the row lacks`);
     return typeof value === "string" ? value : JSON.stringify(value);
   });
 }
 
-function fieldOf(value: Json | undefined, key: string): Json | undefined {
+function readField(value: Json | undefined, key: string): Json | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }

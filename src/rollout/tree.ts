@@ -23,16 +23,16 @@ export interface Tree {
   /** Number of rollouts below a node of that depth, if every episode is forked. */
   leaves(depth: number): number;
   /** Returns the tool step after which a node is forked. */
-  stepOf(node: Node): number | undefined;
+  forkStep(node: Node): number | undefined;
   children(node: Node): Node[];
 }
 
-export function treeOf(given: readonly Branching[]): Tree {
+export function createTree(given: readonly Branching[]): Tree {
   const branchings = [...given].sort((a, b) => a.step - b.step);
   const leaves = (depth: number): number => branchings.slice(depth).reduce((count, { ways }) => count * ways, 1);
   return {
     leaves,
-    stepOf: ({ depth }) => branchings[depth]?.step,
+    forkStep: ({ depth }) => branchings[depth]?.step,
     children({ task, index, branch, depth }) {
       const below = leaves(depth + 1);
       return Array.from({ length: branchings[depth]?.ways ?? 0 }, (_, way) => ({
@@ -49,28 +49,28 @@ export function treeOf(given: readonly Branching[]): Tree {
 export const nodeKey = ({ task, index, branch }: Omit<Node, "depth">): string => `${task} ${index} ${branch}`;
 
 /** Returns the node key of a row. */
-export function nodeKeyOf(row: TaskRow): string {
+export function rowNodeKey(row: TaskRow): string {
   const { _ng_task_index: task, _ng_rollout_index: index } = row;
-  return nodeKey({ task: Number(task), index: Number(index), branch: branchOf(row) });
+  return nodeKey({ task: Number(task), index: Number(index), branch: readBranch(row) });
 }
 
 /** Returns a row's place in its tree; "" if it was not forked. `branch` alone may be a field of the task. */
-export function branchOf({ branch, forked_at: version }: TaskRow): string {
+export function readBranch({ branch, forked_at: version }: TaskRow): string {
   return typeof version === "number" && typeof branch === "string" && /^\d+(\.\d+)*$/.test(branch) ? branch : "";
 }
 
 /** Returns the fields of a row about its fork. */
-export function lineageOf({ origin }: Rollout): TaskRow {
+export function toLineage({ origin }: Rollout): TaskRow {
   return origin ? { parent: origin.session, forked_at: origin.version, branch: origin.branch } : {};
 }
 
 export function withoutLineage(row: TaskRow): TaskRow {
-  if (branchOf(row) === "") return row;
+  if (readBranch(row) === "") return row;
   const { parent: _, forked_at: __, branch: ___, ...rest } = row;
   return rest;
 }
 
 /** Describes where a continuation starts. */
-export function originOf(parent: Rollout, session: string, version: number, { branch }: Node): Origin {
+export function toOrigin(parent: Rollout, session: string, version: number, { branch }: Node): Origin {
   return { branch, conversation: parent.session, step: parent.forkAfter ?? 0, session, version };
 }

@@ -8,7 +8,7 @@ import { decode } from "../core/session.ts";
 import type { Store } from "../core/store.ts";
 import { joinedStores } from "./joined-stores.ts";
 import { isOfEnvironment } from "./episode-log.ts";
-import { pathsOf, storeFileOf } from "./output.ts";
+import { outputPaths, storeFileFor } from "./output.ts";
 import { assertRollouts, numberedRollouts, collectionName } from "./collection-index.ts";
 import { readRecord, type CollectionRecord } from "./collection-record.ts";
 import { openStore } from "../stores/open.ts";
@@ -44,13 +44,13 @@ export async function openCollections(
 
 /** Drops files of failures and tasks, which patterns such as `runs/*.jsonl` include. */
 function withoutParts(files: string[]): string[] {
-  const parts = new Set(files.map(pathsOf).flatMap(({ failures, inputs }) => [resolve(failures), resolve(inputs)]));
+  const parts = new Set(files.map(outputPaths).flatMap(({ failures, inputs }) => [resolve(failures), resolve(inputs)]));
   return files.filter((file) => !parts.has(resolve(file)));
 }
 
 async function openStores(files: string[], url: string | undefined): Promise<Store | undefined> {
   if (url !== undefined) return openStore(url, { isThere: true });
-  const beside = [...new Set(files.map((file) => resolve(storeFileOf(file))))].filter((file) => existsSync(file));
+  const beside = [...new Set(files.map((file) => resolve(storeFileFor(file))))].filter((file) => existsSync(file));
   const opened: Store[] = [];
   try {
     for (const file of beside) opened.push(await openStore(`sqlite:${file}`, { isThere: true }));
@@ -80,7 +80,7 @@ async function viewCollection(
 
 function findRecord(file: string, note: (text: string) => void): CollectionRecord | undefined {
   try {
-    return readRecord(pathsOf(file).run);
+    return readRecord(outputPaths(file).run);
   } catch (thrown) {
     note(`how ${file} was collected is left out: ${messageOf(thrown)}`);
     return undefined;

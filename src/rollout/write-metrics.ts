@@ -1,10 +1,10 @@
 // writeMetrics(): computes the metrics of a collection so far and writes them to its file.
 import { finishedRollouts } from "./finished.ts";
-import { createMetrics, type RunMetrics } from "./metrics.ts";
-import { pathsOf, writeWhole } from "./output.ts";
+import { createMetrics, type CollectionMetrics } from "./metrics.ts";
+import { outputPaths, writeWhole } from "./output.ts";
 import { readRows } from "./tasks.ts";
 
-export async function writeMetrics(out: string, agent: string, seed: number): Promise<RunMetrics> {
+export async function writeMetrics(out: string, agent: string, seed: number): Promise<CollectionMetrics> {
   const metrics = createMetrics({ seed });
   // Invalid lines were not written by this collection.
   for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
@@ -13,13 +13,13 @@ export async function writeMetrics(out: string, agent: string, seed: number): Pr
   const entry = { agent_ref: { name: agent }, agent_metrics: { ...agent_metrics, ...pass_metrics }, key_metrics };
   const opening = JSON.stringify([{ ...entry, group_level_metrics: [] }], null, 2).replace(/\[\]\s*\}\s*\]$/, "[");
   const planned = new Map<number, number>();
-  for await (const read of readRows(pathsOf(out).inputs)) {
+  for await (const read of readRows(outputPaths(out).inputs)) {
     const task = "row" in read ? Number(read.row["_ng_task_index"]) : Number.NaN;
     planned.set(task, (planned.get(task) ?? 0) + 1);
   }
   await writeWhole(
-    pathsOf(out).metrics,
-    textOf(
+    outputPaths(out).metrics,
+    toText(
       opening,
       metrics.groups((task) => planned.get(task)),
     ),
@@ -28,7 +28,7 @@ export async function writeMetrics(out: string, agent: string, seed: number): Pr
 }
 
 /** Yields one group at a time: together they are as long as the rows. */
-function* textOf(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
+function* toText(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
   yield opening;
   let separator = "\n";
   for (const group of groups) {

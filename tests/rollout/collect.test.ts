@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { FailureKind, Play, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
-import { pathsOf } from "../../src/rollout/output.ts";
+import { outputPaths } from "../../src/rollout/output.ts";
 import { readLine, type BadRow, type ReadRow } from "../../src/rollout/tasks.ts";
 import { runs } from "../runs.ts";
 import { keysOf, newFolder, rowsOf } from "./folder.ts";
@@ -52,7 +52,7 @@ test("every task is played the given number of times, and its rows and inputs ar
   expect(await collected(out, { repeats: 2 })).toEqual({ before: 0, scored: 6, failed: 0, stopped: false });
   const wanted = ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"];
   expect(keysOf(rowsOf(out))).toEqual(wanted);
-  expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(wanted);
+  expect(keysOf(rowsOf(outputPaths(out).inputs))).toEqual(wanted);
   expect(rowsOf(out)[0]).toMatchObject({ n: 0, session_id: expect.any(String), seconds: expect.any(Number) });
   expect(new Set(rowsOf(out).map((row) => row["session_id"])).size).toBe(6);
 });
@@ -137,7 +137,7 @@ test("SCORED: a failed rollout is retried in another session, then it is a failu
   expect(new Set(played.map(({ session }) => session)).size).toBe(7);
   // The randomness of an episode is its rollout's.
   expect(new Set(played.map(({ random }) => random)).size).toBe(3);
-  const failures = rowsOf(pathsOf(out).failures);
+  const failures = rowsOf(outputPaths(out).failures);
   expect(failures.map((row) => row["retried"] === true)).toEqual([true, true, false, true, true]);
   for (const failure of failures) {
     expect(failure).toMatchObject({
@@ -205,13 +205,13 @@ test("SCORED: an invalid line or task fails once per repeat, and costs no attemp
   };
   const given = { lines, prepare, repeats: 2, attempts: 3 };
   expect(await collected(out, given)).toMatchObject({ scored: 4, failed: 6 });
-  const failures = rowsOf(pathsOf(out).failures);
+  const failures = rowsOf(outputPaths(out).failures);
   expect(keysOf(failures)).toEqual(["1-0", "1-1", "1-2", "1-3", "2-0", "2-1"]);
   expect(failures.map((row) => row["failure_kind"])).toEqual(Array(6).fill("task"));
   expect(failures.map((row) => String(row["failure_reason"]).slice(0, 18))).toContain("line 3: n is wrong");
   // Reported again, and not written again.
   expect(await collected(out, given)).toMatchObject({ before: 4, scored: 0, failed: 6 });
-  expect(rowsOf(pathsOf(out).failures)).toEqual(failures);
+  expect(rowsOf(outputPaths(out).failures)).toEqual(failures);
 });
 
 test("RESUME: after a stop, scored rollouts stay, running ones are not failures, and the rest is played later", async () => {
@@ -237,8 +237,8 @@ test("RESUME: after a stop, scored rollouts stay, running ones are not failures,
   });
   expect(new Set(keysOf(rowsOf(out))).size).toBe(40);
   expect(rowsOf(out)).toHaveLength(40);
-  expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(keysOf(rowsOf(out)));
-  expect(rowsOf(pathsOf(out).failures)).toEqual([]);
+  expect(keysOf(rowsOf(outputPaths(out).inputs))).toEqual(keysOf(rowsOf(out)));
+  expect(rowsOf(outputPaths(out).failures)).toEqual([]);
 });
 
 test("RESUME: wherever the files are truncated, the collection ends with the same rows", async () => {
@@ -255,15 +255,15 @@ test("RESUME: wherever the files are truncated, the collection ends with the sam
     fc.asyncProperty(cuts, async (shares) => {
       const out = newOut();
       for (const [at, name] of files.entries()) {
-        copyFileSync(pathsOf(whole)[name], pathsOf(out)[name]);
+        copyFileSync(outputPaths(whole)[name], outputPaths(out)[name]);
         const share = shares[at];
-        const { length } = readFileSync(pathsOf(out)[name]);
-        if (share !== null && share !== undefined) truncateSync(pathsOf(out)[name], Math.floor(share * length));
+        const { length } = readFileSync(outputPaths(out)[name]);
+        if (share !== null && share !== undefined) truncateSync(outputPaths(out)[name], Math.floor(share * length));
       }
       await collected(out, given);
       expect(rewards(out).sort()).toEqual(rewards(whole).sort());
-      expect(keysOf(rowsOf(pathsOf(out).inputs))).toEqual(keysOf(rowsOf(pathsOf(whole).inputs)));
-      const left = rowsOf(pathsOf(out).failures).filter((row) => row["retried"] !== true);
+      expect(keysOf(rowsOf(outputPaths(out).inputs))).toEqual(keysOf(rowsOf(outputPaths(whole).inputs)));
+      const left = rowsOf(outputPaths(out).failures).filter((row) => row["retried"] !== true);
       expect(keysOf(left)).toEqual(["8-0", "8-1"]);
       rmSync(out);
     }),

@@ -1,14 +1,14 @@
 // Two runs compared task by task.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compareRuns } from "../../src/rollout/compare.ts";
-import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";
+import { compareCollections } from "../../src/rollout/compare.ts";
+import { createMetrics, type CollectionMetrics } from "../../src/rollout/metrics.ts";
 import { runs } from "../runs.ts";
 
 type Rewards = { [task: number]: (number | null)[] };
 
 /** A run from the rewards of its tasks. */
-function run(tasks: Rewards): RunMetrics {
+function run(tasks: Rewards): CollectionMetrics {
   const metrics = createMetrics();
   for (const [task, rewards] of Object.entries(tasks)) {
     for (const [index, reward] of rewards.entries()) {
@@ -26,7 +26,7 @@ describe("compareRuns", () => {
   const after = { 0: [1, 1], 1: [1, 0], 2: [1, 0], 3: [0.25], 7: [0] };
 
   test("pairs the tasks, counts better, worse and equal ones, and names the largest changes", () => {
-    const { difference, ...rest } = compareRuns(run(before), run(after));
+    const { difference, ...rest } = compareCollections(run(before), run(after));
     expect(rest).toEqual({
       tasks: 4,
       better: 1,
@@ -47,7 +47,7 @@ describe("compareRuns", () => {
 
   test("the interval is that of the differences: a gain in every task is certain, however far tasks are apart", () => {
     const easyAndHard = Array.from({ length: 40 }, (_, task) => task / 10);
-    const gain = compareRuns(
+    const gain = compareCollections(
       run(Object.fromEntries(easyAndHard.map((reward, task) => [task, [reward]]))),
       run(Object.fromEntries(easyAndHard.map((reward, task) => [task, [reward + 0.1 + (task % 2) / 100]]))),
     );
@@ -62,7 +62,7 @@ describe("compareRuns", () => {
         const same = run(tasks);
         // Huge rewards may have no mean: then there is nothing to compare.
         fc.pre(same.tasks.some(({ mean }) => mean !== null));
-        const { difference, better, worse, changed } = compareRuns(same, same, { seed });
+        const { difference, better, worse, changed } = compareCollections(same, same, { seed });
         expect({ difference, better, worse, changed }).toEqual({
           difference: { value: 0, low: 0, high: 0 },
           better: 0,
@@ -78,8 +78,8 @@ describe("compareRuns", () => {
     fc.assert(
       fc.property(tasks, tasks, (first, second) => {
         const [a, b] = [run({ ...first, 0: [0] }), run({ ...second, 0: [1] })];
-        const [there, back] = [compareRuns(a, b), compareRuns(b, a)];
-        expect(compareRuns(a, b)).toEqual(there);
+        const [there, back] = [compareCollections(a, b), compareCollections(b, a)];
+        expect(compareCollections(a, b)).toEqual(there);
         expect([back.better, back.worse, back.same]).toEqual([there.worse, there.better, there.same]);
         expect([back.only_first, back.only_second]).toEqual([there.only_second, there.only_first]);
         if (there.difference) expect(back.difference?.value).toBe(-there.difference.value || 0);
@@ -90,12 +90,12 @@ describe("compareRuns", () => {
   });
 
   test("the same rewards in another order are not a change", () => {
-    const { same, changed } = compareRuns(run({ 0: [0.1, 0.2, 0.3] }), run({ 0: [0.3, 0.2, 0.1] }));
+    const { same, changed } = compareCollections(run({ 0: [0.1, 0.2, 0.3] }), run({ 0: [0.3, 0.2, 0.1] }));
     expect({ same, changed }).toEqual({ same: 1, changed: [] });
   });
 
   test("a task without a reward in one run counts for the other only, and runs without a common task are refused", () => {
-    expect(compareRuns(run({ 0: [1], 1: [1] }), run({ 0: [1], 1: [null] }))).toMatchObject({
+    expect(compareCollections(run({ 0: [1], 1: [1] }), run({ 0: [1], 1: [null] }))).toMatchObject({
       tasks: 1,
       only_first: [1],
     });
@@ -104,7 +104,7 @@ describe("compareRuns", () => {
       [{ 0: [1] }, { 0: [null] }],
       [{}, {}],
     ] as [Rewards, Rewards][]) {
-      expect(() => compareRuns(run(a), run(b))).toThrow(expect.objectContaining({ code: "invalid_input" }));
+      expect(() => compareCollections(run(a), run(b))).toThrow(expect.objectContaining({ code: "invalid_input" }));
     }
   });
 });

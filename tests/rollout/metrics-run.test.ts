@@ -1,10 +1,10 @@
 // Metrics of rows that arrive one at a time: independent of order, for any rows, with little kept of each.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { aggregate, createMetrics, type MetricsOptions, type RunMetrics } from "../../src/rollout/metrics.ts";
+import { aggregate, createMetrics, type MetricsOptions, type CollectionMetrics } from "../../src/rollout/metrics.ts";
 import { runs } from "../runs.ts";
 
-function metricsOf(rows: unknown[], options?: MetricsOptions): RunMetrics {
+function metricsOf(rows: unknown[], options?: MetricsOptions): CollectionMetrics {
   const metrics = createMetrics(options);
   for (const row of rows) metrics.add(row);
   return metrics.result();
@@ -159,8 +159,8 @@ describe("createMetrics", () => {
     fc.assert(
       fc.property(shuffled, ([rows, others]) => {
         const [a, b] = [rows, others].map((rows) => metricsOf(rows, { answerKey: "answer" })) as [
-          RunMetrics,
-          RunMetrics,
+          CollectionMetrics,
+          CollectionMetrics,
         ];
         const { agent_metrics: left, key_metrics: _, ...one } = a;
         const { agent_metrics: right, key_metrics: __, ...other } = b;

@@ -2,20 +2,20 @@
 import { readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { keysIn, openLines, pathsOf, triesIn, writeWhole } from "../../src/rollout/output.ts";
+import { keysIn, openLines, outputPaths, triesIn, writeWhole } from "../../src/rollout/output.ts";
 import { keysOf, newFolder, rowsOf } from "./folder.ts";
 
 const rowAt = (task: number, added = {}) => ({ _ng_task_index: task, _ng_rollout_index: 0, ...added });
 
 test("the parts of a collection have the names that other tools look for", () => {
-  expect(pathsOf("runs/a.b.jsonl")).toEqual({
+  expect(outputPaths("runs/a.b.jsonl")).toEqual({
     rows: "runs/a.b.jsonl",
     inputs: "runs/a.b_materialized_inputs.jsonl",
     failures: "runs/a.b_failures.jsonl",
     metrics: "runs/a.b_aggregate_metrics.json",
     run: "runs/a.b_run.json",
   });
-  expect(pathsOf("a").inputs).toBe("a_materialized_inputs.jsonl");
+  expect(outputPaths("a").inputs).toBe("a_materialized_inputs.jsonl");
 });
 
 test("a torn line is cut at any point, even if only its end is missing, and the next row is whole", () => {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Delta } from "../../src/core/delta.ts";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import type { Json } from "../../src/core/json.ts";
-import { transcriptOf } from "../../src/rollout/show.ts";
+import { buildTranscript } from "../../src/rollout/show.ts";
 
 const call = (id: string, name = "add") => ({ type: "function_call", call_id: id, name, arguments: "{}" });
 const output = (id: string) => ({ type: "function_call_output", call_id: id, output: "ok" });
@@ -28,7 +28,7 @@ function called(id: string | undefined, delta?: Delta, tool = "add"): NumberedEv
 }
 
 const changes = (events: NumberedEvent[], ...items: Json[]): unknown[] =>
-  transcriptOf(row(...items), events).steps.flatMap((step) => (step.type === "answered" ? [step.changes] : []));
+  buildTranscript(row(...items), events).steps.flatMap((step) => (step.type === "answered" ? [step.changes] : []));
 
 test("calls that ended out of order have their own changes", () => {
   const events = [called("4.b", set("n", 2)), called("4.a", set("n", 1))];
@@ -79,18 +79,18 @@ test("a verifier's extra fields are shown only for the verdict of the row", () =
     verdict,
   });
   const events = [verified({ reward: 1, why: "old" })];
-  expect(transcriptOf({ ...row(), why: "old" }, events).verdict).toEqual({ why: "old" });
-  expect(transcriptOf({ ...row(), why: "new" }, events).verdict).toBeUndefined();
+  expect(buildTranscript({ ...row(), why: "old" }, events).verdict).toEqual({ why: "old" });
+  expect(buildTranscript({ ...row(), why: "new" }, events).verdict).toBeUndefined();
 });
 
 test("any row is shown as far as possible", () => {
-  expect(transcriptOf({}).steps).toEqual([]);
+  expect(buildTranscript({}).steps).toEqual([]);
   const odd = row(
     null,
     { type: "web_search_call", id: "x" },
     { type: "reasoning", summary: [{ type: "t", text: "hm" }] },
   );
-  expect(transcriptOf(odd).steps.slice(1)).toEqual([
+  expect(buildTranscript(odd).steps.slice(1)).toEqual([
     { type: "other", item: { type: "web_search_call", id: "x" } },
     { type: "thought", text: "hm" },
   ]);

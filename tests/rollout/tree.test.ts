@@ -18,10 +18,10 @@ import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
 import { finishedRollouts } from "../../src/rollout/finished.ts";
 import { logWithParents } from "../../src/rollout/episode-log.ts";
 import { createNodes } from "../../src/rollout/metrics/nodes.ts";
-import { pathsOf } from "../../src/rollout/output.ts";
+import { outputPaths } from "../../src/rollout/output.ts";
 import { createReverifier } from "../../src/rollout/reverify.ts";
 import { readLine } from "../../src/rollout/tasks.ts";
-import { treeOf } from "../../src/rollout/tree.ts";
+import { createTree } from "../../src/rollout/tree.ts";
 import { newFolder, rowsOf } from "./folder.ts";
 
 const pile = defineEnvironment({
@@ -126,7 +126,7 @@ test("FORK: an episode is forked after a step: its continuations are the rows, a
   for (const { session_id, parent, forked_at } of rows) {
     expect((await episodes.info(session_id as string)).parent).toMatchObject({ session: parent, version: forked_at });
   }
-  expect(rowsOf(pathsOf(out).inputs).map((row) => row["_ng_rollout_index"])).toEqual([0, 3]);
+  expect(rowsOf(outputPaths(out).inputs).map((row) => row["_ng_rollout_index"])).toEqual([0, 3]);
 });
 
 test("FORK: continuations are forked again, and every node has the mean of its subtree", async () => {
@@ -199,7 +199,7 @@ test("RESUME, FORK: a tree interrupted at any commit resumes: the same rows, non
       throw new Error("killed");
     });
     await collected(out, { branches: twice, store: dying, signal: stopping.signal, onAsk });
-    expect(rowsOf(pathsOf(out).failures)).toEqual([]);
+    expect(rowsOf(outputPaths(out).failures)).toEqual([]);
     await collected(out, { branches: twice, store, onAsk });
     expect(about(rowsOf(out)), `cut at ${cut}`).toEqual(wanted);
     // The running ones, at most two.
@@ -238,7 +238,7 @@ test("a store that lost a forked episode ends no second one in its place: the ex
   await collected(out, { instead, onRow: (row) => failed.push(row["failure_kind"]) });
   expect(failed).toEqual(["store"]);
   expect(branchesOf(rowsOf(out))).toEqual(["0"]);
-  expect(rowsOf(pathsOf(out).failures)).toEqual([]);
+  expect(rowsOf(outputPaths(out).failures)).toEqual([]);
 });
 
 test("continuations are judged again, also at every step after their fork", async () => {
@@ -257,7 +257,7 @@ test("continuations are judged again, also at every step after their fork", asyn
 });
 
 test("a tree numbers its rollouts from left to right, in any order of its steps", () => {
-  const tree = treeOf(twice);
+  const tree = createTree(twice);
   const root = { task: 0, index: 12, branch: "", depth: 0 };
   expect([tree.leaves(0), tree.leaves(1), tree.leaves(2)]).toEqual([6, 2, 1]);
   const children = tree.children(root);
@@ -266,6 +266,6 @@ test("a tree numbers its rollouts from left to right, in any order of its steps"
     [14, "1"],
     [16, "2"],
   ]);
-  expect(children.map(tree.stepOf)).toEqual([4, 4, 4]);
+  expect(children.map(tree.forkStep)).toEqual([4, 4, 4]);
   expect(tree.children(tree.children(children[2]!)[1]!)).toEqual([]);
 });

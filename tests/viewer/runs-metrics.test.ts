@@ -1,14 +1,14 @@
 // The metrics of a run on the page equal those of `holdfast metrics`.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createMetrics, type RunMetrics } from "../../src/rollout/metrics.ts";
+import { createMetrics, type CollectionMetrics } from "../../src/rollout/metrics.ts";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
 import { computeRunMetrics, rewardInterval } from "../../viewer/src/pages/runs/run-metrics.ts";
 import { foldedLines, groupRows } from "../../viewer/src/pages/runs/groups.ts";
 import { readSort, sortGroups } from "../../viewer/src/pages/runs/sort.ts";
 import { fileRow, rowOf, someRows } from "./runs-rows.ts";
 
-function metricsOf(rows: RowSummary[]): RunMetrics {
+function metricsOf(rows: RowSummary[]): CollectionMetrics {
   const metrics = createMetrics();
   for (const row of rows) metrics.add(fileRow(row));
   return metrics.result();
@@ -27,7 +27,7 @@ test("the metrics of a run equal those of `holdfast metrics`", () => {
       expect(metrics.pass_metrics[`pass@${shown.passAny.length + 1}/accuracy`]).toBeUndefined();
       expect(shown.tasks.map(({ task }) => task)).toEqual(metrics.tasks.map(({ task }) => task));
       shown.tasks.forEach((task, at) => {
-        const { mean, scored, failures, rollouts } = metrics.tasks[at] as RunMetrics["tasks"][number];
+        const { mean, scored, failures, rollouts } = metrics.tasks[at] as CollectionMetrics["tasks"][number];
         expect([task.rows.length, task.scored, task.failures]).toEqual([rollouts, scored, failures]);
         if (mean === null) expect(task.reward).toBeNull();
         else expect(task.reward).toBeCloseTo(mean, 9);

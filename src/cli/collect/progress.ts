@@ -1,6 +1,6 @@
 // The progress of a collection: one line that changes on a terminal, plain lines elsewhere, events as JSON if asked for.
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
-import { branchOf } from "../../rollout/tree.ts";
+import { readBranch } from "../../rollout/tree.ts";
 
 export interface Progress {
   /** Told how many rollouts there are in all. */
@@ -76,7 +76,7 @@ export function createProgress({ json }: { json: boolean }): Progress {
       }
       if (!json) return;
       const { _ng_task_index: task, _ng_rollout_index: repeat, reward: given, failure_kind, failure_reason } = row;
-      const branch = branchOf(row) || undefined;
+      const branch = readBranch(row) || undefined;
       const event = { type: failed ? "failed" : "scored", task, repeat, branch, reward: given };
       write({ ...event, failure_kind, failure_reason });
     },

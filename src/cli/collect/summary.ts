@@ -1,11 +1,11 @@
 // What is said at the end of a collection, and of a file of rows: a few figures, and what to do next.
 import type { Collected } from "../../rollout/collect.ts";
 import { binLines } from "../../rollout/metrics/histogram.ts";
-import type { RunMetrics } from "../../rollout/metrics.ts";
+import type { CollectionMetrics } from "../../rollout/metrics.ts";
 
 export function summaryOf(
   { before, scored, failed, stopped }: Collected,
-  metrics: RunMetrics,
+  metrics: CollectionMetrics,
   { out, total }: { out: string; total: number },
 ): string {
   const counts = [
@@ -33,7 +33,7 @@ function againText(): string {
 const quoted = (word: string): string => (/^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** The figures of a file of rows. */
-function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: RunMetrics): string[] {
+function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: CollectionMetrics): string[] {
   const width = Math.max(...estimates.map(({ name }) => name.length), 8);
   const rows = estimates.map(({ name, value, low, high }) => {
     const shown = (number: number | null): string => `${figure(number)}${name.startsWith("pass") ? "%" : ""}`;

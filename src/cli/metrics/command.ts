@@ -1,11 +1,11 @@
 // Reads files of rollouts, and prints their figures or how they differ.
 import { HoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { compareRuns, type Comparison } from "../../rollout/compare.ts";
+import { compareCollections, type Comparison } from "../../rollout/compare.ts";
 import { finishedRollouts } from "../../rollout/finished.ts";
-import { createMetrics, type RunMetrics } from "../../rollout/metrics.ts";
+import { createMetrics, type CollectionMetrics } from "../../rollout/metrics.ts";
 import { createNodes, createTaskNodes } from "../../rollout/metrics/nodes.ts";
-import { pathsOf } from "../../rollout/output.ts";
+import { outputPaths } from "../../rollout/output.ts";
 import { readRecord } from "../../rollout/collection-record.ts";
 import { createComplaints, note } from "../rollout-source.ts";
 import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines, taskNodeLines } from "./figures.ts";
@@ -48,7 +48,7 @@ export async function printMetrics(file: string, flags: MetricsFlags): Promise<v
 export async function printComparison(files: [string, string], flags: MetricsFlags): Promise<void> {
   const [first, second] = [await metricsOf(files[0], flags), await metricsOf(files[1], flags)];
   if (isOfOtherTasks(files)) note("the two files were collected from different files of tasks: compare with care");
-  const comparison = compareRuns(first, second, { seed: flags.seed });
+  const comparison = compareCollections(first, second, { seed: flags.seed });
   if (flags.json) return print([JSON.stringify({ files, first, second, comparison })]);
   print([
     `first   ${files[0]}: ${countLine(first)}`,
@@ -63,7 +63,7 @@ async function metricsOf(
   file: string,
   { answerKey, seed }: MetricsFlags,
   onRow?: (row: TaskRow) => void,
-): Promise<RunMetrics> {
+): Promise<CollectionMetrics> {
   const metrics = createMetrics({ seed, ...(answerKey !== undefined && { answerKey }) });
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     metrics.add(row);
@@ -75,7 +75,7 @@ async function metricsOf(
 }
 
 function isOfOtherTasks(files: [string, string]): boolean {
-  const [first, second] = files.map((file) => readRecord(pathsOf(file).run)?.settings["tasks"]);
+  const [first, second] = files.map((file) => readRecord(outputPaths(file).run)?.settings["tasks"]);
   return first !== undefined && second !== undefined && first !== second;
 }
 
@@ -105,7 +105,7 @@ function differenceLine({ value, low, high }: NonNullable<Comparison["difference
   return low <= 0 && high >= 0 && low < high ? `${line}: 0 is within, so this may be chance` : line;
 }
 
-function statisticsBeside(first: RunMetrics, second: RunMetrics): string[] {
+function statisticsBeside(first: CollectionMetrics, second: CollectionMetrics): string[] {
   const [a, b] = [first, second].map(({ agent_metrics, pass_metrics }) => ({ ...agent_metrics, ...pass_metrics }));
   const names = new Set([...Object.keys(a ?? {}), ...Object.keys(b ?? {})]);
   const rows = Array.from(names, (name) => [name, figure(a?.[name] ?? null), figure(b?.[name] ?? null)]);

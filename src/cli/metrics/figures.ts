@@ -1,12 +1,12 @@
 // The figures of one file of rollouts, as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
-import type { Estimate, RunMetrics } from "../../rollout/metrics.ts";
+import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
 import { figure, tableLines } from "./table.ts";
 
 const widest = 60;
 
-export function figureLines(metrics: RunMetrics): string[] {
+export function figureLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;
   const rows = chosen(estimates).map(({ name, value, low, high }) => {
     const unit = name.startsWith("pass") ? "%" : "";
@@ -20,13 +20,13 @@ export function figureLines(metrics: RunMetrics): string[] {
 }
 
 /** How many rollouts there are, and why some have no reward. */
-export function countLine({ rollouts, scored, tasks, failures }: RunMetrics): string {
+export function countLine({ rollouts, scored, tasks, failures }: CollectionMetrics): string {
   const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
   const counts = `${counted(rollouts, "rollout")} of ${counted(tasks.length, "task")}, ${scored} scored`;
   return lost === "" ? counts : `${counts}, ${rollouts - scored} failed (${lost})`;
 }
 
-export function taskLines({ tasks }: RunMetrics): string[] {
+export function taskLines({ tasks }: CollectionMetrics): string[] {
   const rows = tasks.map((task) => [
     task.task,
     task.rollouts,
@@ -60,7 +60,7 @@ export function taskNodeLines(nodes: TaskNodeMetrics[]): string[] {
 }
 
 /** Every statistic there is, by its name in the files. */
-export function statisticLines({ agent_metrics, pass_metrics }: RunMetrics): string[] {
+export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetrics): string[] {
   const all = Object.entries({ ...agent_metrics, ...pass_metrics });
   return tableLines(all.map(([name, value]) => [name, figure(value)]));
 }
@@ -77,7 +77,7 @@ function labelOf(name: string): string {
   return name === "mean/reward" ? "mean reward" : name.replace("/accuracy", "");
 }
 
-function costLines({ tokens, seconds, rollouts }: RunMetrics): string[] {
+function costLines({ tokens, seconds, rollouts }: CollectionMetrics): string[] {
   const each = (total: number): string => `${figure(total / rollouts)} a rollout`;
   const parts = [
     ...(tokens.input === null ? [] : [`${figure(tokens.input)} in`]),

@@ -2,7 +2,7 @@
 import { rmSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
-import { pathsOf } from "../../rollout/output.ts";
+import { outputPaths } from "../../rollout/output.ts";
 import { createReverifier, type Reverified } from "../../rollout/reverify.ts";
 import { sideBySide } from "../../rollout/side-by-side.ts";
 import { createSessions } from "../../session/sessions.ts";
@@ -25,7 +25,7 @@ export interface ReverifyFlags {
 
 export async function runReverify(file: string, flags: ReverifyFlags): Promise<void> {
   const { out, everyStep = false, force = false } = flags;
-  const paths = pathsOf(out);
+  const paths = outputPaths(out);
   for (const path of [paths.rows, paths.failures]) assertFree(path, { force, input: file });
   const environment = await loadEnvironment(flags.environment);
   const source = finishedRollouts(file, createComplaints());

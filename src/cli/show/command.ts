@@ -4,9 +4,9 @@ import { HoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { logWithParents } from "../../rollout/episode-log.ts";
-import { findRollout, transcriptOf } from "../../rollout/show.ts";
+import { findRollout, buildTranscript } from "../../rollout/show.ts";
 import { createComplaints, note, openStoreOf } from "../rollout-source.ts";
-import { storeFileOf } from "../../rollout/output.ts";
+import { storeFileFor } from "../../rollout/output.ts";
 import { transcriptText } from "./text.ts";
 
 export interface ShowFlags {
@@ -19,7 +19,7 @@ export interface ShowFlags {
 export async function showRollout(file: string, flags: ShowFlags): Promise<void> {
   const { row, repeats } = await findRollout(file, flags, createComplaints());
   if (!row) throw missing(file, flags, repeats);
-  const transcript = transcriptOf(row, await eventsOf(file, row, flags.store));
+  const transcript = buildTranscript(row, await eventsOf(file, row, flags.store));
   const { stdout, env } = process;
   const isColoured = stdout.isTTY && !env["NO_COLOR"];
   stdout.write(flags.json ? `${JSON.stringify(transcript)}\n` : transcriptText(transcript, isColoured));
@@ -34,8 +34,8 @@ function missing(file: string, { task, repeat }: ShowFlags, repeats: number[]): 
 /** The log of the episode, if there is one: without it the transcript lacks only the states. */
 async function eventsOf(file: string, row: TaskRow, url: string | undefined): Promise<NumberedEvent[] | undefined> {
   const session = row["session_id"];
-  if (url === undefined && !existsSync(storeFileOf(file))) {
-    note(`there is no ${storeFileOf(file)}: the states are left out; --store names another store`);
+  if (url === undefined && !existsSync(storeFileFor(file))) {
+    note(`there is no ${storeFileFor(file)}: the states are left out; --store names another store`);
     return undefined;
   }
   const store = await openStoreOf(file, url);

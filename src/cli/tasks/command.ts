@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import { assertFile } from "../../rollout/finished.ts";
-import { problemsOf, readTaskRows, sampleRows, splitTasks, withPrompt, type Part } from "../../rollout/task-sets.ts";
+import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Part } from "../../rollout/task-sets.ts";
 import { createNumbering, readRows } from "../../rollout/tasks.ts";
 import { assertFree, openOutput, type LineOutput } from "../line-output.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
@@ -33,7 +33,7 @@ export async function checkTasks(file: string, flags: TasksFlags): Promise<void>
   for await (const line of readRows(file)) {
     rows++;
     const read = numberOf(line);
-    const problems = "row" in read ? await problemsOf(read.row, environment) : [read.problem];
+    const problems = "row" in read ? await findProblems(read.row, environment) : [read.problem];
     if ("row" in line) tasks.add(read.task);
     if (problems.length > 0) wrong++;
     for (const problem of problems) {

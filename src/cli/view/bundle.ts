@@ -1,7 +1,7 @@
 // Writes a bundle of the files that were given, and says what came of it.
 import { join } from "node:path";
 import { writeBundle } from "../../rollout/bundle.ts";
-import { logOf } from "../../rollout/episode-log.ts";
+import { readLog } from "../../rollout/episode-log.ts";
 import { packageVersion } from "../../server/version.ts";
 import { viewerFolder } from "../../server/viewer.ts";
 import { createCounterLine } from "../counter-line.ts";
@@ -18,7 +18,7 @@ export async function runBundle(files: string[], out: string, storeUrl?: string)
       page: viewerFolder,
       version: packageVersion(),
       collections: collections.map(({ details }) => details),
-      events: async (session) => store && logOf(store, session),
+      events: async (session) => store && readLog(store, session),
       onRow: counting.add,
       onBad: createComplaints(),
       onLongLog: () => void long++,

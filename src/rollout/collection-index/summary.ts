@@ -5,23 +5,23 @@ import type { Json } from "../../core/json.ts";
 import { answerText, isFunctionCall, isMessage, textOf, type Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
-import { indexOf, type Finished } from "../finished.ts";
-import { conversationOf, fieldsOf } from "../conversation.ts";
-import { branchOf } from "../tree.ts";
+import { rolloutIndex, type Finished } from "../finished.ts";
+import { readConversation, toFields } from "../conversation.ts";
+import { readBranch } from "../tree.ts";
 
 /** Limits for the text, the number of tools and the length of their names: a model may invent names. */
 const [longestText, mostTools, longestName] = [120, 100, 100];
 
 export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
-  const { task = null, repeat = null } = indexOf(content);
-  const { input, output } = conversationOf(content);
+  const { task = null, repeat = null } = rolloutIndex(content);
+  const { input, output } = readConversation(content);
   const calls = output.filter(isFunctionCall);
   const { reward, mask_sample: isMasked, failure_kind: kind, stopped, session_id: session, parent, seconds } = content;
   return {
     row,
     task,
     repeat,
-    branch: branchOf(content) || null,
+    branch: readBranch(content) || null,
     attempt: numberIn(content["_ng_attempt_index"]),
     reward: failed || isMasked === true ? null : numberIn(reward),
     outcome: failed ? "failed" : "scored",
@@ -35,7 +35,7 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
     text: beginning(askedIn(input) ?? answerText(lastAnswer(output)), longestText),
     session: textIn(session),
     // In a row that was not forked, `parent` is a field of the task.
-    parent: branchOf(content) === "" ? null : textIn(parent),
+    parent: readBranch(content) === "" ? null : textIn(parent),
   };
 }
 
@@ -56,7 +56,7 @@ function safeText(content: Parameters<typeof textOf>[0]): string {
 }
 
 function tokensIn(row: TaskRow): number | null {
-  const usage = fieldsOf(fieldsOf(row["response"])["usage"]);
+  const usage = toFields(toFields(row["response"])["usage"]);
   const [total, input, output] = ["total_tokens", "input_tokens", "output_tokens"].map((name) => numberIn(usage[name]));
   return total ?? (input === null && output === null ? null : (input ?? 0) + (output ?? 0));
 }

@@ -3,7 +3,7 @@
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { conversationOf, fieldsOf } from "../conversation.ts";
+import { readConversation, toFields } from "../conversation.ts";
 
 /** Converts items to messages. */
 export type ToMessages = (conversation: { instructions?: string; input: Item[] }) => object[];
@@ -24,17 +24,17 @@ const trained = [
   "logprobs",
 ];
 
-export function chatOf(row: TaskRow, toMessages: ToMessages): ChatRollout {
-  const { instructions, input, output, tools } = conversationOf(row);
+export function toChat(row: TaskRow, toMessages: ToMessages): ChatRollout {
+  const { instructions, input, output, tools } = readConversation(row);
   const prompt = toMessages({ ...(instructions !== undefined && { instructions }), input: input.map(withThoughts) });
   return {
     prompt: asJson(prompt),
-    completion: asJson(answersIn(output).flatMap((answer) => messagesOf(answer, toMessages))),
-    tools: tools.map(toolOf),
+    completion: asJson(answersIn(output).flatMap((answer) => toAnswerMessages(answer, toMessages))),
+    tools: tools.map(toChatTool),
   };
 }
 
-function toolOf(tool: TaskRow): Json {
+function toChatTool(tool: TaskRow): Json {
   const { type: _, ...definition } = tool;
   return { type: "function", function: definition };
 }
@@ -55,9 +55,9 @@ function answersIn(output: Item[]): Item[][] {
   return pieces;
 }
 
-function messagesOf(items: Item[], toMessages: ToMessages): object[] {
+function toAnswerMessages(items: Item[], toMessages: ToMessages): object[] {
   const messages = toMessages({ input: items.map(withThoughts) });
-  const tokens = tokensOf(items);
+  const tokens = collectTokens(items);
   return Object.keys(tokens).length === 0
     ? messages
     : messages.map((message, at) => (at === messages.length - 1 ? { ...message, ...tokens } : message));
@@ -65,7 +65,7 @@ function messagesOf(items: Item[], toMessages: ToMessages): object[] {
 
 const hasTokens = (item: Item): boolean => trained.some((name) => item[name] !== undefined);
 
-function tokensOf(items: Item[]): TaskRow {
+function collectTokens(items: Item[]): TaskRow {
   const tokens: TaskRow = {};
   for (const item of items) {
     for (const name of trained) if (item[name] !== undefined) tokens[name] = item[name] as Json;
@@ -79,7 +79,7 @@ function tokensOf(items: Item[]): TaskRow {
 function contentLogprobs({ content }: Item): Json[] {
   if (!Array.isArray(content)) return [];
   return content.flatMap((part) => {
-    const { logprobs } = fieldsOf(part as Json);
+    const { logprobs } = toFields(part as Json);
     return Array.isArray(logprobs) ? logprobs : [];
   });
 }

@@ -3,7 +3,7 @@
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import type { TaskRow } from "../../core/rollout.ts";
-import { assertFile, indexOf } from "../finished.ts";
+import { assertFile, rolloutIndex } from "../finished.ts";
 import { readLine, type BadRow } from "../tasks.ts";
 
 export interface RowsOfTask {
@@ -41,14 +41,14 @@ export async function* rowsByTask(
 async function placesIn(file: string, onBad: (bad: BadRow, file: string) => void): Promise<Map<number, Place[]>> {
   const places = new Map<number, Place[]>();
   for await (const { line, bytes, from } of linesIn(file)) {
-    const text = textOf(bytes);
+    const text = decodeLine(bytes);
     if (text.trim() === "") continue;
     const read = readLine(text, line);
     if (!("row" in read)) {
       onBad(read, file);
       continue;
     }
-    const { task = 0, repeat = 0 } = indexOf(read.row);
+    const { task = 0, repeat = 0 } = rolloutIndex(read.row);
     const place = { repeat, from, length: bytes.length };
     const known = places.get(task);
     if (known) known.push(place);
@@ -77,7 +77,7 @@ async function* linesIn(file: string): AsyncGenerator<{ line: number; bytes: Buf
 }
 
 /** Removes a byte order mark. */
-const textOf = (bytes: Buffer): string => bytes.toString("utf8").replace(/^\uFEFF/, "");
+const decodeLine = (bytes: Buffer): string => bytes.toString("utf8").replace(/^\uFEFF/, "");
 
 async function rowAt(handle: FileHandle, { from, length }: Place): Promise<TaskRow> {
   const buffer = Buffer.alloc(length);
@@ -86,5 +86,5 @@ async function rowAt(handle: FileHandle, { from, length }: Place): Promise<TaskR
     if (bytesRead === 0) break;
     at += bytesRead;
   }
-  return JSON.parse(textOf(buffer)) as TaskRow;
+  return JSON.parse(decodeLine(buffer)) as TaskRow;
 }

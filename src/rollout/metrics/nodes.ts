@@ -1,6 +1,6 @@
 // The mean reward of every node of the trees that episodes were forked into: of all rollouts below it.
 import type { TaskRow } from "../../core/rollout.ts";
-import { branchOf } from "../tree.ts";
+import { readBranch } from "../tree.ts";
 
 export interface NodeMetrics {
   /** The way to it, as in "0.2"; "" is the episode before it was forked. */
@@ -22,7 +22,7 @@ export function createNodes(): RunningNodes {
     add(row) {
       const { reward, failure_kind: kind } = row;
       const isScored = typeof reward === "number" && (typeof kind !== "string" || kind === "");
-      for (const node of pathOf(branchOf(row))) {
+      for (const node of pathOf(readBranch(row))) {
         const { rollouts = 0, scored = 0, sum = 0 } = nodes.get(node) ?? {};
         nodes.set(node, {
           rollouts: rollouts + 1,

@@ -6,7 +6,7 @@ import type { NewEntry, Store } from "../../core/store.ts";
 export async function copyLog(store: Store, session: string, events: NumberedEvent[]): Promise<void> {
   const [first] = events;
   if (first?.type !== "session.opened") return;
-  const entries = events.map((event): NewEntry => ({ body: bodyOf(event), at: event.at }));
+  const entries = events.map((event): NewEntry => ({ body: toBody(event), at: event.at }));
   await store.append({
     session,
     version: 0,
@@ -15,7 +15,7 @@ export async function copyLog(store: Store, session: string, events: NumberedEve
   });
 }
 
-function bodyOf(numbered: NumberedEvent): string {
+function toBody(numbered: NumberedEvent): string {
   const { version: _, ...event } = numbered;
   return JSON.stringify(event);
 }

@@ -1,5 +1,5 @@
 // Pairs the tasks of two runs by number, with the reward in each run, and filters the pairs.
-import { compareRuns, type Comparison } from "../../../../src/rollout/compare.ts";
+import { compareCollections, type Comparison } from "../../../../src/rollout/compare.ts";
 import type { TaskGroup } from "../runs/groups.ts";
 import { holds, type Range } from "../runs/range.ts";
 import { sortedPlaces, type Key, type Sort } from "../runs/sort.ts";
@@ -31,7 +31,7 @@ export function pairTasks(first: readonly TaskGroup[], second: readonly TaskGrou
   const [a, b] = [byTask(first), byTask(second)];
   const tasks = [...new Set([...a.keys(), ...b.keys()])].sort((one, other) => one - other);
   const hasBoth = tasks.some((task) => isScored(a.get(task)) && isScored(b.get(task)));
-  const comparison = hasBoth ? compareRuns({ tasks: meansOf(first) }, { tasks: meansOf(second) }) : undefined;
+  const comparison = hasBoth ? compareCollections({ tasks: meansOf(first) }, { tasks: meansOf(second) }) : undefined;
   // Taken from compareRuns(): it does not report rounding errors as changes.
   const changed = new Map(comparison?.changed.map(({ task, difference }) => [task, difference]));
   const pairs = tasks.flatMap((task): Pair[] => {

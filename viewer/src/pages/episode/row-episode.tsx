@@ -2,7 +2,7 @@
 import type { Json } from "../../../../src/core/json.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { BundleCollection } from "../../../../src/rollout/collection-view.ts";
-import { fieldsOf } from "../../../../src/rollout/conversation.ts";
+import { toFields } from "../../../../src/rollout/conversation.ts";
 import { linkTo } from "../../address.ts";
 import { usePageContext } from "../../page-context.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
@@ -85,10 +85,10 @@ function titleOf(content: TaskRow, row: number): string {
 function factsOf(content: TaskRow, environment: string | undefined): Fact[] {
   const kind = textIn(content["failure_kind"]);
   const { reward, seconds: took, _ng_attempt_index: attempt, mask_sample: isMasked } = content;
-  const { model, usage } = fieldsOf(content["response"]);
+  const { model, usage } = toFields(content["response"]);
   const [session, reason] = [textIn(content["session_id"]), textIn(content["failure_reason"])];
   const parent = textIn(content["branch"]) === null ? null : textIn(content["parent"]);
-  const tokens = fieldsOf(usage)["total_tokens"];
+  const tokens = toFields(usage)["total_tokens"];
   return [
     {
       name: "outcome",

@@ -10,7 +10,7 @@ import {
   type Item,
 } from "../../../../src/core/model.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
-import { conversationOf } from "../../../../src/rollout/conversation.ts";
+import { readConversation } from "../../../../src/rollout/conversation.ts";
 import { createCallFinder } from "../../../../src/rollout/episode-log.ts";
 import { inForceIn } from "../../../../src/core/session.ts";
 import { titleOf } from "./event-kinds.ts";
@@ -79,7 +79,7 @@ function rowFromLog(events: readonly NumberedEvent[]): TaskRow {
 }
 
 function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
-  const { instructions, input, output } = conversationOf(row);
+  const { instructions, input, output } = readConversation(row);
   const find = createCallFinder([...events]);
   const linked = new Set<number>();
   const open = new Map<string, Extract<Step, { type: "called" }>>();
