@@ -1,6 +1,7 @@
-// What the commands that listen have in common: when a token is needed, and how they end.
+// Commands that listen: when they need a token, and how they end.
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
+import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "../server/serve.ts";
 
 /** The token that was given; without one a new one, where others than this machine can ask. */
@@ -14,19 +15,16 @@ function isLoopback(host: string): boolean {
   return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
 }
 
-/** Closes a server at the first signal, and ends the process. At the second it ends at once. */
+/** Closes a server at the first signal, and ends the process. */
 export function closeOnSignals(serving: Pick<Serving, "close">): void {
-  let stopping = false;
-  const stop = (): void => {
-    if (stopping) process.exit(130);
-    stopping = true;
-    void serving.close().then(
-      () => process.exit(0),
-      (thrown: unknown) => {
-        process.stderr.write(`${String(thrown)}\n`);
-        process.exit(1);
-      },
-    );
+  const close = async (): Promise<void> => {
+    try {
+      await serving.close();
+      process.exit(0);
+    } catch (thrown) {
+      process.stderr.write(`${String(thrown)}\n`);
+      process.exit(1);
+    }
   };
-  process.on("SIGTERM", stop).on("SIGINT", stop);
+  stopOnSignals({ onStop: () => void close() });
 }

@@ -3,6 +3,7 @@
 import cluster, { type Worker } from "node:cluster";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "./serve.ts";
 import type { MetricsReport } from "./metrics.ts";
 
@@ -118,17 +119,17 @@ export async function superviseWorkers({
     await keepStarting();
   }
 
-  const stop = (): void => {
-    if (stopping) {
+  stopOnSignals({
+    onStop() {
+      stopping = true;
+      for (const worker of alive) if (worker.isConnected()) worker.send("stop");
+      const ended = [...alive].map((worker) => new Promise<number>((resolve) => worker.on("exit", resolve)));
+      void Promise.all(ended).then((codes) => process.exit(codes.every((code) => code === 0) ? 0 : 1));
+    },
+    onSecond() {
       for (const worker of alive) worker.process.kill("SIGKILL");
-      process.exit(130);
-    }
-    stopping = true;
-    for (const worker of alive) if (worker.isConnected()) worker.send("stop");
-    const ended = [...alive].map((worker) => new Promise<number>((resolve) => worker.on("exit", resolve)));
-    void Promise.all(ended).then((codes) => process.exit(codes.every((code) => code === 0) ? 0 : 1));
-  };
-  process.on("SIGTERM", stop).on("SIGINT", stop);
+    },
+  });
 
   // The first worker starts alone, so a wrong target or store is reported once.
   const url = await start();

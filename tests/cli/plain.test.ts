@@ -6,8 +6,8 @@ import { run } from "../e2e/serve-process.ts";
 
 const hostile = "a\u001b]0;title\u0007\u009b31m\r\tb\n";
 
-test("control characters become dots", () => {
-  expect(plain(hostile)).toBe("a·]0;title··31m·\tb\n");
+test("control characters are written as their codes", () => {
+  expect(plain(hostile)).toBe("a\\u001b]0;title\\u0007\\u009b31m\\u000d\tb\n");
 });
 
 test("notes are plain", () => {
@@ -19,5 +19,5 @@ test("notes are plain", () => {
 
 test("refusals are plain", async () => {
   const { stderr } = await run("view", "no\u001b[31m.jsonl");
-  expect(stderr).toBe("cannot_load: there is no file no·[31m.jsonl\n");
+  expect(stderr).toBe("cannot_load: there is no file no\\u001b[31m.jsonl\n");
 });

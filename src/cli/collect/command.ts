@@ -2,10 +2,9 @@
 import { collectRollouts, type CollectionResult } from "../../rollout/collect-rollouts.ts";
 import type { CollectionSettings } from "../../rollout/collection-settings.ts";
 import { assertQueue, queuePlayer } from "../../queue/collector.ts";
-import { createProgress, type Progress } from "./progress.ts";
+import { exitCodes, stopOnSignals } from "../../io/stop-on-signals.ts";
+import { createProgress } from "./progress.ts";
 import { summaryOf } from "./summary.ts";
-
-const interrupted = 130;
 
 /** Gives the exit code: 0 if every rollout was scored. */
 export async function runCollection(environment: string | undefined, settings: CollectionSettings): Promise<number> {
@@ -13,7 +12,15 @@ export async function runCollection(environment: string | undefined, settings: C
   const json = settings.json ?? false;
   let total = 0;
   const progress = createProgress({ json });
-  const { signal, end } = untilStopped(progress, settings);
+  const { signal, end } = stopOnSignals({
+    onStop() {
+      const running =
+        settings.queue === undefined
+          ? "running episodes continue"
+          : "workers finish what they have begun, and it is used";
+      progress.say(`stopping; ${running} with --resume (again to end at once)`);
+    },
+  });
   try {
     const { metrics, ...collected } = await collectRollouts({
       ...settings,
@@ -45,23 +52,6 @@ export async function runCollection(environment: string | undefined, settings: C
 }
 
 function exitCodeOf({ stopped, failed }: Omit<CollectionResult, "metrics">): number {
-  if (stopped) return interrupted;
+  if (stopped) return exitCodes.SIGINT;
   return failed > 0 ? 1 : 0;
-}
-
-/** Aborted by the first signal that asks to stop. The second ends the process. */
-function untilStopped(progress: Progress, { queue }: CollectionSettings): { signal: AbortSignal; end(): void } {
-  const stopping = new AbortController();
-  const stop = (): void => {
-    if (stopping.signal.aborted) process.exit(interrupted);
-    const what =
-      queue === undefined ? "what is under way goes on" : "what workers have begun they end, and it is taken";
-    progress.say(`stopping; ${what} with --resume (again to end at once)`);
-    stopping.abort();
-  };
-  process.on("SIGINT", stop).on("SIGTERM", stop);
-  return {
-    signal: stopping.signal,
-    end: () => void process.removeListener("SIGINT", stop).removeListener("SIGTERM", stop),
-  };
 }

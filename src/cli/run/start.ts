@@ -8,7 +8,7 @@ import { chat } from "./chat.ts";
 import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
 import { writeSaved, type Queries } from "./files.ts";
 import { createPrinter } from "./printer.ts";
-import { createStopping, type Stopping } from "./stopping.ts";
+import { exitCodes, stopOnSignals, type Stopping } from "../../io/stop-on-signals.ts";
 import { createTerminal, type Terminal } from "./terminal.ts";
 import { askAll, linesOf } from "./unattended.ts";
 
@@ -33,7 +33,11 @@ export async function start(agent: Agent, flags: RunFlags, given: Given): Promis
   const sessions = createAgentSessions({ app: agent.name, store });
   const terminal = createTerminal(flags.json ?? false);
   const isChat = !given.queries && process.stdin.isTTY;
-  const stopping = createStopping(isChat);
+  // In a chat, Ctrl-C ends one answer, or the chat.
+  const stopping = stopOnSignals({
+    names: isChat ? ["SIGTERM", "SIGHUP"] : ["SIGINT", "SIGTERM", "SIGHUP"],
+    onStop: (name) => (process.exitCode = exitCodes[name]),
+  });
   try {
     const { session: wanted, user } = flags;
     const session = await openSession(sessions, {

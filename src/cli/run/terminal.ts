@@ -1,4 +1,5 @@
 // Where a run prints: what is said, what went wrong, and the prompt, each on its stream.
+import { plain } from "../plain.ts";
 
 export interface Terminal {
   /** What is said. */
@@ -22,11 +23,5 @@ export function createTerminal(json: boolean): Terminal {
 }
 
 function printTo(stream: NodeJS.WriteStream): (text: string) => void {
-  return (text) => void stream.write(stream.isTTY ? harmless(text) : text);
-}
-
-/** What a model writes must not move the cursor, change the title or answer questions of the terminal. */
-function harmless(text: string): string {
-  // eslint-disable-next-line no-control-regex -- these are what is looked for
-  return text.replaceAll("\r\n", "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
+  return (text) => void stream.write(stream.isTTY ? plain(text) : text);
 }

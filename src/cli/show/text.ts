@@ -1,5 +1,6 @@
 // A transcript as text for people. What a model wrote cannot steer the terminal, nor pass for a line of ours.
 import type { Json } from "../../core/json.ts";
+import { plain } from "../plain.ts";
 import type { Change, Step, Transcript } from "../../rollout/show.ts";
 
 const [longestValue, mostChanges] = [100, 8];
@@ -69,17 +70,5 @@ function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Pain
   return [...limit, paint(`reward ${reward}`, reward > 0 ? "good" : "bad") + details];
 }
 
-/** Characters that move the cursor, change colours or turn the direction of text are written as their code. */
-function visible(text: string): string {
-  return (
-    text
-      .replaceAll("\r\n", "\n")
-      .replace(
-        // eslint-disable-next-line no-control-regex -- these are what is looked for
-        /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-        (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-      )
-      // Further lines of a text stand further in: they are not the beginning of something else.
-      .replaceAll(/\n(?!\n|$)/g, "\n    ")
-  );
-}
+/** Indents further lines of a text, so that none looks like the start of another step. */
+const visible = (text: string): string => plain(text).replaceAll(/\n(?!\n|$)/g, "\n    ");

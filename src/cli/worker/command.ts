@@ -1,5 +1,6 @@
 // One worker: plays what it is given until it is told to stop, and says what it does.
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
+import { stopOnSignals } from "../../io/stop-on-signals.ts";
 import { plain } from "../plain.ts";
 import { queueAddress } from "../../queue/address.ts";
 import { createCollections } from "../../queue/collections.ts";
@@ -40,7 +41,14 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
       else complain(event);
     },
   });
-  const stopped = stopAsked(say);
+  const stopped = new Promise<void>((resolve) => {
+    stopOnSignals({
+      onStop() {
+        say("stopping; unfinished rollouts go back into the queue in a moment (again to end at once)");
+        resolve();
+      },
+    });
+  });
   if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
   else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);
   await stopped;
@@ -48,20 +56,6 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   await Promise.race([collections.close(), new Promise((resolve) => setTimeout(resolve, closing).unref())]);
   if (json) write({ type: "ended", ...counts });
   else say(`worker ${worker.name} ends: ${countsText(counts)}`);
-}
-
-/** Resolves at the first signal that asks to stop. The second ends the process. */
-function stopAsked(say: (text: string) => void): Promise<void> {
-  return new Promise((resolve) => {
-    let isAsked = false;
-    const stop = (): void => {
-      if (isAsked) process.exit(130);
-      isAsked = true;
-      say("stopping; what is not over in a moment goes back into the queue (again to end at once)");
-      resolve();
-    };
-    process.on("SIGINT", stop).on("SIGTERM", stop);
-  });
 }
 
 /** Says what is not played here, and what goes wrong: the same only now and then, with how often it has been so. */
