@@ -1,3 +1,3 @@
 // The types of binaries.mjs, for the tests.
-export function ensureBinaries(): void;
+export function ensureBinaries(options?: { browser?: boolean }): void;
 export function findBinary(name: string): string | undefined;

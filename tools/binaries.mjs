@@ -38,9 +38,12 @@ function isProgram(file) {
   }
 }
 
-/** Installs what is missing, or ends the process with the line to type. */
-export function ensureBinaries() {
-  const missing = () => needed.filter(({ name }) => findBinary(name) === undefined);
+/**
+ * Installs what is missing, or ends the process with the line to type.
+ * @param {{ browser?: boolean }} [options]
+ */
+export function ensureBinaries({ browser = true } = {}) {
+  const missing = () => needed.filter(({ name }) => findBinary(name) === undefined && (browser || name !== "chromium"));
   if (missing().length === 0) return;
   const packages = missing().flatMap(({ packages: names }) => names);
   const command = ["install", "--yes", "--no-install-recommends", ...packages];

@@ -31,7 +31,7 @@ function run(command, args, environment = {}) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-ensureBinaries();
+ensureBinaries({ browser: isFull });
 const isFiltered = forVitest.some((argument) => !argument.startsWith("-"));
 if (!isFull && !isFiltered) run("npm", ["run", "--silent", "check"]);
 const vitest = fileURLToPath(new URL("vitest.mjs", import.meta.resolve("vitest/package.json")));

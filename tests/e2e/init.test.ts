@@ -41,7 +41,7 @@ const kinds = [
   { kind: "multi-step", skipped: 0, tags: ["full"] },
 ];
 
-describe.each(kinds)("a new $kind environment", ({ kind, skipped, tags }) => {
+describe.each(kinds.map((row) => [row.kind, row] as const))("a new %s environment", (kind, { skipped, tags }) => {
   test("is tested, checked, served and collected without changes", { tags, timeout: 120_000 }, async () => {
     const project = await newProject(kind);
     const tasks = await readFile(join(project, "tasks.jsonl"), "utf8");
