@@ -1,78 +1,81 @@
-// What an author defines, in types: an environment and its tools.
+// The types of an author's definition: an environment and its tools.
 import type { Json } from "./json.ts";
 import type { NumberedEvent } from "./event.ts";
 import type { Schema } from "./schema.ts";
 
-/** What every handler is given. */
+/** The context of every handler. */
 export interface Context {
   /** The id of the session. */
   session: string;
-  /** A number in [0, 1) that a replay gives again. */
+  /** Returns a number in [0, 1). A replay returns it again. */
   random(): number;
-  /** The time of the call in milliseconds since 1970; a replay gives it again. */
+  /** Returns the time of the call, in milliseconds since 1970. A replay returns it again. */
   now(): number;
-  /** Aborted when the call is cancelled or out of time, or the session ends. */
+  /** Aborted when the call is cancelled or times out, or the session ends. */
   signal: AbortSignal;
-  /** A line for whoever reads the log; the model does not see it. */
+  /** Writes a line for readers of the log; the model does not see it. */
   log(line: string): void;
 }
 
-/** What a seed is given. */
+/** The context of a seed. */
 export interface SeedContext<Task> extends Context {
   task: Task;
 }
 
-/** Changes one key by a function of its value. A function that returns nothing may change the value in place. */
+/** Changes one key by a function of its value. A function without a return value may change the value in place. */
 export type UpdateKey<State> = <Key extends keyof State>(
   key: Key,
   change: (value: State[Key]) => State[Key] | void,
 ) => void;
 
-/** What a tool is given: a draft of the state, to be read and assigned to like any object. */
+/** The context of a tool. `state` is a draft: read it and assign to it like any object. */
 export interface ToolContext<State, Task> extends Context {
   readonly state: State;
-  /** Changes one key, at once. If others change the key before the commit, the function runs again on their value. */
+  /**
+   * Changes one key at once. If another writer changes the key before the commit, the function runs again on the new
+   * value.
+   */
   update: UpdateKey<State>;
   /** Undefined if the session was never seeded. */
   task: Task | undefined;
-  /** The id of the call, if it has one. */
+  /** The call id, if present. */
   call: string | undefined;
-  /** The agent whose tool it is; undefined for the tool of an environment. */
+  /** The agent that owns the tool; undefined for a tool of an environment. */
   agent?: ToolAgent | undefined;
 }
 
-/** What a tool can do with the agent that called it. */
+/** The agent that called a tool. */
 export interface ToolAgent {
   readonly name: string;
-  /** Whose conversation it is. */
+  /** The user of the conversation. */
   readonly user: string;
   readonly invocation: string;
-  /** Ends the run of the agent with this result, and what it runs in up to the nearest loop. */
+  /** Ends the agent's run with this result, and the compositions around it up to the nearest loop. */
   escalate(): void;
-  /** Has another agent of the same family go on, now and with the next message. */
+  /** Transfers the conversation to another agent of the same family, from now on. */
   transfer(to: string): void;
 }
 
-/** What a tool with `concurrent` or `effects` is given: the state as it was when the call began, and `update`. */
+/** The context of a tool with `concurrent` or `effects`: the state at the start of the call, and `update`. */
 export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state" | "update"> {
   readonly state: DeepReadonly<State>;
-  /** Queues a change. It is made, in order, to the state as it is when the call is committed; it may run again there. */
+  /** Queues a change. Changes run in order on the state at the commit, and may run again there. */
   update: ((change: (state: State) => void) => void) & UpdateKey<State>;
 }
 
 export type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;
 
-/** What a verify is given. */
+/** The context of a verify. */
 export interface VerifyContext<State, Task> extends Context {
   readonly state: DeepReadonly<State>;
   task: Task;
-  /** What the agent answered, where the caller passed it. */
+  /** The agent's answer, if the caller passed it. */
   response: Json | undefined;
-  /** The events of the session up to the version that is verified. */
+  /** Returns the events of the session up to the verified version. */
   events(): Promise<NumberedEvent[]>;
 }
 
-/** A tool, as `tool` makes it: its handler, with the rest of its definition attached out of sight. */
+/** A tool made by `tool`: its handler, with its definition attached invisibly. */
 export type Tool<State, Task, ToolInput, ToolOutput> = (
   context: ToolContext<State, Task> & DetachedToolContext<State, Task>,
   input: ToolInput,
@@ -89,25 +92,25 @@ export interface ToolDefinition {
 
 const definitions = new WeakMap<object, ToolDefinition>();
 
-/** Attaches the definition of a tool to its handler, out of sight. */
+/** Attaches a definition to a handler, without a visible property. */
 export function attachDefinition(handler: object, definition: ToolDefinition): void {
   definitions.set(handler, definition);
 }
 
-/** The definition behind what `tool` returned. */
+/** Returns the definition attached by `tool`. */
 export function definitionOf(made: unknown): ToolDefinition | undefined {
   return typeof made === "function" ? definitions.get(made) : undefined;
 }
 
-/** An environment, as `defineEnvironment` makes it. The two type parameters are what callers may pass. */
+/** An environment made by `defineEnvironment`. The type parameters are the types that callers may pass. */
 export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly name: string;
   readonly description: string;
   readonly state: Schema | undefined;
   readonly task: Schema | undefined;
-  /** What a call on a session that was never seeded gets: the schema's defaults, or an error. */
+  /** A call on an unseeded session gets the schema's defaults or an error. */
   readonly unseeded: "defaults" | "reject";
-  /** What a seed gets while an episode is under way that was not verified: its way, or an error. */
+  /** A seed during an unverified episode replaces it or gets an error. */
   readonly reseed: "replace" | "reject";
   readonly tools: Tools;
   readonly definitions: ReadonlyMap<string, ToolDefinition>;

@@ -1,6 +1,10 @@
-// The one error class and the table of its codes: what each means and which HTTP status it becomes.
+// The only error class, and the table of its codes. How errors travel:
+// 1. Code that knows the cause throws a HoldfastError with a code of the table.
+// 2. `boundary` gives a code to errors of foreign code.
+// 3. A tool that throws is not an error: the caller gets an answer with `ok: false`.
+// 4. A server turns the code into an HTTP status. An error without a code becomes `internal`, without its message.
 
-/** Every code an error of Holdfast can carry. A code is never reused for another meaning. */
+/** Every error code. A code is never reused for another meaning. */
 export const errorTable = {
   not_json: { status: 422, meaning: "a value that is not JSON where only JSON can be kept; `detail.path` says where" },
   invalid_input: { status: 422, meaning: "the arguments of a call do not fit the tool's input schema" },
@@ -98,11 +102,11 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable;
 
-// A registered symbol, so that two installed copies of the package know each other's errors.
+// A registered symbol, so that two installed copies of the package recognise each other's errors.
 const brand = Symbol.for("holdfast.error");
 
 /**
- * What Holdfast throws.
+ * The error that Holdfast throws.
  *
  * @example
  * try { await sessions.call(id, "buy", { item: 3 }); }
@@ -133,13 +137,13 @@ export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }
 
-/** The message of anything that was thrown. */
+/** Returns the message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message || thrown.name;
   return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
 }
 
-/** Runs code that is not ours and gives its failure a code. */
+/** Runs foreign code and gives its failure a code. */
 export async function boundary<T>(code: ErrorCode, what: string, run: () => T | Promise<T>): Promise<T> {
   try {
     return await run();

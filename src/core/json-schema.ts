@@ -9,10 +9,12 @@ export const isSchema = (value: Json | undefined): value is JsonSchema =>
 export const numberOf = (value: Json | undefined): number | undefined =>
   typeof value === "number" ? value : undefined;
 
-/** What the schema refers to within its root; the schema itself if it refers to nothing, {} if to nothing that is there. */
+/**
+ * Resolves a schema's reference within its root. Returns the schema itself without a reference, {} for a broken one.
+ */
 export function follow(schema: JsonSchema, root: JsonSchema): JsonSchema {
   let followed = schema;
-  // A reference may lead to another. One that leads back to itself says nothing.
+  // A reference may lead to another. A circular one says nothing.
   for (let hops = 0; hops < 20; hops++) {
     const { $ref: reference } = followed;
     if (typeof reference !== "string" || !reference.startsWith("#")) return followed;
@@ -33,7 +35,7 @@ function lookUp(root: JsonSchema, reference: string): Json | undefined {
   return target;
 }
 
-/** The members of the first of anyOf, oneOf and allOf that has some. */
+/** Returns the members of anyOf, oneOf or allOf, whichever is present first. */
 export function alternativesOf(schema: JsonSchema): JsonSchema[] {
   for (const key of ["anyOf", "oneOf", "allOf"]) {
     const found = schema[key];
@@ -42,7 +44,7 @@ export function alternativesOf(schema: JsonSchema): JsonSchema[] {
   return [];
 }
 
-/** Its type, or the first of its types. */
+/** Returns its type, or the first of its types. */
 export function typeOf(schema: JsonSchema): Json | undefined {
   const { type } = schema;
   if (type === undefined && schema["properties"] !== undefined) return "object";
@@ -64,23 +66,23 @@ export function requiredOf(schema: JsonSchema): Set<string> {
   return new Set(Array.isArray(required) ? required.map(String) : []);
 }
 
-/** The schemas of a list: `true` is {}, and `false` is left out, as it lets nothing through. */
+/** Returns the schemas of a list: `true` becomes {}, and `false` is omitted, because it accepts nothing. */
 export const schemasIn = (list: Json | undefined): JsonSchema[] =>
   Array.isArray(list) ? list.flatMap((one) => (one === true ? [{}] : isSchema(one) ? [one] : [])) : [];
 
-/** Compiles a pattern; gives undefined for one that JavaScript cannot read. */
+/** Compiles a pattern; returns undefined if JavaScript cannot parse it. */
 export function compilePattern(pattern: string): RegExp | undefined {
   for (const flags of ["u", ""]) {
     try {
       return new RegExp(pattern, flags);
     } catch {
-      // Other dialects escape characters that need no escape, which is an error only with the flag u.
+      // Other dialects escape more characters, which is an error only with the flag u.
     }
   }
   return undefined;
 }
 
-/** A schema for values that fit both. Its `pattern` may be a list: all of them hold. */
+/** Merges two schemas into one for values that match both. Its `pattern` may be a list; all must match. */
 export function mergeSchemas(a: JsonSchema, b: JsonSchema): JsonSchema {
   const merged: JsonSchema = { ...a };
   for (const [keyword, value] of Object.entries(b)) {

@@ -1,20 +1,20 @@
-// What can be kept: JSON. Copies it, compares it, and refuses everything else with the path to it.
+// JSON values: copies and compares them, and refuses everything else with its path.
 import { HoldfastError } from "./errors.ts";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Deeper than this a value is refused: it is a cycle, or would overflow the stack of whoever reads it. */
+/** Maximum nesting depth. A deeper value is a cycle, or would overflow the stack of its readers. */
 const maxDepth = 500;
 
-/** `drop`: an undefined property counts as absent, as in JSON.stringify. `refuse`: it is an error like any other. */
+/** `drop` treats an undefined property as absent, as JSON.stringify does. `refuse` treats it as an error. */
 type Undefined = "drop" | "refuse";
 
 /**
- * A deep copy of a JSON value that shares nothing with it. Anything that JSON cannot carry is refused with its path,
- * a JSON Pointer; `name` says what the value is part of, `at` where it stands in that.
+ * Returns a deep copy of a JSON value. Refuses other values with their path, a JSON Pointer. `name` is the whole that
+ * the value belongs to, `at` its place in it.
  */
 export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
-  // Depth counts from where the whole begins, or a value could grow too deep to be read step by step.
+  // Depth counts from the root of the whole: otherwise small changes could make it too deep to read.
   const depth = at.split("/").length - 1;
   const copied = copy(value, undefinedProperty, depth);
   if (copied !== refused) return copied;
@@ -22,7 +22,7 @@ export function copyJson(value: unknown, name: string, undefinedProperty: Undefi
   throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, { detail: { path } });
 }
 
-// The fast walk only says that something is wrong; a second, slow walk finds out where.
+// The fast walk only detects a problem; the slow walk finds its place.
 const refused = Symbol("refused");
 
 function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json | typeof refused {
@@ -31,7 +31,7 @@ function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json
     case "boolean":
       return value;
     case "number":
-      // JSON has no -0: keep the state equal to what a reload gives.
+      // JSON has no -0: keep the state equal to a reloaded one.
       return Number.isFinite(value) ? (value === 0 ? 0 : value) : refused;
     case "object":
       break;
@@ -91,7 +91,7 @@ function describe(value: unknown): string {
   return typeof name === "string" && name !== "" ? `a ${name}` : "an object with a prototype or symbols of its own";
 }
 
-// Plain in any realm: its prototype is null, or is the end of its chain (an Object.prototype).
+// Plain in any realm: its prototype is null or an Object.prototype.
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return noSymbols(value);
@@ -106,7 +106,7 @@ function noSymbols(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0;
 }
 
-/** Sets a key as plain data: `__proto__` is a key like any other. */
+/** Sets a key as plain data, also `__proto__`. */
 export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === "__proto__") {
     Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
@@ -115,7 +115,7 @@ export function setOwn(target: Record<string, unknown>, key: string, value: unkn
   }
 }
 
-/** Equality of JSON values; the order of keys does not count. */
+/** Compares JSON values; the order of keys is ignored. */
 export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
@@ -128,7 +128,7 @@ export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
   return keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key], b[key]));
 }
 
-/** One step of a JSON Pointer (RFC 6901). */
+/** Escapes one step of a JSON Pointer (RFC 6901). */
 export function escapeKey(key: string): string {
   return key.includes("~") || key.includes("/") ? key.replaceAll("~", "~0").replaceAll("/", "~1") : key;
 }
@@ -137,7 +137,7 @@ export function unescapeKey(key: string): string {
   return key.includes("~") ? key.replaceAll("~1", "/").replaceAll("~0", "~") : key;
 }
 
-/** Freezes a value and all that is in it, so that whoever it is handed to cannot change it. */
+/** Freezes a value deeply, so that its receivers cannot change it. */
 export function freezeJson<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);

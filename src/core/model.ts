@@ -1,9 +1,9 @@
-// The contract of a model: a request in, items out. Everything is in the words of OpenAI's Responses API.
+// Model: takes a request, returns items. All names are those of OpenAI's Responses API.
 import type { Json } from "./json.ts";
 
 /**
- * One entry of a conversation. Whatever a server adds to one stays on it: token ids and log-probabilities for training
- * ride there.
+ * One entry of a conversation. Fields added by a server are kept, for example token ids and log probabilities for
+ * training.
  */
 export type Item = Message | FunctionCall | FunctionCallOutput | Reasoning | OtherItem;
 
@@ -20,7 +20,7 @@ export interface Message extends Added {
 }
 
 export interface Content {
-  /** "input_text", "output_text", "refusal", or another kind that is passed on as it is. */
+  /** "input_text", "output_text", "refusal", or another kind, which is passed on unchanged. */
   type: string;
   text?: string;
   [added: string]: unknown;
@@ -30,7 +30,7 @@ export interface FunctionCall extends Added {
   type: "function_call";
   call_id: string;
   name: string;
-  /** JSON, or what a model wrote in its place. */
+  /** JSON, or the invalid text that a model wrote instead. */
   arguments: string;
 }
 
@@ -45,7 +45,7 @@ export interface Reasoning extends Added {
   summary: Content[];
 }
 
-/** A kind that is not known here. It is kept, and sent back to the server that it came from. */
+/** An unknown kind. It is kept and sent back to its server. */
 export interface OtherItem extends Added {
   type: string & {};
 }
@@ -59,7 +59,7 @@ export interface ToolSchema {
   strict?: boolean;
 }
 
-/** The body of `POST /responses`, less the model's name. Fields that are not named here are passed on where they fit. */
+/** The body of `POST /responses` without the model's name. Other fields are passed on to servers that support them. */
 export interface ModelRequest {
   instructions?: string;
   input: Item[];
@@ -79,35 +79,35 @@ export interface Usage {
   [added: string]: unknown;
 }
 
-/** The answer of `POST /responses`, or one in its shape. */
+/** The answer of `POST /responses`, or an equivalent. */
 export interface ModelResponse {
   id?: string;
   model?: string;
   output: Item[];
   usage?: Usage;
-  /** "incomplete" if it was cut off, such as by `max_output_tokens`. */
+  /** "incomplete" if it was cut off, for example by `max_output_tokens`. */
   status: "completed" | "incomplete";
   [added: string]: unknown;
 }
 
-/** A part of an answer that is still being written. The whole answer comes after it, and repeats it. */
+/** A part of an answer in progress. The complete answer follows and repeats it. */
 export type Piece =
   { type: "text" | "reasoning"; text: string } | { type: "arguments"; call_id: string; name: string; text: string };
 
 export interface RespondOptions {
   signal?: AbortSignal | undefined;
-  /** Asks for a stream, and is given what comes of it. */
+  /** Asks for a stream and receives its pieces. */
   onPiece?: ((piece: Piece) => void) | undefined;
 }
 
 export interface Model {
-  /** Such as "openai:NAME". */
+  /** For example "openai:NAME". */
   readonly name: string;
   /** Rejects with a HoldfastError if there is no answer. */
   respond(request: ModelRequest, options?: RespondOptions): Promise<ModelResponse>;
 }
 
-/** The text of a message's content, or of a tool's output. */
+/** Returns the text of a message's content or of a tool's output. */
 export function textOf(content: string | Content[]): string {
   if (typeof content === "string") return content;
   return content.map(({ text }) => (typeof text === "string" ? text : "")).join("");
@@ -116,12 +116,12 @@ export function textOf(content: string | Content[]): string {
 export const isMessage = (item: Item): item is Message => item.type === "message";
 export const isFunctionCall = (item: Item): item is FunctionCall => item.type === "function_call";
 
-/** The text that an answer's messages say. */
+/** Returns the text of an answer's messages. */
 export function answerText(output: Item[]): string {
   return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? textOf(item.content) : [])).join("");
 }
 
-/** What is wrong with items that somebody made, in words; undefined if nothing is. A log keeps them for good. */
+/** Describes the first problem of items; undefined if they are valid. A log keeps items for ever. */
 export function faultInItems(items: unknown): string | undefined {
   if (!Array.isArray(items)) return "it is not a list of items";
   for (const [at, item] of items.entries()) {
@@ -154,12 +154,11 @@ const isContent = (content: unknown): boolean =>
   (Array.isArray(content) && content.every((part) => typeof part === "object" && part !== null));
 
 /**
- * The number of an assistant's turns in a conversation. A turn is a longest run of items with nothing of the other side
- * between them: messages of the assistant, calls, reasoning and kinds that are not known here. The other side is any
- * other message, and what tools gave back: items whose type ends in `_output`.
+ * Counts the assistant's turns in a conversation. A turn is a longest sequence of items of the assistant: its messages,
+ * calls, reasoning and unknown kinds. Other messages and tool outputs, with types ending in `_output`, end a turn.
  *
- * So an answer of several items is one turn, and so is an answer that was continued with nothing said in between. An
- * answer without items leaves no trace, and is no turn.
+ * So an answer of several items is one turn, and so is an answer continued without another item in between. An answer
+ * without items is not counted.
  */
 export function assistantTurns(input: readonly Item[]): number {
   return input.filter((item, at) => isAssistants(item) && !isAssistants(input[at - 1])).length;

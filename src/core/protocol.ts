@@ -1,20 +1,20 @@
-// The contract of a protocol: a wire format that sessions are served over. It translates, and decides nothing.
+// Protocol: a wire format that serves sessions. It translates and makes no decisions.
 import type { HoldfastError } from "./errors.ts";
 
-/** A request, free of any HTTP library. */
+/** A request, independent of any HTTP library. */
 export interface Request {
-  /** In capitals. */
+  /** In upper case. */
   method: string;
-  /** Without the query and without the prefix it is mounted under; starts with "/". Still percent-encoded. */
+  /** Without the query and the mount's prefix; starts with "/". Still percent-encoded. */
   path: string;
   query: URLSearchParams;
-  /** By names in small letters. */
+  /** By lower-case name. */
   headers: { readonly [name: string]: string | undefined };
-  /** The body as JSON; undefined if there was none. */
+  /** The body as JSON; undefined without a body. */
   body: unknown;
-  /** Aborted when the client has gone. Made when it is first read. */
+  /** Aborted when the client disconnects. Created on first use. */
   readonly signal: AbortSignal;
-  /** Called once if the client goes before the reply is delivered. For who answers it to set. */
+  /** Called once if the client disconnects before the reply is delivered. The protocol sets it. */
   gone?: (() => void) | undefined;
 }
 
@@ -23,17 +23,17 @@ export interface Reply {
   headers?: { [name: string]: string };
   /** Sent as JSON. */
   body?: unknown;
-  /** Sent as it is; `headers` says what it is, by default plain text. */
+  /** Sent as it is; `headers` gives its type, by default plain text. */
   text?: string;
-  /** Server-sent events, each whole. Ends when the client goes. */
+  /** Complete server-sent events. Ends when the client disconnects. */
   stream?: AsyncIterable<string>;
-  /** Whose it is, for the server's log. */
+  /** The subject of the request, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
-  /** What went wrong, for the server's log. */
+  /** The error, for the server's log. */
   thrown?: unknown;
 }
 
-/** The reply that an error becomes. */
+/** Turns an error into a reply. */
 export function errorReply(error: HoldfastError): Reply {
   const { status, code, detail } = error;
   const reply: Reply = { status, body: error.toJSON(), thrown: error };
@@ -48,16 +48,16 @@ export function errorReply(error: HoldfastError): Reply {
 
 export interface Protocol {
   readonly name: string;
-  /** Undefined if the path is not one of its own. Its refusals are replies, or HoldfastErrors that it throws. */
+  /** Returns undefined for a foreign path. Refuses with a reply or by throwing a HoldfastError. */
   handle(request: Request): Promise<Reply | undefined>;
-  /** Adds what every reply of its own carries to one that the server makes for it: to a refusal, before `handle` or by it. */
+  /** Adds the common parts of this protocol's replies to a refusal that the server makes, before or during `handle`. */
   decorate?(request: Request, reply: Reply): Reply;
 }
 
-/** Signs what a client is to bring back, so that nobody can make one up. */
+/** Signs values that clients return, so that they cannot be forged. */
 export interface Tokens {
-  /** Letters, digits, "-", "_" and "." only. */
+  /** Returns a token of letters, digits, "-", "_" and ".". */
   issue(value: string): string;
-  /** The value, if the token is one of ours. */
+  /** Returns the value of a valid token. */
   check(token: string): string | undefined;
 }

@@ -1,9 +1,9 @@
-// Random numbers that can be had again: the stream is a function of two numbers that the log holds.
+// Reproducible random numbers: a stream is a function of two numbers stored in the log.
 
-/** Numbers in [0, 1), the same stream for the same seed and turn. */
-export function randomStream(seed: number, turn: number): Random {
-  // Counter-based: each number is a hash of where it stands, so that streams of neighbouring turns have nothing in common.
-  const origin = scramble(seed ^ scramble(turn + 0x9e3779b9));
+/** Returns numbers in [0, 1), the same stream for the same seed and draw. */
+export function randomStream(seed: number, draw: number): Random {
+  // Counter-based: each number is a hash of its position, so streams of neighbouring draws are independent.
+  const origin = scramble(seed ^ scramble(draw + 0x9e3779b9));
   const stream = scramble(origin ^ 0x85ebca6b) | 1;
   let position = origin;
   return () => {
@@ -14,12 +14,12 @@ export function randomStream(seed: number, turn: number): Random {
   };
 }
 
-/** A seed nobody chose. */
+/** Returns a random seed. */
 export function newSeed(): number {
   return Math.floor(Math.random() * 0x100000000);
 }
 
-// A bijection of 32-bit numbers in which every input bit changes about half of the output bits.
+// A bijection of 32-bit numbers; each input bit changes about half of the output bits.
 function scramble(value: number): number {
   let bits = value | 0;
   bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
@@ -27,10 +27,10 @@ function scramble(value: number): number {
   return bits ^ (bits >>> 15);
 }
 
-/** Numbers in [0, 1). */
+/** Returns a number in [0, 1). */
 export type Random = () => number;
 
-/** Draws a whole number from `least` to `most`, both included. */
+/** Draws an integer from `least` to `most`, both included. */
 export const between = (random: Random, least: number, most: number): number =>
   Math.min(most, least + Math.floor(random() * (most - least + 1)));
 

@@ -1,43 +1,45 @@
-// Rollouts: a task that is played, and what came of it.
+// Rollouts: the playing of a task, and its outcome.
 import type { Json } from "./json.ts";
 import { faultInItems, type Item } from "./model.ts";
 
 /** One row of a data set. */
 export type TaskRow = { [field: string]: Json };
 
-/** One episode to be played. */
+/** One episode to play. */
 export interface Rollout {
   task: number;
-  /** Which of the task's rollouts it is. Where episodes are forked all continuations count: it is that of the first. */
+  /**
+   * Number among the task's rollouts. With forks, all continuations are counted, and this is the number of the first.
+   */
   repeat: number;
-  /** 0 at first; a rollout that failed is played again, in a session of its own. */
+  /** 0 at first. A failed rollout is played again in another session, with the next number. */
   attempt: number;
   row: TaskRow;
-  /** The id of its conversation: the same whenever the collection goes on. */
+  /** Id of its conversation; the same each time the collection is resumed. */
   session: string;
-  /** Where the environment's random numbers come from: the same in every collection of that seed, and every attempt. */
+  /** Random seed of the environment: equal in all collections with the same seed, and in all attempts. */
   random: number;
-  /** The tool step after which it is forked. Its continuations are scored, and it is not. */
+  /** Fork after this tool step. Its continuations are scored, not the episode itself. */
   forkAfter?: number;
-  /** Of a continuation: what it goes on with. */
+  /** For a continuation: where it starts. */
   origin?: Origin;
 }
 
 /** Where an episode was forked. */
 export interface Origin {
-  /** The way to the continuation: "0.2" is the third one of the first one. */
+  /** Path to the continuation: "0.2" is the third continuation of the first one. */
   branch: string;
-  /** The conversation of the parent, and the tool step after which it was forked. */
+  /** The parent's conversation, and the tool step after which it was forked. */
   conversation: string;
   step: number;
-  /** The session of its environment, and the version that it was forked at. */
+  /** The parent's environment session, and the version at the fork. */
   session: string;
   version: number;
 }
 
 /**
- * Why a rollout has no reward. What the model did wrong is no failure: it is scored. Nor is a tool that throws: the model
- * reads what it threw and goes on. Of a tool it is a failure if its answer was lost.
+ * Why a rollout has no reward. Mistakes of the model are not failures: they are scored. A tool that throws is not one
+ * either: the model reads the error and continues. A lost answer of a tool is a failure.
  */
 export type FailureKind = "task" | "seed" | "model" | "agent" | "tool" | "store" | "verify" | "timeout" | "internal";
 
@@ -47,17 +49,17 @@ export interface RolloutFailure {
 }
 
 interface PlayedEpisode {
-  /** Added to the row: the response, and the verdict if it was scored. */
+  /** Fields to add to the row: the response, and the verdict if it was scored. */
   fields: TaskRow;
   /** The session of the environment. */
   session: string;
-  /** How long the player took; by default the caller's own measurement. */
+  /** Seconds the player took. Default: the caller's own measurement. */
   seconds?: number;
 }
 
 export interface ScoredRollout extends PlayedEpisode {
   outcome: "scored";
-  /** The limit that ended it, if one did. */
+  /** The limit that ended it, if any. */
   stopped?: string;
 }
 
@@ -77,12 +79,12 @@ export interface ForkedRollout extends PlayedEpisode {
 export type Played = ScoredRollout | FailedRollout | ForkedRollout;
 
 /**
- * Plays an episode to its end, or goes on with one that was cut short. Never rejects. A failure of one that was cancelled
- * is no outcome: it is played on later.
+ * Plays an episode to its end, or continues an interrupted one. Never rejects. The failure of a cancelled episode is
+ * not an outcome: it continues later.
  */
 export type Play = (rollout: Rollout, signal: AbortSignal) => Promise<Played>;
 
-/** What a row is to an environment: not what it is to the agent and to the collection. */
+/** Returns the fields of a row for the environment, without those for the agent and the collection. */
 export function taskOf(row: TaskRow): TaskRow {
   const fields = Object.entries(row).filter(([name]) => !forOthers.has(name) && !name.startsWith("_ng_"));
   return Object.fromEntries(fields);
@@ -90,12 +92,12 @@ export function taskOf(row: TaskRow): TaskRow {
 
 const forOthers = new Set(["responses_create_params", "agent_ref"]);
 
-/** What the user says in a row: its input as items. Gives what is wrong with it in words. */
+/** Returns the input of a row as items, or a text that describes its problem. */
 export function inputItems(row: TaskRow): Item[] | string {
   const { input } = Object(row["responses_create_params"]) as { input?: Json };
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   if (!Array.isArray(input) || input.length === 0) return "it has no `responses_create_params.input` to start with";
-  // The type may be left out of messages.
+  // Messages may omit their type.
   const items = input.map((item) => (typeof item === "object" && item !== null ? { type: "message", ...item } : item));
   const fault = faultInItems(items);
   return fault === undefined ? (items as Item[]) : `of \`responses_create_params.input\`, ${fault}`;

@@ -1,4 +1,4 @@
-// Schemas: any library that speaks Standard Schema. Checks a value and says in words what is wrong with it.
+// Schemas of any Standard Schema library: checks a value and describes its problems.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 import { messageOf } from "./errors.ts";
@@ -8,12 +8,12 @@ export type Schema = StandardSchemaV1;
 export type Input<S extends Schema> = StandardSchemaV1.InferInput<S>;
 export type Output<S extends Schema> = StandardSchemaV1.InferOutput<S>;
 
-/** Stands where no schema was given: any object. */
+/** The schema type if none was given: any object. */
 export type AnyObject = Schema & { "~standard": { types?: { input: object; output: object } } };
 
 export type Checked = { ok: true; value: unknown } | { ok: false; message: string };
 
-/** Checks a value; gives a promise only where the schema does. */
+/** Checks a value; returns a promise only if the schema does. */
 export function check(schema: Schema | undefined, value: unknown): Checked | Promise<Checked> {
   if (!schema) return { ok: true, value };
   try {
@@ -34,7 +34,7 @@ function checked(result: StandardSchemaV1.Result<unknown>): Checked {
     : { ok: true, value: result.value };
 }
 
-/** What a schema takes, as JSON Schema, where its library can say; otherwise anything. */
+/** Returns the JSON Schema of a schema's input; {} if its library cannot provide one. */
 export function jsonSchemaOf(schema: Schema | undefined): { [key: string]: Json } {
   const standard = schema?.["~standard"] as { jsonSchema?: { input(options: object): unknown } } | undefined;
   try {
@@ -43,7 +43,7 @@ export function jsonSchemaOf(schema: Schema | undefined): { [key: string]: Json 
     const { $schema: _, ...rest } = copyJson(made, "schema", "drop") as { [key: string]: Json };
     return rest;
   } catch {
-    // Some schemas say nothing (a transform, a function): then callers learn what is wrong from the refusal.
+    // Some schemas, such as transforms and functions, have no JSON Schema. Then callers learn from the refusal.
     return {};
   }
 }

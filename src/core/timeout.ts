@@ -1,6 +1,6 @@
-// What a time-out may be: what a timer can wait for.
+// The valid range of a timeout: the range of a timer.
 
-/** Whether a timer can wait that long. Beyond it, and for Infinity, Node's fire at once. */
+/** Tells whether a timer can wait that long. Beyond it, and for Infinity, Node's timers fire at once. */
 export function isTimeout(ms: unknown): boolean {
   return typeof ms === "number" && ms > 0 && ms <= 2 ** 31 - 1;
 }
