@@ -1,4 +1,4 @@
-// What a turn of an agent costs with a longer history, what `import "holdfast"` costs, and what an install takes.
+// The cost of an agent's turn with a longer history, of `import "holdfast"`, and of an install.
 import { execFile } from "node:child_process";
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { costRow, judged } from "./table.mjs";
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** What the reference needs for such a turn with 10,000 events, in milliseconds, on a machine of this kind. */
+/** The reference's time for such a turn with 10,000 events, in milliseconds, on a machine of this kind. */
 const reference = { memory: 382, "SQLite process": 1749, "SQLite power": Number.NaN };
 
 /** Turns in one sample. */
@@ -115,7 +115,10 @@ async function history(name, store, { quick }) {
   ];
 }
 
-/** What a process takes that imports the package, and one that does not. @param {Options} options @returns {Promise<Row[]>} */
+/**
+ * Measures a process that imports the package, and one that does not. @param {Options} options @returns
+ * {Promise<Row[]>}
+ */
 async function imported({ quick }) {
   const tell = "process.stdout.write(String(process.memoryUsage().rss));";
   const programs = { bare: tell, holdfast: `await import("holdfast"); ${tell}` };
@@ -138,7 +141,7 @@ async function imported({ quick }) {
   ];
 }
 
-/** The bytes of the package and of what it depends on, without optional peers. @returns {Promise<Row>} */
+/** The bytes of the package and of its dependencies, without optional peers. @returns {Promise<Row>} */
 async function installed() {
   const omit = ["--omit=dev", "--omit=optional", "--omit=peer"];
   const { stdout } = await execute("npm", ["ls", "--all", "--parseable", ...omit], { cwd: root });
@@ -150,7 +153,7 @@ async function installed() {
   return judged({ what, value: bytes / 1e6, unit: "MB" }, { atMost: 60 });
 }
 
-/** Packages below it are counted on their own. @param {string} folder @returns {Promise<number>} */
+/** Nested packages are counted separately. @param {string} folder @returns {Promise<number>} */
 async function sizeOf(folder) {
   let bytes = 0;
   for (const entry of await readdir(folder, { withFileTypes: true })) {

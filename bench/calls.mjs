@@ -1,4 +1,4 @@
-// How many calls per second in process: on memory and on SQLite, one session and 1,000, and beside a bare handler.
+// Calls per second in process: on memory and on SQLite, one session and 1,000, and beside a bare handler.
 import { createSessions } from "holdfast";
 import { add, counter } from "./counter.mjs";
 import { interleave } from "./measure.mjs";
@@ -9,7 +9,7 @@ const busy = 1000;
 
 /** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
 export function run({ quick }) {
-  // Power-safe commits wait for the disk: a sample of them has fewer, or one session would take all of the time.
+  // Power-safe commits wait for the disk: their samples are smaller, or one session would take all of the time.
   const size = quick ? { one: 1000, power: 50, each: 3, rounds: 7 } : { one: 5000, power: 300, each: 10, rounds: 25 };
   return withStore("memory", (memory) =>
     withStore("SQLite process", (processStore) =>
@@ -74,7 +74,7 @@ async function closedLoop(store, count, each) {
   };
 }
 
-/** What a call cannot do without: the change itself, and the text of its event. @param {number} count */
+/** The unavoidable work of a call: the change itself, and the text of its event. @param {number} count */
 function bareHandler(count) {
   const state = { count: 0 };
   let written = 0;

@@ -1,4 +1,4 @@
-// Commits as the engine makes them, for benches that hand them to a store by themselves.
+// Commits like the engine's, for benches that pass them to a store directly.
 
 /**
  * A session in a log of its own, with what its next commit needs.
@@ -23,7 +23,10 @@ export function nextEntry({ version, at }) {
   return { body, at, key: `call 1 ${call}` };
 }
 
-/** What opens the session of a log: it and its seed, as two entries. @param {Log} log @returns {import("holdfast").Commit} */
+/**
+ * Opens the session of a log: the opening and its seed, as two entries. @param {Log} log @returns
+ * {import("holdfast").Commit}
+ */
 export function opening({ id, at }) {
   const event = `{"type":"session.opened","at":${at},"environment":"counter","labels":{},"randomness":{"seed":2350760173,"turn":0},"delta":[{"op":"replace","path":"","value":{"count":0}}]}`;
   const seed = `{"type":"session.seeded","at":${at},"task":{"start":0},"randomness":{"seed":2350760173,"turn":1},"delta":[{"op":"replace","path":"","value":{"count":0}}],"episode":1,"labels":{}}`;
@@ -41,7 +44,7 @@ export function opening({ id, at }) {
 /** Opens sessions in a store. @param {import("holdfast").Store} store @param {number} count @returns {Promise<Log[]>} */
 export async function openedLogs(store, count) {
   const logs = newLogs(count);
-  // Some at once, as no store is meant to have ten thousand in hand.
+  // Some at once, because no store is meant to handle ten thousand concurrent ones.
   let next = 0;
   const openInTurn = async () => {
     for (let log = logs[next++]; log; log = logs[next++]) {

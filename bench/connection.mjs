@@ -1,4 +1,4 @@
-// A connection by hand: what a client costs is not measured, and should not keep a server waiting.
+// A minimal HTTP client: its cost is not measured, and it should not keep a server waiting.
 import { connect } from "node:net";
 
 /** One request at a time, small ones with small replies. @param {number} port */
@@ -21,7 +21,7 @@ export function connection(port) {
       waiting.push({ resolve, reject });
       socket.write(text);
     });
-  /** Opens a session and gives its cookie, as a header. */
+  /** Opens a session. Returns its cookie, as a header. */
   const seed = async () => {
     const seeded = await send(post("/seed_session", '{"initial_count":0,"expected_count":1}'));
     const cookie = /set-cookie: ([^;\r]+)/i.exec(seeded)?.[1];
@@ -34,7 +34,7 @@ export function connection(port) {
 /** The request that most benches of the server send. @param {string} cookie */
 export const increment = (cookie) => post("/increment_counter", '{"count":1}', cookie);
 
-/** The headers are those that aiohttp sends. @param {string} path @param {string} body */
+/** Sends the headers of aiohttp. @param {string} path @param {string} body */
 function post(path, body, cookie = "") {
   const agent = "accept: */*\r\naccept-encoding: gzip, deflate\r\nuser-agent: Python/3.12 aiohttp/3.11\r\n";
   const about = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;

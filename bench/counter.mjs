@@ -1,8 +1,8 @@
-// The environment that most benches call: the smallest there is, so that what is measured is the engine.
+// The environment that most benches call: the smallest possible, so that the engine dominates the measurement.
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 
-/** The handler by itself, for the reference that has no engine around it. */
+/** The handler alone, for the reference without an engine. */
 export const add = (/** @type {{ state: { count: number } }} */ { state }, /** @type {{ by: number }} */ { by }) => {
   state.count += by;
   return { count: state.count };

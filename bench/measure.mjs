@@ -8,8 +8,8 @@
  */
 
 /**
- * What was measured of a variant: microseconds for one operation, the quartiles around it, the sum of the kinds, and the
- * costs of all samples in the order of the rounds.
+ * The measurement of a variant: microseconds for one operation, the quartiles around it, the sum of the kinds.
+ * `costs` has all samples in the order of the rounds.
  *
  * @typedef {{ cost: number, low: number, high: number, kinds: number, costs: number[] }} Measured
  */
@@ -22,8 +22,8 @@ export function collect(whole = true) {
 }
 
 /**
- * Measures variants side by side: every round takes one sample of each. In a new order every time, because some costs
- * come at regular intervals (SQLite moves its journal into the file) and would always hit the same variant.
+ * Measures variants side by side: every round takes one sample of each, in a random order. Some costs come at regular
+ * intervals (SQLite checkpoints its journal), and would otherwise always hit the same variant.
  *
  * @template {string} Name
  * @param {Record<Name, Variant>} variants
@@ -69,8 +69,8 @@ function summary(samples) {
 }
 
 /**
- * The ratio of two variants, as the median of those of single rounds. Where the machine is now in one mood and now in
- * another (who shares a core with whom), both are in the same in a round, and medians over all rounds may not be.
+ * The ratio of two variants, as the median of the ratios of single rounds. The speed of the machine changes over time.
+ * Within a round both variants see the same speed, while medians over all rounds may not.
  *
  * @param {Measured} measured
  * @param {Measured} reference

@@ -9,7 +9,7 @@ const calls = 3;
 /** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
 export async function run({ quick, progress }) {
   const count = quick ? 10_000 : 50_000;
-  // Once for nothing: what code compiles and caches is not what a session takes.
+  // One round is not measured: compiled and cached code is not part of a session.
   for (const cached of [true, false]) await held(() => opened(500, cached, true));
 
   progress(`${count} sessions, cached`);
@@ -41,7 +41,7 @@ export async function run({ quick, progress }) {
   };
 }
 
-/** The bytes of heap that what `make` returns holds. @param {() => Promise<unknown>} make */
+/** The bytes of heap held by the result of `make`. @param {() => Promise<unknown>} make */
 async function held(make) {
   const before = await heap();
   const made = await make();
@@ -52,7 +52,7 @@ async function held(make) {
 }
 
 async function heap() {
-  // Twice, with a turn of the event loop between: finalizers and microtasks let go of more.
+  // Twice, with a turn of the event loop between: finalizers and microtasks release more.
   collect();
   await new Promise((resolve) => setTimeout(resolve, 20));
   collect();
@@ -90,9 +90,8 @@ async function plain(count, withState, ids) {
 }
 
 /**
- * V8 gives the text of JSON.stringify as a tree of pieces, which takes half as much again, and makes it one piece when
- * somebody looks into it.
- *
+ * V8 returns the text of JSON.stringify as a tree of pieces, which takes half as much again.
+ * It becomes one piece when it is read.
  * @param {string} text
  */
 function flat(text) {

@@ -1,6 +1,6 @@
 // How many requests per CPU-second a model over HTTP makes, beside a bare undici client that sends the same bodies.
 //
-// The bare client sends the same bytes and headers over as many connections, one for each request in flight, and reads
+// The bare client sends the same bytes and headers over one connection for each request in flight. It reads
 // and parses the answer. It makes no body of a conversation, and knows no limit for the whole answer, no signal and no
 // second attempt.
 import assert from "node:assert/strict";

@@ -1,14 +1,14 @@
-// What processes of a bench have used: CPU time of this one and of the servers that it started.
+// CPU time of this process and of the servers that it started.
 import { spawn } from "node:child_process";
 import { readFileSync, readdirSync } from "node:fs";
 
 /** Milliseconds in one tick of the clock that /proc counts in. */
 const tick = 10;
 
-/** What is read of a process. Undefined if it is gone, or the system has no /proc. @param {number | string} pid */
+/** Reads the state of a process. Undefined if it is gone, or the system has no /proc. @param {number | string} pid */
 function statOf(pid) {
   try {
-    // The name, in brackets, may hold anything.
+    // The name, in brackets, may contain anything.
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
     return { parent: Number(fields[1]), cpu: (Number(fields[11]) + Number(fields[12])) * tick };

@@ -70,7 +70,7 @@ function quantile(values, share) {
 /** @param {number} count */
 const grouped = (count) => count.toLocaleString("en");
 
-/** A server in a process of its own, with so many open sessions. @param {number} count */
+/** A server in a separate process, with `count` open sessions. @param {number} count */
 async function started(count) {
   const child = fork(fileURLToPath(import.meta.url), ["serve"]);
   const port = await new Promise((/** @type {(port: number) => void} */ resolve, reject) => {
@@ -78,7 +78,7 @@ async function started(count) {
     child.once("exit", (code) => reject(new Error(`the server ended with ${code}`)));
   });
   const calls = (await opened(port, count)).map(increment);
-  // One call at a time: with more, what is measured is how long they wait for each other.
+  // One call at a time: concurrent calls would measure how long they wait for each other.
   const caller = connection(port);
   const assertCount = async () => {
     const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -88,7 +88,7 @@ async function started(count) {
   };
   await assertCount();
   return {
-    /** Of each sample, in milliseconds. */
+    /** Milliseconds of each sample. */
     middle: /** @type {number[]} */ ([]),
     tail: /** @type {number[]} */ ([]),
     assertCount,
@@ -110,7 +110,7 @@ async function started(count) {
   };
 }
 
-/** Opens sessions on many connections, and gives their cookies. @param {number} port @param {number} count */
+/** Opens sessions on many connections. Returns their cookies. @param {number} port @param {number} count */
 async function opened(port, count) {
   /** @type {string[]} */
   const cookies = [];
@@ -124,7 +124,7 @@ async function opened(port, count) {
   return cookies;
 }
 
-/** What the child does: serves, and says where. */
+/** The child process: serves, and reports its port. */
 async function serveOnMemory() {
   const left = new Promise((resolve) => process.once("disconnect", resolve));
   const [{ withStore }, { served }] = await Promise.all([import("./open-store.mjs"), import("./served.mjs")]);

@@ -1,4 +1,4 @@
-// What a session takes in each store: memory of Redis, disk of Postgres and SQLite, bytes and objects of S3.
+// The size of a session in each store: memory of Redis, disk of Postgres and SQLite, bytes and objects of S3.
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,13 +7,13 @@ import { ask } from "../tools/servers/postgres.mjs";
 import { closedLoop, commitTo, nextEntry, openedLogs, opening } from "./commits.mjs";
 import { withServers } from "./store-servers.mjs";
 
-/** Beyond the two that a session begins with. */
+/** Calls beyond the two events that a session starts with. */
 const calls = 8;
 
 /** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
 export function run({ quick, progress }) {
   const count = quick ? 500 : 10_000;
-  // Each takes a request for each commit, and the figures are the same for all sessions.
+  // Each commit is one request, and the sizes are the same for all sessions.
   const few = quick ? 50 : 1000;
   return withServers(async ({ redis, postgres, s3 }) => {
     const fill = async (/** @type {import("holdfast").Store} */ store, /** @type {number} */ sessions) => {
@@ -72,7 +72,7 @@ async function usedMemory({ ask: command }) {
   return Number(/used_memory:(\d+)/.exec((await command?.("info", "memory")) ?? "")?.[1]);
 }
 
-/** Tables, their indexes and what is kept beside them. @param {string} url */
+/** Tables, their indexes and their TOAST data. @param {string} url */
 async function tableBytes(url) {
   await ask(url, "VACUUM");
   const [row] = await ask(
@@ -97,7 +97,7 @@ async function fileBytes(fill) {
   }
 }
 
-/** What the texts of a session's events and keys take by themselves. */
+/** The size of the texts of a session's events and keys alone. */
 function ownBytes() {
   const log = { id: "", version: 2, at: Date.now() };
   const entries = [...opening(log).entries, ...Array.from({ length: calls }, () => nextEntry(log))];

@@ -12,7 +12,7 @@ import { pairedRatio } from "./measure.mjs";
  */
 
 /**
- * A row for what was measured, with its ratio to a reference of the same run.
+ * A row for a measurement, with its ratio to a reference of the same run.
  *
  * @param {string} what
  * @param {import("./measure.mjs").Measured} measured

@@ -5,6 +5,8 @@ import { filesIn, type SourceFile } from "./files.ts";
 
 /** Folders that keep to every rule. A folder named with a slash at its end stands for its own files. */
 const clean = [
+  "bench",
+  "examples",
   "src/",
   "src/environment",
   "src/io",
@@ -27,13 +29,12 @@ const clean = [
   "tests/stores",
   "tests/telemetry",
   "tests/viewer",
+  "tools",
   "viewer/",
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
 const pending = [
-  "bench",
-  "examples",
   "src/agent",
   "src/cli",
   "src/core",
@@ -43,7 +44,6 @@ const pending = [
   "src/stores",
   "src/testing",
   "tests/compat",
-  "tools",
 ];
 
 interface Rule {

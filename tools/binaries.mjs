@@ -1,4 +1,4 @@
-// Gets what the tests and benches start: Redis, Postgres, PgBouncer and a browser, from Debian's packages where it may.
+// Installs the programs that tests and benches start: Redis, Postgres, PgBouncer and a browser, from Debian's packages.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -39,7 +39,7 @@ function isProgram(file) {
 }
 
 /**
- * Installs what is missing, or ends the process with the line to type.
+ * Installs missing programs, or ends the process with the command to type.
  * @param {{ browser?: boolean }} [options]
  */
 export function ensureBinaries({ browser = true } = {}) {
@@ -50,10 +50,10 @@ export function ensureBinaries({ browser = true } = {}) {
   const mayInstall = process.getuid?.() === 0 && findBinary("apt-get") !== undefined;
   if (mayInstall) {
     console.log(`installing ${packages.join(", ")} for the tests`);
-    // Nothing that is installed is started: the tests start their own.
+    // Installed services are not started: the tests start their own.
     const options = { stdio: "ignore", env: { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" } };
     const apt = (/** @type {string[]} */ args) => spawnSync("apt-get", args, /** @type {any} */ (options)).status === 0;
-    // The list of packages may be old, or not be there at all.
+    // The list of packages may be old or missing.
     if (!apt(command)) {
       apt(["update"]);
       apt(command);

@@ -1,4 +1,4 @@
-// Builds dist where a source is newer than its output: src with the compiler, the viewer with Vite.
+// Builds the outdated parts of dist: src with the compiler, the viewer with Vite.
 import { execFile } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -29,7 +29,7 @@ function changedAt(path) {
   return Math.max(found.mtimeMs, ...readdirSync(join(root, path)).map((name) => changedAt(`${path}/${name}`)));
 }
 
-/** The parts of dist that have to be built. */
+/** The outdated parts of dist. */
 export function findOld() {
   return Object.entries(parts).flatMap(([name, { output, sources }]) =>
     sources.some((source) => changedAt(source) > changedAt(output)) ? [name] : [],

@@ -1,7 +1,7 @@
-// Runs the checks of the code: types, build and package beside lint, format and unused code. Prints what each has to say.
+// Runs the checks of the code: types, build and package beside lint, format and unused code. Prints the output of each.
 import { spawn } from "node:child_process";
 
-/** Gives whether a script of package.json succeeded. */
+/** Returns whether a script of package.json succeeded. */
 function succeeds(script) {
   return new Promise((resolve) => {
     // On Windows npm is a .cmd file, which only a shell can start.

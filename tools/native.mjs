@@ -1,5 +1,5 @@
-// Builds better-sqlite3 for the tests where Node has no SQLite of its own (before 22.13).
-// `npm ci` runs no install scripts here (.npmrc), so this is the one place where a native build happens.
+// Builds better-sqlite3 for the tests if Node has no SQLite (before 22.13).
+// `npm ci` runs no install scripts here (.npmrc), so this is the only native build.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -24,7 +24,7 @@ function run(command, args, cwd, quiet) {
 
 if (!process.getBuiltinModule?.("node:sqlite") && !loads()) {
   const folder = dirname(require.resolve("better-sqlite3/package.json"));
-  // The headers that came with this Node, where there are any; node-gyp downloads them otherwise.
+  // Uses the headers of this Node if present; otherwise node-gyp downloads them.
   const prefix = resolve(process.execPath, "../..");
   const headers = existsSync(join(prefix, "include/node/node.h")) ? [`--nodedir=${prefix}`] : [];
   const npmFolder = dirname(dirname(process.env.npm_execpath ?? ""));

@@ -1,6 +1,7 @@
-// Shows the main job with nothing set up: collects examples/counter with a scripted and a random model, into a new folder of
-// runs/ with its sessions in SQLite, and prints the figures, one transcript and what to run next. `npm start -- FOLDER` uses
-// that folder in place of runs/.
+// Shows the main features without setup: collects examples/counter with a scripted and a random model.
+// Writes to a new folder of runs/ with its sessions in SQLite, and prints the metrics, one transcript and the next
+// commands.
+// `npm start -- FOLDER` uses that folder instead of runs/.
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -20,7 +21,7 @@ function holdfast(...args) {
   run([command, ...args]);
 }
 
-/** The first of start-1, start-2 and so on that is not there yet. */
+/** The first of start-1, start-2 and so on that does not exist yet. */
 function newFolder(parent) {
   mkdirSync(resolve(root, parent), { recursive: true });
   for (let number = 1; ; number++) {

@@ -1,6 +1,6 @@
-// Runs the tests of one lane. `npm test` checks the code first and runs the tests without the tag `full`; `npm run test:full`
-// runs the tests with it. `npm test -- tests/core` runs the tests of the lane whose path matches and checks nothing else;
-// `npm test -- --runs=20` tries every property 20 times as often. Any other argument goes to vitest.
+// Runs the tests of one lane. `npm test` checks the code first and runs the tests without the tag `full`.
+// `npm run test:full` runs the tests with the tag. `npm test -- tests/core` runs only the matching tests of the lane.
+// `npm test -- --runs=20` runs every property 20 times as often. Any other argument goes to vitest.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { ensureBinaries } from "./binaries.mjs";

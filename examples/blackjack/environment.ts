@@ -6,7 +6,7 @@ import { basicStrategy, move, numbers, rank, resultOf, shuffled, worth, type Mov
 const state = z.object({
   hands: z.int(),
   dealer_hits_soft_17: z.boolean(),
-  // The next card is the last one. A model sees only what the tools show, so what is hidden from it may be here.
+  // The next card is the last one. A model sees only the output of tools, so hidden cards may be here.
   shoe: z.array(rank),
   hand: z.array(rank).default([]),
   dealer: z.array(rank).default([]),
@@ -22,7 +22,7 @@ function draw({ shoe }: Table): Rank {
   return card;
 }
 
-/** What the player may see: of the dealer's cards only the first, until the hand is over. */
+/** The player's view: only the first of the dealer's cards, until the hand is over. */
 function view({ hand, dealer, playing, results, hands }: Table) {
   return {
     playing,
@@ -34,7 +34,7 @@ function view({ hand, dealer, playing, results, hands }: Table) {
   };
 }
 
-/** Puts a move on record. Refused if there is no hand to make it in, with what can be done instead. */
+/** Records a move. Refuses it without a running hand, and says what can be done instead. */
 function record(table: Table, move: Move): void {
   const { playing, hand, dealer, moves } = table;
   const [dealer_shows] = dealer;
@@ -58,14 +58,14 @@ export default defineEnvironment({
   description: "A table of blackjack, with a shoe that is shuffled for each episode.",
   state,
   task: z.object({
-    // A hand takes at most 51 of the 340 points that a deck has, so that the shoe is never empty.
+    // A hand takes at most 51 of the 340 points of a deck, so the shoe is never empty.
     hands: z.int().min(1).max(12),
     decks: z.int().min(2).max(8),
     dealer_hits_soft_17: z.boolean(),
-    // Which order the cards are in. If left out, every episode has one of its own.
+    // The order of the cards. If omitted, every episode has its own.
     shuffle: z.int().optional(),
   }),
-  // There is no table to sit down at before the shoe is shuffled.
+  // There is no table to sit at before the shoe is shuffled.
   unseeded: "reject",
   // `random` is recorded: Math.random would give another shoe when the episode is replayed.
   seed: ({ task: { hands, decks, dealer_hits_soft_17, shuffle }, random }) => ({
@@ -112,7 +112,7 @@ export default defineEnvironment({
       },
     }),
   },
-  // How well it was played, not how lucky it was: the share of the moves that the basic strategy makes too.
+  // Scores the decisions, not the cards: the share of moves that the basic strategy makes too.
   verify: ({ state: { hands, results, moves } }) => {
     const right = moves.filter(({ hand, dealer_shows, move }) => basicStrategy(hand, dealer_shows) === move).length;
     const count = (result: string): number => results.filter((each) => each === result).length;

@@ -15,7 +15,7 @@ for (let hands = 1; hands <= 8; hands++) {
       `The dealer ${dealer_hits_soft_17 ? "hits" : "stands on"} soft 17. There is no doubling, splitting or surrender. ` +
       `Make every move by the basic strategy of hit and stand, and tell me how many hands you won.`;
     const responses_create_params = { input: [{ role: "user", content }], tools };
-    // Half of the tasks are the same cards whenever they are tried, the other half never are.
+    // Half of the tasks have the same cards every time, the other half have new ones.
     const shuffle = hands <= 4 ? hands * 100 + at : undefined;
     console.log(JSON.stringify({ responses_create_params, hands, decks, dealer_hits_soft_17, shuffle }));
   }

@@ -1,4 +1,4 @@
-// The cards of blackjack: what a hand counts, the best move in it, and a shuffled shoe.
+// The rules of blackjack: the count of a hand, the best move, and a shuffled shoe.
 import { z } from "zod";
 
 export const rank = z.enum(["A", "2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K"]);
@@ -6,7 +6,7 @@ export const move = z.enum(["hit", "stand"]);
 export type Rank = z.infer<typeof rank>;
 export type Move = z.infer<typeof move>;
 
-/** What a hand counts; soft if an ace in it counts 11. */
+/** The count of a hand; soft if an ace counts 11. */
 export function worth(cards: readonly Rank[]): { total: number; soft: boolean } {
   const low = cards.reduce((sum, card) => sum + (card === "A" ? 1 : Number(card) || 10), 0);
   const soft = cards.includes("A") && low <= 11;
@@ -14,8 +14,8 @@ export function worth(cards: readonly Rank[]): { total: number; soft: boolean } 
 }
 
 /**
- * The basic strategy of hit and stand: the best move for who sees these cards, and does not know those to come. It is
- * the same for two decks or more, whether the dealer hits soft 17 or not.
+ * The basic strategy of hit and stand: the best move for a player who sees only these cards.
+ * It is the same for two decks or more, whether the dealer hits soft 17 or not.
  */
 export function basicStrategy(hand: readonly Rank[], dealerShows: Rank): Move {
   const { total, soft } = worth(hand);
@@ -26,11 +26,11 @@ export function basicStrategy(hand: readonly Rank[], dealerShows: Rank): Move {
   return stands ? "stand" : "hit";
 }
 
-/** Who has won, when no more cards are taken. */
+/** The winner, when no more cards are taken. */
 export function resultOf(hand: readonly Rank[], dealer: readonly Rank[]): "win" | "push" | "loss" {
   const points = (cards: readonly Rank[]): number => {
     const { total } = worth(cards);
-    // A bust is worth nothing, and 21 with two cards is worth more than with three.
+    // A bust is worth nothing, and 21 with two cards beats 21 with three.
     if (total > 21) return 0;
     return total === 21 && cards.length === 2 ? 22 : total;
   };
@@ -39,7 +39,7 @@ export function resultOf(hand: readonly Rank[], dealer: readonly Rank[]): "win" 
   return ours > theirs ? "win" : "push";
 }
 
-/** The cards of some decks, in an order that is a function of what `random` gives. */
+/** The cards of some decks, in an order that depends only on `random`. */
 export function shuffled(decks: number, random: () => number): Rank[] {
   const shoe = Array.from({ length: decks * 4 }, () => rank.options).flat();
   for (let last = shoe.length - 1; last > 0; last--) {

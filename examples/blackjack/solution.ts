@@ -1,4 +1,4 @@
-// The calls that win an episode of blackjack: each hand by the basic strategy, from what the tools show and no more.
+// The calls that win an episode of blackjack: each hand by the basic strategy, using only the output of the tools.
 import { basicStrategy, type Rank } from "./rules.ts";
 
 interface View {

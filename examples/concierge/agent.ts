@@ -2,18 +2,18 @@
 import { defineAgent, scriptedModel, tool, type ModelRequest } from "holdfast";
 import { z } from "zod";
 
-/** What a table costs to hold, for each guest. */
+/** The price of holding a table, per guest. */
 const deposit = 10;
-/** What may be spent without asking. */
+/** The amount that may be spent without asking. */
 const most = 50;
 
 export default defineAgent({
   name: "concierge",
   description: "Books tables and remembers what its guests like.",
-  // `user:` is what all conversations of a guest share; with "?" it may be missing.
+  // All conversations of a guest share `user:` state; with "?" it may be missing.
   instruction: "You are the concierge of a hotel. Known of the guest: {user:likes?}. Use the tools, and be brief.",
   model: scriptedModel(script),
-  // The last answer is kept in the state, for whoever reads it there.
+  // The last answer is stored in the state under this key.
   outputKey: "last_answer",
   tools: {
     remember: tool({
@@ -39,14 +39,14 @@ export default defineAgent({
     }),
   },
   callbacks: {
-    // The guest's own word counts as a yes, not what a model makes of it.
+    // Only the guest's own words count as a yes, not the model's reading of them.
     beforeModel({ state }, request) {
       const answer = /^(yes|no)\b/i.exec(guestSays(request) ?? "")?.[1]?.toLowerCase();
       if (answer === undefined || state["asked"] === undefined) return;
       if (answer === "yes") state["approved"] = state["asked"];
       delete state["asked"];
     },
-    // A value is the tool's result: the tool itself is not run.
+    // A returned value is the tool's result: the tool itself does not run.
     beforeTool({ state }, { tool, input }) {
       const price = tool === "book_table" ? Number((input as { guests?: unknown }).guests) * deposit : 0;
       if (!(price > Math.max(most, state["approved"] ?? 0))) return undefined;
@@ -60,13 +60,13 @@ export default defineAgent({
   },
 });
 
-/** What the guest has just said; undefined while the agent is at work on it. */
+/** The guest's last message; undefined while the agent works on it. */
 function guestSays({ input }: ModelRequest): string | undefined {
   const last = input.at(-1);
   return last?.type === "message" && last["role"] === "user" ? String(last["content"]) : undefined;
 }
 
-/** Stands for a model, so that the example needs no key: `--model openai:NAME` puts a real one in its place. */
+/** Replaces a model, so that the example needs no key. `--model openai:NAME` uses a real one. */
 function script(request: ModelRequest) {
   const said = guestSays(request);
   if (said === undefined) return inWords(JSON.parse(String(request.input.at(-1)?.["output"])) as Result);

@@ -1,15 +1,17 @@
-// Counter agent: plays the counter environment. The environment's tools are the agent's, and each conversation an episode.
+// Counter agent: plays the counter environment. Its tools are the environment's, and each conversation is an episode.
 import { createSessions, defineAgent, environmentTools, memoryStore, scriptedModel, type Item } from "holdfast";
 import counter from "../counter/environment.ts";
 
-/** Where episodes are kept. With sqliteStore({ file: "counter.db" }) they outlive the process, as conversations can. */
+/**
+ * The store of the episodes. With sqliteStore({ file: "counter.db" }) they outlive the process, as conversations can.
+ */
 export const episodes = createSessions({ environment: counter, store: memoryStore() });
 
 export default defineAgent({
   name: "counter_agent",
   description: "Adds to a counter, and tells its value.",
   instruction: "Add to the counter what the user asks for, one call for each number, then read it and tell its value.",
-  // No key, no network. `--model openai:NAME` asks a real one.
+  // No key, no network. `--model openai:NAME` uses a real model.
   model: scriptedModel(({ input }) => {
     const asked = input.findLastIndex((item) => item.type === "message" && item["role"] === "user");
     const since = input.slice(asked + 1).filter(({ type }) => type === "function_call_output");
@@ -20,8 +22,8 @@ export default defineAgent({
     const value = /"count":(-?\d+)/.exec(String(since.at(-1)?.["output"]))?.[1];
     return value === undefined ? { calls: [{ name: "get_counter_value" }] } : `The counter is at ${value}.`;
   }),
-  // The first call opens an episode, seeded with `task` of the conversation's state. A call is applied once, whatever
-  // happens to the process: where a run is cut short and goes on, the environment gives the answer that it gave.
+  // The first call opens an episode, seeded with `task` of the conversation's state.
+  // A call is applied once, whatever happens to the process: a resumed run gets the recorded answer.
   toolsets: [environmentTools(episodes)],
   callbacks: {
     async afterAgent({ state }) {

@@ -1,4 +1,4 @@
-// The tables of the example, and the SQLite that Node has (22.13 and newer) or that better-sqlite3 brings.
+// The tables of the example, on the SQLite of Node (22.13 and newer) or of better-sqlite3.
 import { createRequire } from "node:module";
 
 type Value = string | number | null;
@@ -13,7 +13,7 @@ interface Database {
   close(): unknown;
 }
 
-/** Every column there is; a query gives some of them. */
+/** All columns; a query returns some of them. */
 export interface Row {
   n: number;
   id: string;
@@ -25,8 +25,8 @@ export interface Row {
 }
 
 // `turn` is the number of the session's newest entry among all: it tells whether the session was touched since.
-// AUTOINCREMENT, so that the number of what was deleted is never given again. NORMAL: what was answered survives kill -9;
-// with FULL it survives power loss too, and each commit waits for the disk.
+// AUTOINCREMENT never reuses the number of a deleted row. NORMAL: answered commits survive kill -9.
+// With FULL they survive power loss too, and each commit waits for the disk.
 const tables = `
   PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 4000;
   CREATE TABLE IF NOT EXISTS sessions (
@@ -60,9 +60,9 @@ export function openDatabase(file: string) {
   return {
     one: (sql: string, ...values: Value[]): Row | undefined => statement(sql).get(...values) as Row | undefined,
     all: (sql: string, ...values: Value[]): Row[] => statement(sql).all(...values) as Row[],
-    /** Gives the number of the row that was inserted. */
+    /** Returns the number of the inserted row. */
     run: (sql: string, ...values: Value[]): number => Number(statement(sql).run(...values).lastInsertRowid),
-    /** All of it or nothing, and nobody else in between. */
+    /** Runs everything or nothing, without other writers in between. */
     transaction<T>(work: () => T): T {
       database.exec("BEGIN IMMEDIATE");
       try {

@@ -1,4 +1,4 @@
-// A store as a service of its own: what docs/http-store.md asks for, over SQLite. Yours would use your database.
+// A store as a separate service: the contract of docs/http-store.md over SQLite. Yours would use your database.
 import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { openDatabase, type Row } from "./database.ts";
@@ -34,7 +34,10 @@ class Refusal extends Error {
   }
 }
 
-/** Ids, keys and names are any text, NUL too, which few databases take: they are kept as JSON, which has an escape for it. */
+/**
+ * Ids, keys and names are any text, also with NUL, which few databases accept. They are stored as JSON, which escapes
+ * it.
+ */
 function kept(text: string): string {
   if (typeof text !== "string") throw new TypeError("ids, keys and names are text");
   return JSON.stringify(text);
@@ -45,7 +48,7 @@ function createVerbs(file: string) {
 
   const rowOf = (session: string): Row | undefined => one("SELECT * FROM sessions WHERE id = ?", kept(session));
 
-  /** What a commit has to be answered with. Changes nothing. */
+  /** The answer to a commit. Changes nothing. */
   function judge({ session, version, seen, entries }: Commit): string {
     const row = rowOf(session);
     const isTaken = ({ key }: { key?: string }): boolean =>
@@ -76,8 +79,8 @@ function createVerbs(file: string) {
   }
 
   /**
-   * A page. Where a listing goes on, and where it ends, is in its cursor: sessions opened since it began (in the order
-   * of opening) or touched since (in the order of idleness) are left out, so that it ends and gives none twice.
+   * Returns a page. The cursor holds where the listing continues and where it ends.
+   * Sessions opened or touched after its start are left out, so that it ends and returns none twice.
    */
   function list({ environment, open, openedBefore, idleBefore, after, limit = largestPage, cursor }: Listing) {
     const last = (table: string): number => one("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0;
@@ -129,7 +132,7 @@ function createVerbs(file: string) {
     transaction,
     verbs: {
       append({ commits }: { commits: Commit[] }) {
-        // All or none: judged first, and written only if every one is ok. Nobody else writes meanwhile: a transaction.
+        // All or none: checked first, and written only if every one is ok. The transaction excludes other writers.
         const answers = new Set(commits.map(judge));
         const result = ["duplicate", "conflict"].find((answer) => answers.has(answer)) ?? "ok";
         if (result === "ok") commits.forEach(write);
@@ -157,7 +160,7 @@ function createVerbs(file: string) {
       },
       delete({ session, version, seen }: { session: string; version?: number; seen?: number }) {
         const row = rowOf(session);
-        // If it is told where the log ends, one that ends elsewhere stays.
+        // If the expected end of the log is given, a log with another end stays.
         const isMeant = row && row.version === (version ?? row.version) && row.touched === (seen ?? row.touched);
         if (isMeant) {
           for (const table of ["entries", "snapshots"]) run(`DELETE FROM ${table} WHERE session = ?`, row.n);
@@ -216,7 +219,7 @@ export function createStoreServer({ file, token }: { file: string; token?: strin
         thrown instanceof Refusal
           ? thrown
           : { status: isOdd ? 400 : 503, code: isOdd ? "invalid_request" : "store_failed" };
-      // What is left of a request that was refused is not read.
+      // The rest of a refused request is not read.
       if (!request.complete) response.setHeader("connection", "close");
       send(status, { error: { code, message, detail: {} } });
     }

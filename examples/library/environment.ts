@@ -1,12 +1,12 @@
-// Library: tools that need each other's results. Search gives book ids, a book's copies give copy ids, and a copy can be
-// borrowed until a date, or the book reserved until one comes back.
+// Library: tools that need each other's results. Search returns book ids, and a book's copies have copy ids.
+// A copy can be borrowed until a date, or the book reserved until one is returned.
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 
 const loanDays = 21;
 const mostLoans = 4;
 
-// Ids say nothing about the book, so that they can only be had by searching.
+// Ids are opaque, so that they can only be found by searching.
 const catalogue = [
   { book_id: "b-417", title: "The Tide Tables", author: "Ines Marlow", copies: 2 },
   { book_id: "b-902", title: "A Field Guide to Harbours", author: "Ines Marlow", copies: 1 },
@@ -35,7 +35,7 @@ export default defineEnvironment({
     loans: z.array(z.string()).default([]),
     reservations: z.array(z.string()).default([]),
   }),
-  // `on_loan` is what others have borrowed: the first copies of a book, and when the first of them is due.
+  // `on_loan` has the loans of others: the first copies of a book, and when the first of them is due.
   task: z.object({
     today: z.iso.date(),
     on_loan: z.array(z.object({ book_id: z.string(), copies: z.int(), due: z.iso.date() })).default([]),
@@ -101,7 +101,7 @@ export default defineEnvironment({
       },
     }),
   },
-  // Every book that is wanted is borrowed if a copy was free and reserved if not, and no other book is.
+  // Every wanted book is borrowed if a copy was free and reserved if not, and no other book is.
   verify: ({ state, task }) => {
     const lent = new Map(task.on_loan.map(({ book_id, copies }) => [book_id, copies]));
     const wanted = catalogue.filter(({ title }) => task.wanted.includes(title));

@@ -1,4 +1,5 @@
-// The calls that win an episode of library. Each turn's calls are made at once, and need the results of the turn before.
+// The calls that win an episode of library. The calls of a turn are made at once, and need the results of the turn
+// before.
 interface Found {
   books: { book_id: string; title: string }[];
 }

@@ -1,4 +1,4 @@
-// Session state: shows when what a callback writes is stored. Every callback writes a key, then looks into the store.
+// Session state: shows when the writes of a callback are stored. Every callback writes a key, then reads the store.
 import { defineAgent, scriptedModel, type AgentContext } from "holdfast";
 
 const [beforeAgent, beforeModel, afterModel, afterAgent] = [
@@ -12,11 +12,11 @@ export default defineAgent({
   name: "root_agent",
   description: "Shows when state is stored.",
   instruction: "Greet the user in one sentence, and offer to verify something.",
-  // No key, no network. `--model openai:NAME` asks a real one.
+  // No key, no network. `--model openai:NAME` uses a real model.
   model: scriptedModel(["Hello! How can I help you verify something today?\n"]),
   callbacks: {
     async beforeAgent(context) {
-      // A value answers in the agent's place: the model is not asked, and the other callbacks do not run.
+      // A returned value answers in the agent's place: the model is not asked, and the other callbacks do not run.
       if (beforeAgent in context.state) return "Sorry, I can only reply once.";
       context.state[beforeAgent] = "before_agent_callback_state_value";
       await check(context, "In before_agent_callback", { cached: [beforeAgent], stored: [], unstored: [beforeAgent] });
@@ -30,7 +30,7 @@ export default defineAgent({
     async afterModel(context) {
       context.state[afterModel] = "after_model_callback_state_value";
       const cached = [beforeAgent, beforeModel, afterModel];
-      // What beforeModel wrote is stored with the answer, and so is this: not before.
+      // The writes of beforeModel are stored with the answer, together with these, and not before.
       const unstored = [beforeModel, afterModel];
       await check(context, "In after_model_callback", { cached, stored: [beforeAgent], unstored });
     },
@@ -44,11 +44,11 @@ export default defineAgent({
 });
 
 interface Expected {
-  /** What the rest of the invocation sees. */
+  /** The state that the rest of the invocation sees. */
   cached: string[];
-  /** What is in the store. */
+  /** The stored state. */
   stored: string[];
-  /** What is not in the store yet. */
+  /** The state that is not stored yet. */
   unstored: string[];
 }
 

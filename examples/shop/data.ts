@@ -1,11 +1,11 @@
-// The data of the shop: its shape, and a shop of about 100 KB that is a function of a number.
+// The data of the shop: its types, and a shop of about 100 KB generated from a number.
 import { z } from "zod";
 
 const address = z.object({ street: z.string(), city: z.string(), zip: z.string() });
 const options = z.record(z.string(), z.string());
 const paymentMethod = z.object({
   kind: z.enum(["credit_card", "paypal", "gift_card"]),
-  // What is left on a gift card.
+  // The balance of a gift card.
   balance_cents: z.int().nullable(),
 });
 const user = z.object({
@@ -36,7 +36,7 @@ const order = z.object({
   items_modified: z.boolean(),
   address,
   items: z.array(item),
-  // What was charged, and, below zero, what was refunded.
+  // Charged amounts, and refunds below zero.
   payments: z.array(z.object({ payment_method_id: z.string(), amount_cents: z.int() })),
 });
 
@@ -83,14 +83,14 @@ function daysBefore(day: string, days: number): string {
 }
 
 /**
- * The shop of a number, always the same. It is not made with the `random` of the seed, because verify needs it a second
- * time, from the task alone.
+ * The shop of a number, always the same. It does not use the `random` of the seed, because verify needs it again from
+ * the task alone.
  */
 export function makeShop(seed: number): Shop {
   const below = numbers(seed);
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
   const used = new Set<string>();
-  // Ids say nothing, so that they can only be had by looking.
+  // Ids are opaque, so that they can only be found by looking.
   const newId = (prefix: string): string => {
     const id = `${prefix}${10_000 + below(90_000)}`;
     if (used.has(id)) return newId(prefix);

@@ -1,5 +1,6 @@
-// Shop: a clerk's work, in the style of retail benchmarks. A large state, a policy that the tools enforce only in part,
-// and a verify that compares the shop with what the right actions make of it.
+// Shop: a clerk's work, in the style of retail benchmarks. It has a large state, and the tools enforce its policy only
+// in part.
+// Verify compares the shop with the result of the right actions.
 import { isDeepStrictEqual } from "node:util";
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
@@ -13,7 +14,7 @@ export default defineEnvironment({
   name: "shop",
   description: "A shop with customers, products and orders, and the tools of its clerks.",
   state: shop.extend({ closed: z.object({ outcome, message: z.string() }).nullable().default(null) }),
-  // The ground truth is what to do, how the case ends, and which amounts the customer has to be told, as 12.34.
+  // The ground truth: the actions, how the case ends, and the amounts that the customer has to be told, as 12.34.
   task: z.object({
     shop_seed: z.int(),
     actions: z.array(action).default([]),
@@ -94,7 +95,7 @@ export default defineEnvironment({
       },
     }),
   },
-  // 1 if the shop is what the actions of the task make of a fresh one, and the case was closed in the right way.
+  // 1 if the shop equals a fresh one after the task's actions, and the case was closed in the right way.
   verify: ({ state: { closed, ...state }, task }) => {
     const expected = makeShop(task.shop_seed);
     for (const each of task.actions) act(expected, each);
@@ -108,7 +109,7 @@ export default defineEnvironment({
   },
 });
 
-/** Where two shops differ: the customers, products and orders, by their ids. */
+/** The differences of two shops: the customers, products and orders, by their ids. */
 function differences(actual: Shop, expected: Shop): string[] {
   return (["users", "products", "orders"] as const).flatMap((part) => {
     const ids = new Set([...Object.keys(actual[part]), ...Object.keys(expected[part])]);

@@ -21,7 +21,7 @@ const amount = (cents: number): string => (Math.abs(cents) / 100).toFixed(2);
 const named = ({ name, options }: Item): string => `the ${name} (${Object.values(options).join(", ")})`;
 const kindNames = { credit_card: "credit card", paypal: "PayPal account", gift_card: "gift card" };
 
-/** What can be found in a shop, to make a case of: each gives undefined if there is nothing of the kind. */
+/** Finds the parts of a case in a shop. Each returns undefined if there is none of its kind. */
 function finder(shop: Shop, below: (limit: number) => number) {
   const any = <T>(list: T[]): T | undefined => list[below(list.length || 1)];
   const daysSince = (day: string): number => (Date.parse(shop.today) - Date.parse(day)) / 86_400_000;
@@ -234,7 +234,7 @@ for (let round = 0; round < 5; round++) {
       shop = makeShop(shop_seed);
       found = make(finder(shop, below), shop, below);
     } while (!found);
-    // Who refuses everything should not get far.
+    // A clerk who refuses everything should not get far.
     if (round > 2 && found.outcome === "refused") continue;
     const { customer, request, actions = [], outcome, tell = [] } = found;
     const { name, email, address } = shop.users[customer] as Shop["users"][string];

@@ -1,4 +1,5 @@
-// What can be done to an order: functions of the shop, which the tools call, and verify with the actions of a task.
+// The actions on an order: functions of the shop. The tools call them, and verify calls them with the actions of a
+// task.
 import { z } from "zod";
 import { address, type Item, type Order, type Shop } from "./data.ts";
 
@@ -25,7 +26,7 @@ export const inputs = {
 };
 type Inputs = { [Name in keyof typeof inputs]: z.infer<(typeof inputs)[Name]> };
 
-/** One action, as a task has it. */
+/** One action of a task. */
 export const action = z.discriminatedUnion("tool", [
   z.object({ tool: z.literal("cancel_pending_order"), input: inputs.cancel_pending_order }),
   z.object({ tool: z.literal("modify_order_items"), input: inputs.modify_order_items }),
@@ -35,7 +36,7 @@ export const action = z.discriminatedUnion("tool", [
 ]);
 export type Action = z.infer<typeof action>;
 
-/** Does what an action says, or refuses it; what a refusal leaves half done, its caller drops. */
+/** Applies an action or refuses it. The caller drops the partial changes of a refused one. */
 export function act(shop: Shop, { tool, input }: Action) {
   if (tool === "cancel_pending_order") return cancel(shop, input);
   if (tool === "modify_order_items") return swap(shop, input, "pending");
@@ -44,7 +45,7 @@ export function act(shop: Shop, { tool, input }: Action) {
   return readdress(shop, input);
 }
 
-/** What is under an id; refused, with where ids are to be had, if there is nothing. */
+/** Finds an entry by its id. Refuses an unknown id, and says where to find ids. */
 export function get<T>(records: Record<string, T>, id: string, what: string, source: string): T {
   const found = Object.hasOwn(records, id) ? records[id] : undefined;
   if (found === undefined) throw new Error(`there is no ${what} "${id}"; ${source} gives the ids`);
@@ -63,7 +64,7 @@ function itemIn(order: Order, id: string): Item {
   return item;
 }
 
-/** Charges an amount, or refunds one below zero. Unless it is confirmed, only sees whether it could. */
+/** Charges an amount, or refunds one below zero. Unless it is confirmed, only checks whether it could. */
 function pay(shop: Shop, order: Order, payment_method_id: string, amount_cents: number, confirm: boolean): void {
   const { payment_methods } = get(shop.users, order.user_id, "customer", "find_user");
   const method = get(payment_methods, payment_method_id, "payment method of the customer", "find_user");
@@ -95,7 +96,7 @@ function variantOf(shop: Shop, product_id: string, variant_id: string) {
   return get(product.variants, variant_id, `variant of ${product.name}`, `get_product of ${product_id}`);
 }
 
-/** Other variants for items: at once of an order that is pending, and as an exchange of one that was delivered. */
+/** Changes items to other variants: at once for a pending order, and as an exchange for a delivered one. */
 function swap(shop: Shop, input: Inputs["exchange_items"], status: "pending" | "delivered") {
   const { order_id, changes, payment_method_id, confirm } = input;
   const order = orderIn(shop, order_id, status);

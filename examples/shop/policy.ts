@@ -1,4 +1,4 @@
-// The written policy: what a clerk of the shop has to keep to, most of which the tools do not enforce.
+// The written policy that a clerk of the shop must follow. The tools enforce only a part of it.
 export const policy = `# Policy for clerks
 
 1. Find the customer first, by e-mail address, or by name and zip code. Only ever act on orders of that customer. If an

@@ -1,4 +1,4 @@
-// The calls that win an episode of shop: what the task says is right, each seen first and then confirmed.
+// The calls that win an episode of shop: the actions of the task, each previewed first and then confirmed.
 import type { Action } from "./orders.ts";
 
 interface Task {

@@ -1,4 +1,4 @@
-// Weather: a stateless environment with one tool. What was asked is in the log, and that is what is scored.
+// Weather: a stateless environment with one tool. The score comes from the calls in the log.
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 
@@ -18,7 +18,7 @@ const forecasts = new Map([
 export default defineEnvironment({
   name: "weather",
   description: "Tells the weather in a city.",
-  // One row of tasks.jsonl. The prompt and all else that is in a row is for the agent, and is left out here.
+  // One row of tasks.jsonl. The prompt and the other fields of a row are for the agent, and are left out here.
   task: z.object({ cities: z.array(z.string()).min(1) }),
   tools: {
     get_weather: tool({
@@ -26,18 +26,18 @@ export default defineEnvironment({
       input: z.object({ city: z.string().describe("The name of the city, in English.") }),
       run: (_, { city }) => {
         const forecast = forecasts.get(city);
-        // The model reads this message, so it says what would be right.
+        // The model reads this message, so it names the valid input.
         if (!forecast)
           throw new Error(`no forecast for "${city}"; there is one for ${[...forecasts.keys()].join(", ")}`);
         return { city, ...forecast };
       },
     }),
   },
-  // 1 if the weather in every city of the task was asked for, and in no other.
+  // 1 if the agent asked for the weather in every city of the task, and in no other.
   verify: async ({ task, events, response }) => {
     const asked = new Set<string>();
     for (const event of await events()) {
-      // A seed starts a new episode: what was asked before is of another one.
+      // A seed starts a new episode: earlier calls belong to another one.
       if (event.type === "session.seeded") asked.clear();
       if (event.type === "tool.called" && event.outcome.ok) asked.add((event.input as { city: string }).city);
     }
@@ -46,7 +46,7 @@ export default defineEnvironment({
   },
 });
 
-/** The cities of the calls in an agent's response: all there is when an old rollout is scored again. */
+/** The cities of the calls in an agent's response, which is all that is left when an old rollout is scored again. */
 function citiesIn(response: unknown): string[] {
   const calls = z.object({ output: z.array(z.object({ type: z.string(), arguments: z.string().optional() })) });
   const { output } = calls.safeParse(response).data ?? { output: [] };

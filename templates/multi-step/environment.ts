@@ -16,7 +16,7 @@ const parcel = z.object({ person_id: z.string(), shelf: z.string(), handed_out: 
 export default defineEnvironment({
   name: "NAME",
   description: "A mail room that hands out parcels.",
-  // What an episode keeps from call to call. The default is what a session has that was never seeded.
+  // The state that an episode keeps from call to call. An unseeded session has the defaults.
   state: z.object({ parcels: z.record(z.string(), parcel).default({}) }),
   // One row of tasks.jsonl. The prompt and all else that is in a row is for the agent, and is left out here.
   task: z.object({
@@ -50,7 +50,7 @@ export default defineEnvironment({
     hand_out: tool({
       description: "Hand out a parcel. It cannot be taken back.",
       input: z.object({ parcel_id: z.string() }),
-      // `state` is a draft: assign to it. What is returned is what the model reads.
+      // `state` is a draft: assign to it. The model reads the returned value.
       run: ({ state }, { parcel_id }) => {
         const parcel = Object.hasOwn(state.parcels, parcel_id) ? state.parcels[parcel_id] : undefined;
         if (!parcel) throw new Error(`there is no parcel "${parcel_id}"; list_parcels gives the ids`);

@@ -8,7 +8,7 @@ const degrees = z.int().min(1).max(5).describe("By how many degrees, at most 5 a
 export default defineEnvironment({
   name: "NAME",
   description: "A thermostat that a model turns up and down.",
-  // What an episode keeps from call to call. The default is what a session has that was never seeded.
+  // The state that an episode keeps from call to call. An unseeded session has the defaults.
   state: z.object({ celsius: z.int().default(20) }),
   // One row of tasks.jsonl. The prompt and all else that is in a row is for the agent, and is left out here.
   task: z.object({ start: z.int().min(coldest).max(warmest), goal: z.int().min(coldest).max(warmest) }),
@@ -18,7 +18,7 @@ export default defineEnvironment({
     turn_up: tool({
       description: "Make it warmer.",
       input: z.object({ degrees }),
-      // `state` is a draft: assign to it. What is returned is what the model reads.
+      // `state` is a draft: assign to it. The model reads the returned value.
       run: ({ state }, { degrees }) => {
         // The model reads this message, so it says what would be right. Nothing has changed.
         if (state.celsius + degrees > warmest) throw new Error(`it goes up to ${warmest}, and is at ${state.celsius}`);

@@ -1,8 +1,8 @@
-// Ports for servers of tests and benches, which stay theirs while they are restarted.
+// Ports for servers of tests and benches. A server keeps its port when it restarts.
 import { createServer } from "node:net";
 
 const first = 11_000;
-/** Workers that run tests beside each other pick from different ones: one that is free may be taken a moment later. */
+/** Parallel test workers pick from different ranges, because a free port may be taken a moment later. */
 const share = 2_500;
 const worker = Number(process.env.VITEST_POOL_ID ?? 0) % 4;
 
@@ -10,8 +10,8 @@ const worker = Number(process.env.VITEST_POOL_ID ?? 0) % 4;
 const given = new Set();
 
 /**
- * A port that nobody has, below those that the system hands out by itself.
- * @param {number} [beside] how far above it a second one has to be free too
+ * Finds a free port below the range that the system hands out by itself.
+ * @param {number} [beside] how far above it a second port must be free too
  * @returns {Promise<number>}
  */
 export async function freePort(beside = 0) {

@@ -1,4 +1,5 @@
-// Real Postgres and PgBouncer servers for tests and benches: on free ports, in temporary folders, gone with this process.
+// Real Postgres and PgBouncer servers for tests and benches: on free ports, in temporary folders, stopped with this
+// process.
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +12,7 @@ import { freePort } from "./ports.mjs";
 const run = promisify(execFile);
 const host = "127.0.0.1";
 
-/** Where a program is: on the path, or where Debian puts it. */
+/** Finds a program: on the path, or where Debian puts it. */
 function find(program, hint) {
   const debian = "/usr/lib/postgresql";
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
@@ -25,7 +26,7 @@ function find(program, hint) {
   return found;
 }
 
-/** Whom to run as: neither server runs as root. */
+/** The user to run as: neither server runs as root. */
 function owner() {
   if (process.getuid?.() !== 0) return {};
   const idOf = (flag) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }));
@@ -38,7 +39,7 @@ function newFolder(name, { uid, gid }) {
   return folder;
 }
 
-/** A process and its children, which Postgres puts into groups of their own. */
+/** A process and its children, which Postgres puts into separate groups. */
 function family(pid) {
   const rows = execFileSync("ps", ["-axo", "pid=,ppid="], { encoding: "utf8" }).trim().split("\n");
   const children = rows.map((row) => row.trim().split(/\s+/).map(Number)).filter(([, parent]) => parent === pid);
@@ -50,7 +51,7 @@ function signal(pids, name) {
     try {
       process.kill(pid, name);
     } catch {
-      // It is gone already.
+      // It has ended already.
     }
   }
 }
@@ -97,7 +98,7 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
       } catch (error) {
         problem ??= Date.now() > deadline ? error : undefined;
         if (problem === undefined && child.exitCode === null) continue;
-        // What a killed one shared with its children is let go of when the last of them is gone.
+        // Shared memory of a killed server is released when its last child has ended.
         if (problem === undefined && output.includes("is still in use")) {
           launch();
           continue;
@@ -120,7 +121,7 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
     get pid() {
       return child.pid;
     },
-    /** Ends it at once, as a crash would. Its data stay, for `restart`. */
+    /** Ends it at once, as a crash would. Its data stays, for `restart`. */
     kill: () =>
       end(() => {
         // So that it makes no more children.
@@ -132,12 +133,12 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
       signal(family(child.pid), "SIGSTOP");
     },
     resume: () => signal(family(child.pid), "SIGCONT"),
-    /** Ends it in an orderly way if it runs, and starts it on the same port and data. */
+    /** Stops it cleanly if it runs, and starts it on the same port and data. */
     async restart() {
       await end(() => signal([child.pid], "SIGINT"));
       await start();
     },
-    /** Ends it for good and removes its folder. */
+    /** Stops it for good and removes its folder. */
     async stop() {
       await server.kill();
       release();
@@ -154,7 +155,7 @@ async function supervise({ name, folder, pidFile, command, args, as, answers }) 
   return server;
 }
 
-/** Asks one thing of a server, on a connection of its own. */
+/** Sends one query to a server, on a new connection. */
 export async function ask(url, sql) {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on("error", () => {});
@@ -237,7 +238,7 @@ export async function startPgBouncer(postgresUrl, { settings = {} } = {}) {
   return Object.assign(server, { port, url });
 }
 
-/** Removes a schema and all that is in it. */
+/** Removes a schema and everything in it. */
 export async function dropSchema(url, schema) {
   await ask(url, `SET client_min_messages = warning; DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`);
 }

@@ -9,10 +9,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "./ports.mjs";
 
 /** How long a server may take to start, in milliseconds. */
-const patience = 20_000;
+const startTimeout = 20_000;
 const host = "127.0.0.1";
 
-/** Servers that run, and folders to remove: whatever ends this process takes them along. */
+/** Running servers, and folders to remove when this process ends. */
 const running = new Set();
 const folders = new Set();
 process.on("exit", () => {
@@ -102,9 +102,9 @@ function ping(port) {
  * @param {() => Promise<boolean>} isSo
  */
 async function until(what, isSo) {
-  const deadline = Date.now() + patience;
+  const deadline = Date.now() + startTimeout;
   while (!(await isSo().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error(`${what} took more than ${patience} ms`);
+    if (Date.now() > deadline) throw new Error(`${what} took more than ${startTimeout} ms`);
     await delay(20);
   }
 }
@@ -121,7 +121,7 @@ export async function startRedis({ args = [], folder: givenFolder, port: givenPo
   let output = "";
 
   async function start() {
-    // A Sentinel keeps its state in its own configuration file, so that one takes no part of it from the command line.
+    // A Sentinel stores its state in its configuration file, so it accepts no settings on the command line.
     const first = sentinel ? [join(folder, "sentinel.conf"), "--sentinel"] : ["--save", ""];
     const rest = ["--port", `${port}`, "--bind", host, "--dir", folder, "--daemonize", "no"];
     const process = spawn("redis-server", [...first, ...(sentinel ? [] : [...rest, ...args])], {
@@ -150,7 +150,7 @@ export async function startRedis({ args = [], folder: givenFolder, port: givenPo
     const process = child;
     if (!process || process.exitCode !== null || process.signalCode !== null) return;
     const exit = once(process, "exit");
-    // One that is paused would not hear it.
+    // A paused server would not receive it.
     process.kill("SIGCONT");
     process.kill(signal);
     await exit;
@@ -170,17 +170,17 @@ export async function startRedis({ args = [], folder: givenFolder, port: givenPo
     get pid() {
       return child?.pid ?? 0;
     },
-    /** Ends it and removes its folder. */
+    /** Stops it and removes its folder. */
     async stop() {
       await end("SIGKILL");
       if (existsSync(folder)) removeFolder(folder);
     },
-    /** kill -9. The folder stays, for `restart`. */
+    /** Sends SIGKILL. The folder stays, for `restart`. */
     kill: () => end("SIGKILL"),
-    /** SIGSTOP: it keeps its connections and answers nothing. */
+    /** Sends SIGSTOP: it keeps its connections and answers nothing. */
     pause: () => void child?.kill("SIGSTOP"),
     resume: () => void child?.kill("SIGCONT"),
-    /** Ends it if it runs, and starts it again on the same port and data. */
+    /** Stops it if it runs, and starts it again on the same port and data. */
     async restart() {
       await end("SIGTERM");
       await start();
@@ -249,10 +249,10 @@ export async function startSentinel({ sentinels: count = 1, downAfter = 500, arg
       replica,
       sentinels,
       masterPort,
-      /** Makes the Sentinels move over to the other server, as they do by themselves when the master is gone. */
+      /** Makes the Sentinels fail over to the other server, as they do by themselves when the master is gone. */
       async failover() {
         const before = await masterPort();
-        // Refused as long as they have not looked at the replica closely enough, or are still at the failover before.
+        // Refused until they have checked the replica, and while an earlier failover runs.
         await until("the Sentinels agreeing to a failover", async () =>
           (await redisCommand(sentinels[0]?.port ?? 0, "sentinel", "failover", name)).startsWith("OK"),
         );

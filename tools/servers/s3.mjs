@@ -10,7 +10,7 @@ import { join } from "node:path";
  * @property {string} [accessKeyId]
  * @property {string} [secretAccessKey]
  * @property {string} [region]
- * @property {string} [folder] Where the objects are kept, so that another server can go on with them. Without it: in memory.
+ * @property {string} [folder] Where the objects are kept, so that another server can continue with them. Without it: in memory.
  * @property {number} [port] 0, the default, is any free one.
  * @property {boolean} [ignoresConditions] Puts whatever the condition, as many S3 servers do.
  * @property {boolean} [ignoresDeleteConditions] The same for deletes, as all did until 2025.
@@ -18,8 +18,8 @@ import { join } from "node:path";
  * @typedef {{ body: Buffer, etag: string, modified: number }} StoredObject
  * @typedef {{ method: string, key: string, query: URLSearchParams, headers: import("node:http").IncomingHttpHeaders, time: number }} Seen
  *
- * What is to go wrong with a request: a status with its S3 error code, the connection cut before or after the request was
- * applied, a delay in milliseconds, or no answer at all.
+ * A fault of a request: a status with its S3 error code, a connection cut before or after the request was applied;
+ * a delay in milliseconds, or no answer at all.
  * @typedef {{ status?: number, code?: string, cut?: "before" | "after", delay?: number, hang?: boolean }} Fault
  *
  * @typedef {object} S3Server
