@@ -1,6 +1,7 @@
 // Callbacks: one or a list, of which the first that returns a value decides; and what their values mean.
 import type { Said } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { unlessAborted } from "../io/abort.ts";
 import { faultInItems, type Item, type ModelResponse } from "../core/model.ts";
 
 export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
@@ -21,18 +22,10 @@ export async function firstValue<Args extends unknown[], T>(
   return undefined;
 }
 
-/** What the work gives; or a refusal once the run is cancelled, as work that is not ours may not look at the signal. */
+/** Returns the result of an author's work, or refuses once the run is cancelled. */
 export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaited<T>> {
   if (!(work instanceof Promise)) return await work;
-  let cancel = (): void => undefined;
-  const cancelled = new Promise<never>((_, reject) => (cancel = () => reject(cancelledRun(signal))));
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
-  try {
-    return (await Promise.race([work, cancelled])) as Awaited<T>;
-  } finally {
-    signal.removeEventListener("abort", cancel);
-  }
+  return unlessAborted(signal, work as Promise<Awaited<T>>, () => cancelledRun(signal));
 }
 
 /** What an agent says, as items. `what` is who said so, for the refusal of anything else. */

@@ -1,5 +1,6 @@
 // Answers that are made in this process and not by a server: their items, usage and pieces, and the refusal to go on.
 import { HoldfastError } from "../core/errors.ts";
+import { unlessAborted } from "../io/abort.ts";
 import {
   textOf,
   type FunctionCall,
@@ -97,18 +98,10 @@ export function refuseCancelled(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled(signal);
 }
 
-/** What the work gives, or the refusal once it is cancelled: work that is not ours may not look at the signal. */
-export function orCancelled<T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> {
-  if (!signal) return work;
-  return new Promise((resolve, reject) => {
-    const cancel = (): void => reject(cancelled(signal));
-    if (signal.aborted) cancel();
-    signal.addEventListener("abort", cancel, { once: true });
-    const settled = (): void => signal.removeEventListener("abort", cancel);
-    work.then(resolve, reject).then(settled, settled);
-  });
-}
+/** Returns the result of the work, or refuses once it is cancelled. */
+export const orCancelled = <T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> =>
+  unlessAborted(signal, work, () => cancelled(signal));
 
-function cancelled({ reason }: AbortSignal): HoldfastError {
-  return new HoldfastError("model_cancelled", "the request to the model was cancelled", { cause: reason });
+function cancelled(signal: AbortSignal | undefined): HoldfastError {
+  return new HoldfastError("model_cancelled", "the request to the model was cancelled", { cause: signal?.reason });
 }

@@ -4,6 +4,7 @@ import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { whenDecided } from "../agent/episodes.ts";
+import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { createGymClient, isOk, outputOf, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
@@ -33,23 +34,8 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   const key = `gym:${client.root}`;
   /** By conversation and invocation: what is not in the state yet, because no result was committed, or the call failed. */
   const jars = new Map<string, Cookies>();
-  /** The last call of each conversation that has one under way. */
-  const last = new Map<string, Promise<unknown>>();
-
-  /** In the order of asking: servers of this protocol need not bear calls of one session side by side. */
-  async function inTurn<T>(session: string, run: () => Promise<T>): Promise<T> {
-    const before = last.get(session);
-    const turn = (async () => {
-      await before?.catch(() => undefined);
-      return run();
-    })();
-    last.set(session, turn);
-    try {
-      return await turn;
-    } finally {
-      if (last.get(session) === turn) last.delete(session);
-    }
-  }
+  // Servers of this protocol need not bear concurrent calls of one session.
+  const inTurn = createKeyedQueue();
 
   /** Sends a request of a session, and takes over the cookies of the reply, also of a refusal. */
   async function post(context: AgentContext, path: string, body: Json, once?: string): Promise<Json> {

@@ -10,6 +10,7 @@ import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
 import { failureIn, isOk, objectIn, outputOf, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
+import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { createPlayerOn, type PlayerOptions } from "./player.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 
@@ -73,7 +74,7 @@ function serverHost(client: GymClient): EpisodeHost {
   function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
     /** While the calls of one answer run in sequence, newer than the cookies in the state. */
     let cookies: Cookies | undefined;
-    let last: Promise<unknown> = Promise.resolve();
+    const inTurn = createKeyedQueue();
 
     async function send(context: AgentContext, tool: string, input: Json, once: string): Promise<Json> {
       context.signal.throwIfAborted();
@@ -90,13 +91,7 @@ function serverHost(client: GymClient): EpisodeHost {
     return {
       list: () => Promise.resolve(structuredClone(tools)),
       call(context, { tool, input, once }) {
-        const before = last;
-        const turn = (async () => {
-          await before.catch(() => undefined);
-          return whenDecided(context.signal, () => send(context, tool, input, once));
-        })();
-        last = turn;
-        return turn;
+        return inTurn(context.session, () => whenDecided(context.signal, () => send(context, tool, input, once)));
       },
     };
   }
