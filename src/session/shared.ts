@@ -142,11 +142,10 @@ export function createShared(options: { app: string; store: Store; cache: Cache<
     let made = first;
     let madeFor = seen;
     for (let attempt = 1; attempt <= attempts; attempt++) {
-      const now: Shared = { ...madeFor };
-      for (const { scope, log: at } of scopes) now[scope] = at.session.state as AgentState;
-      if (sharedScopes.some((scope) => now[scope] !== madeFor[scope])) {
-        made = await makeAgain(make, scopes, seen, now, log.id);
-        madeFor = now;
+      if (scopes.some(({ scope, log: at }) => at.session.state !== madeFor[scope])) {
+        madeFor = { user: seen.user, app: seen.app };
+        for (const { scope, log: at } of scopes) madeFor[scope] = at.session.state as AgentState;
+        made = await makeAgain(make, scopes, seen, madeFor, log.id);
       }
       const { event, changes } = made;
       const changed = sharedScopes.filter((scope) => changes[scope].length > 0);
