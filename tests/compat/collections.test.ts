@@ -19,10 +19,10 @@ interface Expected {
 
 const collections = expected<Record<string, Expected>>("collections");
 
-// A build takes long on a busy machine, and is no part of the first test.
+// A build takes long on a busy machine, so it is done before the first test.
 beforeAll(built, 240_000);
 
-/** Runs the command in a folder. What fails fails the test. */
+/** Runs the command in a folder. A failure fails the test. */
 async function holdfast(folder: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await (await start(args, { cwd: folder })).ended;
   expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: expect.any(String) });
@@ -43,7 +43,7 @@ describe.each(Object.entries(collections))("the collection %s of version 0.1", (
     const [file, store] = [join(folder, `collections/${name}.jsonl`), join(folder, `collections/${name}.db`)];
     const written = readFileSync(file, "utf8");
     const before = await sessionsIn(store);
-    // What failed then does not fail now.
+    // Rollouts that failed then do not fail now.
     vi.stubEnv("MENDED", "1");
     onTestFinished(() => void vi.unstubAllEnvs());
     await holdfast(folder, "collect", ...args, "--out", `collections/${name}.jsonl`, "--resume");
@@ -53,7 +53,7 @@ describe.each(Object.entries(collections))("the collection %s of version 0.1", (
     const now = await sessionsIn(store);
     expect(now).toEqual(expect.arrayContaining(before));
     expect(now).toEqual(expect.arrayContaining(rowsIn(file).map((row) => row["session_id"])));
-    // Each has an episode and a conversation: what was under way is continued where it was, not left behind.
+    // Each has an episode and a conversation: a running rollout is continued, not left behind.
     if (name === "half") expect(now).toHaveLength(2 * rows.length);
   });
 });

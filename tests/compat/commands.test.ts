@@ -7,7 +7,7 @@ import { ask } from "../cli/run-process.ts";
 import { run } from "../e2e/serve-process.ts";
 import { copyOf, copyOfAll, recordedIn } from "./fixtures.ts";
 
-// A build takes long on a busy machine, and is no part of the first test.
+// A build takes long on a busy machine, so it is done before the first test.
 beforeAll(built, 240_000);
 
 test.each(["concierge", "counter-agent", "session-state"])(

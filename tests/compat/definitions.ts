@@ -102,7 +102,7 @@ function defineAgents(holdfast: typeof Holdfast, options: DefineOptions) {
   };
 }
 
-/** What a model is asked: the newest message of the user, and how many results came since. */
+/** The input of a model: the newest message of the user, and the number of results since. */
 function asked({ input }: ModelRequest): { said: string; results: number } {
   const at = input.findLastIndex((item) => item.type === "message" && item["role"] === "user");
   const results = input.slice(at + 1).filter(({ type }) => type === "function_call_output").length;
@@ -113,7 +113,7 @@ const hasResult = ({ input }: ModelRequest): boolean => input.at(-1)?.type === "
 
 const call = (name: string, input: Record<string, string | number | boolean> = {}) => ({ name, arguments: input });
 
-/** An agent with a tool of each kind, every callback, an agent as a tool and one to hand over to. */
+/** An agent with a tool of each kind, every callback, an agent as a tool and one to transfer to. */
 function defineClerk(holdfast: typeof Holdfast, { effect, isChanged }: DefineOptions): Agent {
   const { answerText, defineAgent, scriptedModel, tool } = holdfast;
   const answers: Record<string, ReturnType<typeof call>[]> = {
@@ -238,7 +238,7 @@ function defineClerk(holdfast: typeof Holdfast, { effect, isChanged }: DefineOpt
   });
 }
 
-/** A sequence of two agents side by side and a loop that a tool ends. */
+/** A sequence of two parallel agents and a loop that a tool ends. */
 function defineCrew({ defineAgent, loop, parallel, scriptedModel, sequence, tool }: typeof Holdfast): Agent {
   const writer = (name: string) =>
     defineAgent({

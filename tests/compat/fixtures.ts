@@ -12,14 +12,14 @@ const folder = join(root, "tests/compat/v0.1");
 /** A file of the fixtures that stays as it is. */
 export const fixture = (...path: string[]): string => join(folder, ...path);
 
-/** What version 0.1 answered, and where a fault was mended since, what is right. */
+/** The answers of version 0.1, or the right answer where a fault was mended since. */
 export function expected<T = Record<string, unknown>>(name: string): T {
   const answers = JSON.parse(readFileSync(fixture("expected", `${name}.json`), "utf8")) as Record<string, unknown>;
   for (const [key, places] of Object.entries(mended[name] ?? {})) Object.assign(answers[key] as object, places);
   return answers as T;
 }
 
-/** A copy of all of it, with the packages that the examples import. It is gone when the test is over. */
+/** A copy of everything, with the packages that the examples import. It is removed when the test ends. */
 export function copyOfAll(): string {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-compat-"));
   onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
@@ -29,7 +29,7 @@ export function copyOfAll(): string {
   return copy;
 }
 
-/** A copy of one file. It is gone when the test is over. */
+/** A copy of one file. It is removed when the test ends. */
 export function copyOf(name: string): string {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-compat-"));
   onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
@@ -51,7 +51,7 @@ export interface Recorded {
   app: string | undefined;
 }
 
-/** The sessions of some journals, by default of all; not those that limits ended. */
+/** The sessions of some journals, by default of all, without sessions that limits ended. */
 export function recordedIn(names = [...journals.keys()]): Recorded[] {
   const wanted = names.filter((name) => name !== "ledger-ended");
   return wanted

@@ -47,7 +47,7 @@ for (const name of ["counter", "blackjack", "concierge", "counter-agent", "sessi
   cpSync(join(dist, "../examples", name), at("examples", name), { recursive: true });
   for (const file of ["README.md", "generate.ts"]) rmSync(at("examples", name, file), { force: true });
 }
-// The digest of the tasks is part of a collection's record, so they are cut down to those that are played.
+// The digest of the tasks is part of a collection's record, so only the played tasks are kept.
 for (const [name, count] of Object.entries({ counter: 6, blackjack: 1 })) {
   const file = at("examples", name, "tasks.jsonl");
   writeFileSync(
@@ -122,7 +122,9 @@ async function closeWell(file) {
   if (existsSync(at(`${file}-wal`))) throw new Error(`${file} has a write-ahead log`);
 }
 
-/** How each collection is made, beside `--out`. Those that are cut short are killed with some rollouts done and some under way. */
+/**
+ * How each collection is made, beside `--out`. An interrupted one is killed with some rollouts done and some running.
+ */
 const words = (text) => text.split(" ");
 const collections = {
   finished: words("examples/counter --model scripted --repeats 2 --limit 2"),
@@ -141,7 +143,7 @@ async function makeCollections() {
   }
 }
 
-/** Kills a collection once it has some rows; tries again if it was done by then, or if no episode was under way. */
+/** Kills a collection once it has some rows. Tries again if it had finished, or if no episode was running. */
 async function collectHalf(name, total, args) {
   const rows = at("collections", `${name}.jsonl`);
   const done = () => (existsSync(rows) ? readFileSync(rows, "utf8").split("\n").length - 1 : 0);
@@ -168,7 +170,7 @@ const journals = [...Object.keys(scenarios), ...new Set(kills.map(({ journal }) 
 const linesOf = (name) => readJournal(at("journals", `${name}.jsonl`));
 const appOf = (environment) => /^agent:(.*)$/.exec(environment)?.[1];
 
-/** What the old version says of the sessions. */
+/** The old version's answers about the sessions. */
 async function expectSessions() {
   const apps = journals.filter((name) => !name.startsWith("ledger"));
   const list = { ledger: await onCopy(probe.listEpisodes), ended: await onCopy(probe.listEnded) };
@@ -204,7 +206,7 @@ async function onCopy(ask) {
 /** The sessions that a line of a journal writes to. Logs of shared state are not sessions. */
 const writtenBy = ({ commits }) => commits.map(({ session }) => session).filter((id) => !id.startsWith("holdfast:"));
 
-/** What the old version makes of each journal, cut after each line. */
+/** The old version's view of each journal, cut after each line. */
 async function expectCuts() {
   const cuts = {};
   for (const name of journals) {
@@ -236,7 +238,7 @@ async function expectCuts() {
   write("cuts", cuts);
 }
 
-/** What the old command says of the collections. */
+/** The old command's output for the collections. */
 function expectCollections() {
   const linesIn = (text) => text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
   const rowsIn = (file) => linesIn(readFileSync(at(file), "utf8"));

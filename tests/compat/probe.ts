@@ -1,4 +1,5 @@
-// What is asked about the fixtures, of version 0.1 when they were made and of this version in the tests. The answers must be the same.
+// The questions about the fixtures. Version 0.1 answered them when they were made, and this version must answer the
+// same.
 import { createHash } from "node:crypto";
 import type { Agent, Answer, Item, NumberedEvent, Store } from "holdfast";
 import type { Definitions } from "./definitions.ts";
@@ -165,7 +166,7 @@ async function verifyAgain(
   return engines.verdict(await sessions.verify(session, options));
 }
 
-/** Uses an episode as a client would that comes back to it. */
+/** Uses an episode as a returning client would. */
 export async function continueEpisode(place: Place, session: string): Promise<unknown[]> {
   const sessions = episodesIn(place);
   const { version } = await sessions.info(session);
@@ -233,7 +234,7 @@ async function turn(
 /** A message that the agent of an app answers with a call. */
 const messageFor = (app: string): string => (app.startsWith("desk") ? "add 1" : "note");
 
-/** Uses a conversation as a client would that comes back to it. */
+/** Uses a conversation as a returning client would. */
 export async function continueConversation(place: Place, app: string, session: string): Promise<unknown[]> {
   const { sessions, agent } = conversationsIn(place, app);
   const { version } = await sessions.info(session);
@@ -260,7 +261,7 @@ export async function continueConversation(place: Place, app: string, session: s
   return [...results, { types: [...types].filter((type) => !type.startsWith("turn.")) }];
 }
 
-/** What is left of an episode that was cut short, and what can be done with it. */
+/** The remains of an interrupted episode, and the verbs that work on it. */
 export async function cutEpisode(place: Place, session: string): Promise<object> {
   const sessions = episodesIn(place);
   const events = await all(sessions.events(session));
@@ -278,7 +279,7 @@ export async function cutEpisode(place: Place, session: string): Promise<object>
   return { again, added, verified, state, same, effects: place.effects };
 }
 
-/** What comes of a conversation that was cut short: continued in `resumed`, sent a message in `asked`. */
+/** The result of an interrupted conversation: continued in `resumed`, sent a message in `asked`. */
 export async function cutConversation(
   resumed: Place,
   asked: Place,

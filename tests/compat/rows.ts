@@ -8,7 +8,7 @@ export interface RowSummary {
   steps: unknown;
 }
 
-/** A row without what is another each time: ids, times and tokens. */
+/** A row without the fields that differ each time: ids, times and tokens. */
 export function rowOf(row: Record<string, unknown>): RowSummary {
   return {
     task: row["_ng_task_index"],

@@ -1,4 +1,4 @@
-// What version 0.1 did to make the fixtures, with its own API. Run by generate.mjs and, where it has to be killed, by kill-child.mjs.
+// How version 0.1 made the fixtures, with its own API. Run by generate.mjs and, for killed runs, by kill-child.mjs.
 import { appendFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -177,7 +177,7 @@ async function officeLong({ engines, store, definitions }) {
   await sessions.stop();
 }
 
-/** Agents in a sequence, side by side and in a loop. */
+/** Agents in a sequence, in parallel and in a loop. */
 async function crew({ engines, store, definitions }) {
   const sessions = engines.conversations(store, "crew");
   await sessions.open({ session: "crew-whole", user: "ann" });
@@ -210,8 +210,8 @@ export const scenarios = {
 };
 
 /**
- * Runs that a kill -9 ends: at an external effect, or at the n-th commit of an event. `open` prepares the session, `turn` or
- * `call` is what is under way when the process is killed.
+ * Runs that a kill -9 ends: at an external effect, or at the n-th commit of an event.
+ * `open` prepares the session; `turn` or `call` is running when the process is killed.
  */
 export const kills = [
   { journal: "ledger-killed", session: "killed-claimed", call: ["send", { n: 5 }, "s-1"], at: "effect" },
