@@ -4,7 +4,7 @@ import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { createAgentSessions, defineAgent, run as runAgent } from "holdfast";
+import { createSessions, defineAgent, run as runAgent } from "holdfast";
 import { interleave, quantile, shuffled } from "./measure.mjs";
 import { withStore } from "./open-store.mjs";
 import { costRow, judged } from "./table.mjs";
@@ -61,7 +61,7 @@ const agent = defineAgent({
 
 /** @param {StoreName} name @param {Store} store @param {Options} options @returns {Promise<Row[]>} */
 async function history(name, store, { quick }) {
-  const sessions = createAgentSessions({ app: "bench", store });
+  const sessions = createSessions({ app: "bench", store });
   const turn = async (/** @type {string} */ session, engine = sessions) => {
     let events = 0;
     for await (const _ of runAgent(agent, { sessions: engine, session, message: "A question." })) events++;
@@ -96,7 +96,7 @@ async function history(name, store, { quick }) {
   /** The first turn in a process, which reads the whole conversation. */
   const first = {
     run: async () => {
-      await turn(long, createAgentSessions({ app: "bench", store }));
+      await turn(long, createSessions({ app: "bench", store }));
       return 1;
     },
   };

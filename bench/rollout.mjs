@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { createAgentSessions, createSessions, defineAgent, defineEnvironment, tool } from "holdfast";
+import { createSessions, defineAgent, defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 import { createPlayer } from "../dist/agent/play.js";
 import { collect } from "../dist/rollout/collect.js";
@@ -56,7 +56,7 @@ async function collected(
 ) {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-rollout-"));
   const engine = createSessions({ environment: counter, store });
-  const sessions = createAgentSessions({ app: "bench", store, cache: { sessions: concurrency } });
+  const sessions = createSessions({ app: "bench", store, cache: { sessions: concurrency } });
   const agent = player(latency);
   async function* tasks() {
     for (let line = 1; line <= episodes; line++) {

@@ -5,15 +5,25 @@ export type { Delta } from "./core/delta.ts";
 export type { EndReason, Event, NumberedEvent, Outcome, Verdict } from "./core/event.ts";
 export type { Environment, Tool } from "./core/environment.ts";
 export type { Store } from "./core/store.ts";
-export type { Answer, CallOptions, Replayed, SessionInfo, Sessions, Verification } from "./core/sessions.ts";
-export type { AgentSessions, AgentState } from "./core/agent-sessions.ts";
+export type {
+  Answer,
+  CallOptions,
+  Conversations,
+  Episodes,
+  Replayed,
+  SavedSession,
+  SessionInfo,
+  Sessions,
+  Verification,
+} from "./core/sessions.ts";
+export type { AgentState } from "./core/shared-state.ts";
 export type { Agent, AgentContext, Callbacks, Toolset } from "./core/agent.ts";
 export { answerText, type Item, type Model, type ModelRequest, type ModelResponse } from "./core/model.ts";
 export { defineEnvironment } from "./environment/define-environment.ts";
 export { tool } from "./environment/tool.ts";
 export { createSessions } from "./session/sessions.ts";
 export type { EpisodeOptions } from "./session/episode.ts";
-export { createAgentSessions, type AgentSessionsOptions } from "./session/agent-sessions.ts";
+export type { ConversationOptions } from "./session/conversation.ts";
 export { defineAgent, sequence, loop, parallel, type AgentOptions } from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";

@@ -18,6 +18,7 @@ export function withCommit(entered: Entered, commit: Entered["commit"]): Entered
     },
     seed: entered.seed,
     timeout: entered.timeout,
+    signal: entered.signal,
     stored: () => entered.stored(),
     leave: () => entered.leave(),
     commit,

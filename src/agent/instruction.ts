@@ -1,5 +1,5 @@
 // Instructions: fills in what they name of the state.
-import type { AgentState } from "../core/agent-sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
 import { HoldfastError } from "../core/errors.ts";
 
 /** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, are left as they are. */

@@ -1,7 +1,8 @@
 // An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
 // was committed before the run was cut short.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
-import type { AgentState, ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
+import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
 import { changed, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";

@@ -1,7 +1,8 @@
 // The events of one recorded invocation, in the hands of a replay: keeps what comes now in the order of the record,
 // compares it, and gives what is not done again.
 import type { Agent } from "../core/agent.ts";
-import type { AgentState, Entered, NewAgentEvent } from "../core/agent-sessions.ts";
+import type { Entered, NewAgentEvent } from "../core/agent-sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
 import { changed, type Delta } from "../core/delta.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";

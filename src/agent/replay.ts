@@ -1,7 +1,8 @@
 // replaySession(): runs a saved session again on its recorded model answers, and names the first event that differs.
 import type { Agent } from "../core/agent.ts";
-import type { AgentSessions, AgentState, SavedSession } from "../core/agent-sessions.ts";
-import { applyDelta, type Delta } from "../core/delta.ts";
+import type { Conversations, SavedConversation } from "../core/sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
+import { applyDelta, changed, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, unescapeKey, type Json } from "../core/json.ts";
@@ -27,14 +28,14 @@ export type ReplayedSession = { same: true; events: number } | Difference;
  *
  * @example
  * const saved = await sessions.save(session);
- * const again = createAgentSessions({ app: saved.app, store: memoryStore() });
+ * const again = createSessions({ app: saved.app, store: memoryStore() });
  * const result = await replaySession(agent, saved, again);
  * if (!result.same) console.log(result.message);
  */
 export async function replaySession(
   agent: Agent,
-  saved: SavedSession,
-  sessions: AgentSessions,
+  saved: SavedConversation,
+  sessions: Conversations,
 ): Promise<ReplayedSession> {
   const events = saved.events.map((event, index) => ({ ...event, version: index + 1 }) as NumberedEvent);
   const [opened] = events;
@@ -42,9 +43,7 @@ export async function replaySession(
     throw new HoldfastError("invalid_option", "this is not a saved session: it has no event that opens it");
   }
   const state = { ...(opened.delta ? (applyDelta(null, opened.delta) as AgentState) : {}), ...sharedBefore(saved) };
-  const { session } = await sessions.open({ user: saved.user, state });
-  /** Of the invocations that were run again, by the version of their first event. */
-  const invocations = new Map<number, string>();
+  const { session } = await sessions.open({ user: saved.user, state, isolated: opened.isolated });
   const ids = new Map([[session, saved.session]]);
   const withRecordedIds = (text: string): string => {
     let result = text;
@@ -55,7 +54,7 @@ export async function replaySession(
   for (let index = 1; index < events.length;) {
     const event = events[index] as NumberedEvent;
     let difference: Difference | undefined;
-    if (event.type === "invocation.began") {
+    if ("invocation" in event) {
       const part = invocationAt(events, index);
       const tape = createTape({
         events: part,
@@ -64,14 +63,11 @@ export async function replaySession(
         seed: opened.randomness.seed,
         at: (version) => events[version - 1]?.at ?? 0,
       });
-      const began = (id: string): void => {
-        invocations.set(event.version, id);
-        ids.set(id, event.invocation);
-      };
-      difference = await replayInvocation(agent, event, tape, { sessions, session, began });
+      const began = (id: string): void => void ids.set(id, event.invocation);
+      difference = await replayInvocation(agent, event as RecordedEvent, tape, { sessions, session, began });
       index += part.length;
     } else {
-      difference = await repeat(event, sessions, session, invocations);
+      difference = await repeat(event, sessions, session);
       index++;
     }
     if (difference) return difference;
@@ -88,23 +84,24 @@ function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
 }
 
 interface Where {
-  sessions: AgentSessions;
+  sessions: Conversations;
   session: string;
   began(id: string): void;
 }
 
 async function replayInvocation(
   agent: Agent,
-  recorded: EventOf<"invocation.began">,
+  recorded: RecordedEvent,
   tape: Tape,
   { sessions, session, began }: Where,
 ): Promise<Difference | undefined> {
-  const guarded: AgentSessions = {
+  const guarded: Conversations = {
     ...sessions,
     enter: async (id, options) => tape.guard(await sessions.enter(id, options)),
   };
-  const first = { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
-  for (let isFirst = true; ; isFirst = false) {
+  const isNew = recorded.type === "invocation.began";
+  const first = isNew && { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
+  for (let isFirst = isNew; ; isFirst = false) {
     const { position } = tape;
     tape.begin();
     let why = "the run ended before it";
@@ -137,16 +134,14 @@ function stateDeltaOf({ delta = [], shared = [] }: EventOf<"invocation.began">):
 }
 
 /** Does again what was done to the session between invocations. */
-async function repeat(
-  event: NumberedEvent,
-  sessions: AgentSessions,
-  session: string,
-  invocations: ReadonlyMap<number, string>,
-): Promise<Difference | undefined> {
+async function repeat(event: NumberedEvent, sessions: Conversations, session: string): Promise<Difference | undefined> {
   const { version } = event;
-  if (event.type === "session.rewound") await sessions.rewind(session, invocations.get(event.to + 1) ?? "");
-  else if (event.type === "session.closed") await sessions.close(session);
-  else {
+  if (event.type === "session.rewound") await sessions.rewind(session, event.to);
+  else if (event.type === "session.updated") await updateAgain(event, sessions, session);
+  else if (event.type === "session.closed") {
+    await sessions.close(session);
+    return undefined;
+  } else {
     const message = `event ${version}: ${named(event)} is not what happens to the session of an agent`;
     return { same: false, version, expected: event, actual: undefined, message };
   }
@@ -166,11 +161,21 @@ async function repeat(
   return { same: false, version, expected: event, actual: undefined, message };
 }
 
+/** Makes the recorded change of the state. */
+async function updateAgain(event: EventOf<"session.updated">, sessions: Conversations, session: string): Promise<void> {
+  const change = [...(event.delta ?? []), ...(event.shared ?? [])];
+  await sessions.update(session, (state) => {
+    const next = changed(JSON.parse(JSON.stringify(state)) as Json, change) as AgentState;
+    for (const key of Object.keys(state)) if (!Object.hasOwn(next, key)) delete state[key];
+    Object.assign(state, next);
+  });
+}
+
 /**
  * What was shared when the session began, as far as can be known: what it added is taken away from what there was when
  * it was saved. What it replaced stays as it was left, for what was there before was not recorded.
  */
-function sharedBefore({ events, shared }: SavedSession): AgentState {
+function sharedBefore({ events, shared }: SavedConversation): AgentState {
   let state = copyJson(shared, "shared") as Json;
   const changes: Delta = events.flatMap((event) => ("shared" in event && event.shared) || []);
   for (const { op, path } of changes.toReversed()) {

@@ -1,6 +1,8 @@
 // run(): an agent answers a message, or goes on where a run was cut short. Yields what happens, committed first.
 import type { Agent } from "../core/agent.ts";
-import type { AgentSessions, AgentState, Entered } from "../core/agent-sessions.ts";
+import type { Entered } from "../core/agent-sessions.ts";
+import type { Conversations } from "../core/sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
@@ -12,7 +14,7 @@ import { createInvocation, Failed, type Place, type RunEvent, type StandIn } fro
 import { runAgent } from "./run-agent.ts";
 
 export interface RunOptions {
-  sessions: AgentSessions;
+  sessions: Conversations;
   /** By default a new one. */
   session?: string | undefined;
   /** Whose the session is: a new one will be, another one must be. */
@@ -66,13 +68,14 @@ export async function* runWith(
   const stopping = new AbortController();
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
-    stopping.abort(signal?.reason);
+    stopping.abort(signal?.aborted ? signal.reason : entered.signal.reason);
     // A reader that has stopped reading must not keep the session.
     channel.close();
   };
   signal?.addEventListener("abort", stop, { once: true });
+  entered.signal.addEventListener("abort", stop, { once: true });
   // It may have been aborted while the session was entered.
-  if (signal?.aborted) stop();
+  if (signal?.aborted || entered.signal.aborted) stop();
   let working: Promise<RunResult> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
@@ -126,6 +129,9 @@ export async function* runWith(
     void working.catch(() => undefined).then(() => entered.leave());
     yield* channel.read(working);
     return await working;
+  } catch (thrown) {
+    // The session was closed, or the engine stopped.
+    throw entered.signal.aborted && !signal?.aborted ? entered.signal.reason : thrown;
   } finally {
     // Also where the reader has stopped reading: what is not committed by then is dropped. With a reason that is there
     // already: a new one comes with a trace of the stack, which costs more than a step.

@@ -1,30 +1,9 @@
-// The contract of an agent's engine: conversations as sessions, with state of their own, of a user and of the app.
+// A conversation in the hands of one run.
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
-import type { AgentEvent, EndReason, Event, NumberedEvent } from "./event.ts";
+import type { AgentEvent, NumberedEvent } from "./event.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { View } from "./turn.ts";
-
-export type { AgentState };
-
-export interface AgentSessionInfo {
-  session: string;
-  user: string;
-  version: number;
-  opened: number;
-  /** When its newest event happened. */
-  touched: number;
-  ended?: EndReason;
-}
-
-export interface OpenAgentSession {
-  /** By default a new id. */
-  session?: string | undefined;
-  /** Whose it is. Default "user". */
-  user?: string | undefined;
-  /** The initial state; what is shared goes to where it is shared. */
-  state?: AgentState | undefined;
-}
 
 export interface EnterOptions {
   signal?: AbortSignal | undefined;
@@ -69,41 +48,9 @@ export interface Entered {
     event: NewAgentEvent,
     change: (state: AgentState, changedBy: ChangedBy) => StepChange,
   ): Promise<NumberedEvent & AgentEvent>;
+  /** Aborted when the session ends, or the engine stops: the reason says why. */
+  readonly signal: AbortSignal;
   /** The state as it is in the store now. */
   stored(): Promise<AgentState>;
   leave(): void;
-}
-
-/** A session as a file. */
-export interface SavedSession {
-  app: string;
-  session: string;
-  user: string;
-  /** What is shared, as it was when it was saved. */
-  shared: AgentState;
-  events: Event[];
-}
-
-/** The conversations of one app in one store. Any number of processes may have one on the same store. */
-export interface AgentSessions {
-  readonly app: string;
-  open(options?: OpenAgentSession): Promise<AgentSessionInfo>;
-  info(session: string): Promise<AgentSessionInfo>;
-  /** The state as it is in the store now, or was at a version, with what is shared now. */
-  state(session: string, version?: number): Promise<AgentState>;
-  events(session: string, options?: { after?: number }): AsyncGenerator<NumberedEvent, void, undefined>;
-  enter(session: string, options?: EnterOptions): Promise<Entered>;
-  /**
-   * Makes the conversation again what it was before an invocation; the log only grows. What is shared stays as it is.
-   */
-  rewind(session: string, invocation: string): Promise<AgentSessionInfo>;
-  save(session: string): Promise<SavedSession>;
-  /** A new session with the events of a saved one. What is shared is set where it is not there yet. */
-  restore(saved: SavedSession, session?: string): Promise<AgentSessionInfo>;
-  /** In the order of opening; `after`: those that come after this one. */
-  list(options?: { after?: string | undefined }): AsyncGenerator<AgentSessionInfo, void, undefined>;
-  /** Ends a session; true if it was open. */
-  close(session: string): Promise<boolean>;
-  /** Waits for what is under way. */
-  stop(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 // What an author defines, in types: an agent, its callbacks, and what they are given.
-import type { AgentState } from "./agent-sessions.ts";
+import type { AgentState } from "./shared-state.ts";
 import type { DeepReadonly, Tool, ToolDefinition, UpdateKey } from "./environment.ts";
 import type { HoldfastError } from "./errors.ts";
 import type { Json } from "./json.ts";

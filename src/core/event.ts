@@ -59,7 +59,8 @@ interface Opened extends EventBase {
   environment: string;
   randomness: Randomness;
   labels?: Labels;
-  parent?: { session: string; version: number; episode: number; task: Json | null };
+  /** `at`: when it was forked, if the event is a copy of the parent's. */
+  parent?: { session: string; version: number; episode: number; task: Json | null; at?: number };
   /** A conversation that keeps `user:` and `app:` keys to itself. */
   isolated?: true;
 }

@@ -44,7 +44,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     return {
       environment: event.environment,
       version: 1,
-      opened: event.at,
+      opened: event.parent?.at ?? event.at,
       touched: event.at,
       changed: 1,
       episode: event.parent?.episode ?? 0,

@@ -1,5 +1,6 @@
 // The contract of the engine: what can be done with sessions, be they episodes of an environment or conversations with an
 // agent. Protocols, agents and commands are given one of these.
+import type { Entered, EnterOptions } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
 import type { Event, Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
@@ -110,7 +111,7 @@ export interface ForkOptions {
   /** The version to start from; by default the newest. */
   version?: number;
   /** The id of the new session, as in `open`. By default a new one. */
-  session?: string;
+  session?: string | undefined;
 }
 
 export interface ListFilter extends Omit<Filter, "environment"> {
@@ -145,8 +146,8 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   newSession(): string;
   open(options?: Open): Promise<SessionInfo>;
   info(session: string): Promise<SessionInfo>;
-  /** Sessions in the order of opening, or by idle time. Rows have labels, and a user, where these are asked for. */
-  list(filter?: ListFilter): AsyncIterable<Listed & { user?: string; labels?: Labels }>;
+  /** Sessions in the order of opening, or by idle time. Conversations, and lists by label, give the whole info. */
+  list(filter?: ListFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
   /** A copy of the state, at a version or the newest. */
   state(session: string, version?: number): Promise<State>;
   /** The events after a version, in order. */
@@ -193,6 +194,37 @@ export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends Ses
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
   /** Runs the log again on nothing but the log, and names the first event that comes out differently. */
   replay(session: string): Promise<Replayed>;
+}
+
+export interface OpenConversation extends OpenSession {
+  /** Whose it is. Default "user". */
+  user?: string | undefined;
+  /** The initial state; keys that start with `user:` or `app:` go to shared state. */
+  state?: AgentState | undefined;
+  /** Keeps `user:` and `app:` keys in the session itself: nothing is shared with others. */
+  isolated?: boolean | undefined;
+}
+
+export interface ConversationFork extends ForkOptions {
+  /** Keys to set in the state of the fork. */
+  set?: AgentState;
+}
+
+/** A conversation as a file. */
+export type SavedConversation = SavedSession & Required<Pick<SavedSession, "app" | "user" | "shared">>;
+
+/** The conversations of an app in a store. Any number of processes may have one on the same store. */
+export interface Conversations extends SessionsBase<AgentState, OpenConversation> {
+  readonly app: string;
+  fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
+  save(session: string): Promise<SavedConversation>;
+  /**
+   * Changes the state outside of a turn, by one event. The function may run again if others change the state meanwhile. A
+   * repeat with the same `call` changes nothing.
+   */
+  update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
+  /** The conversation in the hands of one run: nobody else in the process commits to it before it is left. */
+  enter(session: string, options?: EnterOptions): Promise<Entered>;
 }
 
 /** The sessions of an environment. */

@@ -1,7 +1,8 @@
 // agentProtocol(): serves an agent over REST, under /v1: its sessions, their state and events, and runs, optionally
 // streamed.
 import { agentSchema, type Agent } from "../core/agent.ts";
-import type { AgentSessionInfo, AgentSessions, AgentState } from "../core/agent-sessions.ts";
+import type { Conversations } from "../core/sessions.ts";
+import type { AgentState } from "../core/shared-state.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { eventsReply, sentEvent, streamReply, wantsStream } from "./http/events-reply.ts";
 import type { Item } from "../core/model.ts";
@@ -12,7 +13,7 @@ import { routes } from "./agents/routes.ts";
 
 /** Options of a run. It is refused at once while another run holds the session. */
 export interface RunRequest {
-  sessions: AgentSessions;
+  sessions: Conversations;
   session: string;
   message: string | Item[] | undefined;
   stateDelta: AgentState | undefined;
@@ -25,7 +26,7 @@ type Running = AsyncGenerator<{ type: string }, { session: string; invocation: s
 
 export interface AgentProtocolOptions {
   agent: Agent;
-  sessions: AgentSessions;
+  sessions: Conversations;
   /** Runs the agent. Every event is committed before it is yielded, except events of type `partial`. */
   run(options: RunRequest): Running;
 }
@@ -45,11 +46,11 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
       return { status: 201, body: info, about: { session: info.session } };
     },
     listSessions: async ({ query: { after, limit } }) => {
-      const { items, more } = await takeFirst<AgentSessionInfo>(sessions.list({ after }), limit);
+      const { items, more } = await takeFirst(sessions.list(after === undefined ? {} : { after }), limit);
       return ok({ sessions: items, next: (more && items.at(-1)?.session) || null, more });
     },
     getSession: async ({ id }) => ok(await sessions.info(id)),
-    closeSession: async ({ id }) => ok({ closed: await closed(id) }),
+    closeSession: async ({ id }) => ok({ closed: await sessions.close(id) }),
     getState: async ({ id, query }) => {
       // Read the version first, so that the reply names the version of its state.
       const version = query.version ?? (await sessions.info(id)).version;
@@ -64,18 +65,8 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
       const running = run({ sessions, session: id, message, stateDelta, signal, stream, busy: "refuse" });
       return stream ? streamed(running, signal) : whole(running);
     },
-    rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.invocation)),
+    rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, { before: body.invocation })),
   };
-
-  /** Closing a missing session is allowed, as it is with environments. */
-  async function closed(id: string): Promise<boolean> {
-    try {
-      return await sessions.close(id);
-    } catch (thrown) {
-      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return false;
-      throw thrown;
-    }
-  }
 
   return { name: "agents", handle: createRouter(routes, handlers, "there are /v1/agent and /v1/sessions") };
 }

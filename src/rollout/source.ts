@@ -7,7 +7,6 @@ import { isHoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { Play, TaskRow } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
-import { createAgentSessions } from "../session/agent-sessions.ts";
 import { createSessions } from "../session/sessions.ts";
 import { loadEnvironment } from "./load.ts";
 import type { Telemetry } from "../telemetry/start.ts";
@@ -57,7 +56,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
     player(store) {
       const engine = createSessions({ environment, store });
       const episodes = traces?.sessions(engine) ?? engine;
-      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheFor(flags) });
+      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
       const play = createPlayer({
         sessions,
         episodes,
@@ -95,7 +94,7 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
     agent: agents.name,
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
     player(store) {
-      const sessions = createAgentSessions({ app: "rollouts", store, cache: cacheFor(flags) });
+      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
       const agentFor = tracedAgents(agents.of, traces);
       const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout });
       return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };

@@ -3,7 +3,7 @@ import { createSessionPlayer, type ModelFor } from "../rollout/play/continue-ses
 import { createPlayer } from "../rollout/play/player.ts";
 import { run } from "../agent/run.ts";
 import type { Agent, ModelAgent } from "../core/agent.ts";
-import type { AgentSessions } from "../core/agent-sessions.ts";
+import type { Conversations, Sessions } from "../core/sessions.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isReservedPath } from "../core/reserved-names.ts";
@@ -11,7 +11,6 @@ import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Rollout, TaskRow } from "../core/rollout.ts";
 import type { Collection } from "../rollout/collection-view.ts";
-import type { Sessions } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 import { agentProtocol } from "../protocols/agents.ts";
 import { gymProtocol } from "../protocols/gym.ts";
@@ -28,7 +27,6 @@ import { createMetrics, observedSessions, observedStore, type MetricsReport } fr
 import { createTokens, keysFromSecret, keysFromStore } from "./tokens.ts";
 import { packageVersion } from "./version.ts";
 import { viewerFiles, viewerFolder } from "./viewer.ts";
-import { createAgentSessions } from "../session/agent-sessions.ts";
 import { createSessions } from "../session/sessions.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Telemetry } from "../telemetry/start.ts";
@@ -140,7 +138,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const engine = createSessions({ environment, store, limits });
     return observedSessions(telemetry?.sessions(engine) ?? engine, metrics);
   });
-  const conversations = createAgentSessions({ app: rolloutsApp, store });
+  const conversations = createSessions({ app: rolloutsApp, store, limits: { ...(idle && { idle }) } });
   const played = (episodes: Sessions): Protocol[] => {
     const runner = options.runners?.get(episodes.environment.name);
     if (!runner) return [];
@@ -158,10 +156,10 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       return made ? [[name, made]] : [];
     });
     // The conversation with the model is private and discarded. Its calls are recorded in the session.
-    const scratch = (): AgentSessions => createAgentSessions({ app: "play", store: memoryStore() });
+    const scratch = (): Conversations => createSessions({ app: "play", store: memoryStore() });
     return offered.length > 0 ? createSessionPlayer({ episodes, models: new Map(offered), scratch }) : undefined;
   };
-  const conversing = agents.map(({ name }) => createAgentSessions({ app: name, store }));
+  const conversing = agents.map(({ name }) => createSessions({ app: name, store, limits }));
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [

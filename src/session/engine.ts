@@ -6,7 +6,7 @@ import type { EndReason, Event, Labels } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import type { ForkOptions, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
-import type { Listed, Store } from "../core/store.ts";
+import type { Store } from "../core/store.ts";
 import type { CacheLimits } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
 import { newId } from "./id.ts";
@@ -210,13 +210,13 @@ export function createEngine<State, Fork extends ForkOptions>(
     };
   }
 
-  /** A row of a list with its labels; undefined if it lacks some of those wanted, or was deleted since it was listed. */
-  async function withLabels(listed: Listed, wanted: Labels): Promise<(Listed & Partial<SessionInfo>) | undefined> {
-    const found = await logs.load(listed.session).catch(unlessMissing);
+  /** A row of a list; undefined if it lacks some of the labels, or was deleted since it was listed. */
+  async function labelled(id: string, wanted: Labels): Promise<SessionInfo | undefined> {
+    const found = await logs.load(id).catch(unlessMissing);
     const { labels = {} } = found?.session ?? {};
     const isWanted = Object.entries(wanted).every(([name, value]) => equalJson(labels[name] ?? null, value));
     if (!found || !isWanted) return undefined;
-    return { ...listed, labels, ...kind.conversation?.aboutOf(found.session) };
+    return infoOf(id, found.session);
   }
 
   function restore(id: string, saved: SavedSession): Promise<Session> {
@@ -234,6 +234,7 @@ export function createEngine<State, Fork extends ForkOptions>(
   async function versionBefore(log: OpenLog, invocation: string): Promise<number> {
     const { id } = log;
     await exclusive(log, undefined, () => logs.refresh(log));
+    assertOpen(log);
     for await (const event of logs.events(id)) {
       if (event.type !== "invocation.began" || event.invocation !== invocation) continue;
       if (isInForce(log.session, event.version)) return event.version - 1;
@@ -281,7 +282,7 @@ export function createEngine<State, Fork extends ForkOptions>(
         const wanted = { ...labels, ...(user !== undefined && { user }) };
         const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
         for await (const listed of store.list({ ...filter, environment })) {
-          const row = isLabelled ? await withLabels(listed, wanted) : listed;
+          const row = isLabelled ? await labelled(listed.session, wanted) : listed;
           if (row) yield row;
         }
       },

@@ -1,13 +1,5 @@
 // A cancelled run ends, even if its code never returns, and a session is opened completely or not at all.
-import {
-  createAgentSessions,
-  defineAgent,
-  HoldfastError,
-  memoryStore,
-  run,
-  scriptedModel,
-  type Callbacks,
-} from "holdfast";
+import { createSessions, defineAgent, HoldfastError, memoryStore, run, scriptedModel, type Callbacks } from "holdfast";
 import { expect, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 
@@ -15,7 +7,7 @@ const never = (): Promise<undefined> => new Promise(() => undefined);
 const hooks: (keyof Callbacks)[] = ["beforeAgent", "beforeModel", "afterModel", "afterAgent"];
 
 test.each(hooks)("a run whose %s never returns can be cancelled, and the session is free", async (hook) => {
-  const sessions = createAgentSessions({ app: "cancel", store: memoryStore() });
+  const sessions = createSessions({ app: "cancel", store: memoryStore() });
   const { session } = await sessions.open();
   const stuck = defineAgent({ name: "agent", model: scriptedModel(["hello"]), callbacks: { [hook]: never } });
   const stopping = new AbortController();
@@ -42,7 +34,7 @@ test("ATOMIC: a session is opened with all its shared state, or not at all", asy
       return store.append(commit, ...together);
     },
   };
-  const sessions = createAgentSessions({ app: "cancel", store: flaky });
+  const sessions = createSessions({ app: "cancel", store: flaky });
   await sessions.open({ state: { "user:known": 1 } });
   failing = true;
   await expect(sessions.open({ session: "s", state: { x: 1, "user:y": 2 } })).rejects.toMatchObject({

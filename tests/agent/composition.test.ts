@@ -481,7 +481,7 @@ describe("transfers", () => {
       expect(await turn("to root")).toEqual(["root: This is root."]);
       expect(await turn("hello")).toEqual(["root: This is root."]);
       const { invocation } = await finish(family(), { sessions, session, message: "to billing" });
-      await sessions.rewind(session, invocation);
+      await sessions.rewind(session, { before: invocation });
       expect(await turn("hello")).toEqual(["root: This is root."]);
     },
   );

@@ -1,12 +1,12 @@
 // examples/counter-agent plays the counter environment, and wins.
-import { createAgentSessions, memoryStore, replaySession } from "holdfast";
+import { createSessions, memoryStore, replaySession } from "holdfast";
 import { expect, test } from "vitest";
 import agent, { episodes } from "../../examples/counter-agent/agent.ts";
 import input from "../../examples/counter-agent/input.json" with { type: "json" };
 import { finish } from "./engine.ts";
 
 test("the counter agent earns 1 with the queries of its input, in one episode", async () => {
-  const sessions = createAgentSessions({ app: "counter", store: memoryStore() });
+  const sessions = createSessions({ app: "counter", store: memoryStore() });
   const { session } = await sessions.open({ state: input.state });
   const rewards: unknown[] = [];
   for (const message of input.queries) {
@@ -19,6 +19,6 @@ test("the counter agent earns 1 with the queries of its input, in one episode", 
   expect(await episodes.verify(episode as string)).toMatchObject({ reward: 1, reseeds: 0 });
   expect(await episodes.replay(episode as string)).toMatchObject({ same: true });
   const saved = await sessions.save(session);
-  const again = createAgentSessions({ app: "counter", store: memoryStore() });
+  const again = createSessions({ app: "counter", store: memoryStore() });
   expect(await replaySession(agent, saved, again)).toEqual({ same: true, events: saved.events.length });
 });

@@ -1,19 +1,19 @@
 // Steps that are stopped in the middle, or run in parallel: nothing hangs, starts too late, or is lost.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   parallel,
   run,
   scriptedModel,
   tool,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
 } from "holdfast";
 import { expect, test } from "vitest";
 import { codeOf, finish, logOf, typesOf } from "./engine.ts";
 
-const engine = (): AgentSessions => createAgentSessions({ app: "app", store: memoryStore() });
+const engine = (): Conversations => createSessions({ app: "app", store: memoryStore() });
 const calls = (...names: string[]) => ({ calls: names.map((name) => ({ name })) });
 
 function sender(effects: string[]) {
@@ -126,7 +126,7 @@ test("all queued updates of parallel agents are applied", async () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
     return store.append(...commits);
   };
-  const sessions = createAgentSessions({ app: "app", store: { ...store, append } });
+  const sessions = createSessions({ app: "app", store: { ...store, append } });
   const { session } = await sessions.open();
   await finish(parallel({ name: "all", agents }), { sessions, session, message: "go" });
   expect(await sessions.state(session)).toEqual({ count: 9 });

@@ -1,8 +1,9 @@
 // Opens engines of agents on every kind of store for the tests in this folder, and closes everything after each test.
 import {
-  createAgentSessions,
+  createSessions,
   type Agent,
-  type AgentSessions,
+  type ConversationOptions,
+  type Conversations,
   type AgentState,
   type NumberedEvent,
   type RunEvent,
@@ -17,9 +18,9 @@ export interface Place {
   kind: StoreKind;
   storage: Storage;
   /** An engine on the storage's store. */
-  engine(app?: string): AgentSessions;
+  engine(app?: string, options?: Partial<ConversationOptions>): Conversations;
   /** An engine with its own store and cache on the same storage, as another process would have. */
-  replica(app?: string): Promise<AgentSessions>;
+  replica(app?: string, options?: Partial<ConversationOptions>): Promise<Conversations>;
 }
 
 const cleanups: (() => Promise<void>)[] = [];
@@ -31,16 +32,16 @@ afterEach(async () => {
 async function open(kind: StoreKind): Promise<Place> {
   const storage = await kind.open();
   cleanups.push(() => storage.dispose());
-  const on = (store: Storage["store"], app = "app"): AgentSessions => {
-    const sessions = createAgentSessions({ app, store });
+  const on = (store: Storage["store"], app = "app", options: Partial<ConversationOptions> = {}): Conversations => {
+    const sessions = createSessions({ app, store, ...options });
     cleanups.push(() => sessions.stop());
     return sessions;
   };
   return {
     kind,
     storage,
-    engine: (app) => on(storage.store, app),
-    replica: async (app) => on(await storage.second(), app),
+    engine: (app, options) => on(storage.store, app, options),
+    replica: async (app, options) => on(await storage.second(), app, options),
   };
 }
 
@@ -83,7 +84,7 @@ export async function codeOf(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-export async function logOf(sessions: AgentSessions, session: string): Promise<NumberedEvent[]> {
+export async function logOf(sessions: Conversations, session: string): Promise<NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of sessions.events(session)) events.push(event);
   return events;

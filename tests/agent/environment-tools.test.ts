@@ -1,6 +1,5 @@
 // environmentTools: an agent plays an environment, one episode per conversation, and no call is made twice.
 import {
-  createAgentSessions,
   createSessions,
   defineAgent,
   defineEnvironment,
@@ -84,7 +83,7 @@ onEveryStore(
 );
 
 test("the model is shown the schemas, and reads errors; the episode continues", async () => {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const seen: unknown[] = [];
   const model = scriptedModel((request, turn) => {
@@ -109,7 +108,7 @@ test("the model is shown the schemas, and reads errors; the episode continues", 
 });
 
 test("the task can come from anywhere, and an invalid one is reported", async () => {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const task = ({ state, user }: { state: AgentState; user: string }) => state["wanted"]?.[user] as unknown;
   const agent = agentWith(scriptedModel([adding(1), "Done."]), environmentTools(episodes, { task }));
@@ -123,7 +122,7 @@ test("the task can come from anywhere, and an invalid one is reported", async ()
 test("ONCE: interrupted after a call and before its result was stored, it is not made again", async () => {
   for (const stop of [1, 2]) {
     const store = memoryStore();
-    const sessions = createAgentSessions({ app: "app", store });
+    const sessions = createSessions({ app: "app", store });
     const episodes = createSessions({ environment: tally, store });
     const tools = environmentTools(episodes);
     let calls = 0;
@@ -151,7 +150,7 @@ test("ONCE: interrupted after a call and before its result was stored, it is not
 });
 
 test("calls with the same id from a model are different calls", async () => {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const tools = environmentTools(episodes, { task: () => ({ start: 0 }) });
   // Every answer has the same id, as from some servers.
@@ -165,7 +164,7 @@ test("calls with the same id from a model are different calls", async () => {
 });
 
 test("REPLAY: a replay plays a new episode, and leaves the recorded one unchanged", async () => {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const agent = agentWith(scriptedModel([adding(1, 2), "Done.", adding(3), "Done."]), environmentTools(episodes));
   const { session } = await sessions.open({ state: { task: { start: 1 } } });
@@ -173,18 +172,18 @@ test("REPLAY: a replay plays a new episode, and leaves the recorded one unchange
   const episode = (await sessions.state(session))["environment:tally"] as string;
   const { version } = await episodes.info(episode);
   const saved = await sessions.save(session);
-  const again = createAgentSessions({ app: "app", store: memoryStore() });
+  const again = createSessions({ app: "app", store: memoryStore() });
   expect(await replaySession(agent, saved, again)).toEqual({ same: true, events: saved.events.length });
   expect((await episodes.info(episode)).version).toBe(version);
 });
 
 test("a rewind to before the episode was opened starts another", async () => {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
   const agent = agentWith(scriptedModel([adding(1), "Done."]), environmentTools(episodes));
   const { session } = await sessions.open({ state: { task: { start: 0 } } });
   const { invocation } = await finish(agent, { sessions, session, message: "go" });
-  await sessions.rewind(session, invocation);
+  await sessions.rewind(session, { before: invocation });
   const { events } = await finish(agent, { sessions, session, message: "go" });
   expect(outputs(events)).toEqual([{ count: 1 }]);
 });

@@ -1,7 +1,7 @@
 // Behaviour that other systems of this kind get wrong, or differently on each store: here it is right, and the same on
 // all.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   parallel,
@@ -10,7 +10,7 @@ import {
   tool,
   type Agent,
   type AgentContext,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Callbacks,
 } from "holdfast";
@@ -52,10 +52,10 @@ describe("sessions", () => {
     const engines = [place.engine(), await place.replica()];
     const opened = await Promise.all(
       upTo(20).map((n) =>
-        (engines[n % 2] as AgentSessions).open({ user: "new", state: { n, [`user:k${n}`]: n, [`app:k${n}`]: n } }),
+        (engines[n % 2] as Conversations).open({ user: "new", state: { n, [`user:k${n}`]: n, [`app:k${n}`]: n } }),
       ),
     );
-    const state = await (engines[0] as AgentSessions).state((opened[7] as { session: string }).session);
+    const state = await (engines[0] as Conversations).state((opened[7] as { session: string }).session);
     const shared = upTo(20).flatMap((n) => [
       [`user:k${n}`, n],
       [`app:k${n}`, n],
@@ -105,7 +105,7 @@ describe("sessions", () => {
     for (const _ of upTo(20))
       invocations.push((await finish(agent, { sessions: one, session, message: "go" })).invocation);
     expect(await two.state(session)).toMatchObject({ n: 20, "user:large": { is: `${large}20` } });
-    await two.rewind(session, invocations[3] as string);
+    await two.rewind(session, { before: invocations[3] as string });
     await finish(agent, { sessions: one, session, message: "go" });
     expect(await two.state(session)).toMatchObject({
       n: 4,
@@ -151,7 +151,7 @@ describe("sessions", () => {
   });
 
   onEveryStore("list and info agree on every store, also for sessions with shared state", async (place) => {
-    const sessions = place.engine();
+    const sessions = place.engine("app", { keepEnded: true });
     const { session } = await sessions.open({ user: "ann", state: { "user:a": 1, "app:b": 2 } });
     const listed = [];
     for await (const info of sessions.list()) listed.push(info);
@@ -396,12 +396,12 @@ describe("concurrency", () => {
       });
       const done = await Promise.all(
         upTo(50).map(async (n) => {
-          const sessions = engines[n % 2] as AgentSessions;
+          const sessions = engines[n % 2] as Conversations;
           const { session } = await sessions.open({ user: `user ${n % 10}`, state: { n } });
           return finish(agent, { sessions, session, message: "go" });
         }),
       );
-      const state = await (engines[1] as AgentSessions).state((done[3] as { session: string }).session);
+      const state = await (engines[1] as Conversations).state((done[3] as { session: string }).session);
       const app = upTo(50).map((n) => [`app:k${n}`, n]);
       const user = [3, 13, 23, 33, 43].map((n) => [`user:k${n}`, n]);
       expect(state).toEqual({ n: 3, ...Object.fromEntries(app), ...Object.fromEntries(user) });
@@ -492,7 +492,7 @@ describe("contexts", () => {
   });
 
   test("a read-only context refuses writes, with a reason", async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open({ state: { a: { b: 1 } } });
     const refused: string[] = [];
     const agent = defineAgent({
@@ -522,7 +522,7 @@ describe("contexts", () => {
   });
 
   test("a context names its turn, and cannot be changed", async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open({ user: "ann" });
     const told: unknown[] = [];
     const agent = talker({
@@ -554,12 +554,12 @@ describe("rewind", () => {
       });
       const first = await finish(agent, { sessions, session, message: "one" });
       const second = await finish(agent, { sessions, session, message: "two" });
-      await sessions.rewind(session, second.invocation);
+      await sessions.rewind(session, { before: second.invocation });
       expect(await sessions.state(session)).toEqual({ count: 6, added: true, "app:seen": 2 });
-      await sessions.rewind(session, first.invocation);
+      await sessions.rewind(session, { before: first.invocation });
       const other = await place.replica();
       expect(await other.state(session)).toEqual({ initial: { a: 1 }, count: 5, "app:seen": 2 });
-      expect(await codeOf(other.rewind(session, first.invocation))).toBe("version_not_found");
+      expect(await codeOf(other.rewind(session, { before: first.invocation }))).toBe("version_not_found");
       // The log only grows, and the model is shown the current history.
       const log = await logOf(other, session);
       expect(log.filter(({ type }) => type === "session.rewound")).toHaveLength(2);
@@ -582,19 +582,19 @@ describe("rewind", () => {
       }),
       { sessions, session, message: "hi" },
     );
-    await sessions.rewind(session, invocation);
+    await sessions.rewind(session, { before: invocation });
     expect(await codeOf(finish(talker(), { sessions, session }))).toBe("nothing_to_continue");
   });
 });
 
 describe("a run", () => {
   test("without a message refuses a state change, which no event would carry", async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     expect(await codeOf(finish(talker(), { sessions, stateDelta: { a: 1 } }))).toBe("invalid_option");
   });
 
   test("that is cancelled while it enters the session does not start", async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open();
     const controller = new AbortController();
     const running = run(talker(), { sessions, session, message: "hi", signal: controller.signal });

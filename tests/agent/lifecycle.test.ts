@@ -7,7 +7,7 @@ import {
   tool,
   type Agent,
   type AgentContext,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Item,
   type RunEvent,
@@ -133,7 +133,7 @@ const keysAt = (delta: Delta = []): string[] =>
   delta.map(({ path }) => unescapeKey(path.slice(1))).filter((key) => key !== "");
 
 /** The fold of the log's own deltas and of its shared ones. */
-async function foldOf(sessions: AgentSessions, session: string): Promise<string[]> {
+async function foldOf(sessions: Conversations, session: string): Promise<string[]> {
   const events = await logOf(sessions, session);
   return events.flatMap((event) => [...keysAt(event.delta), ...keysAt("shared" in event ? event.shared : [])]).sort();
 }
@@ -302,7 +302,7 @@ for (const { at, stored, name } of cuts) {
   }
 }
 
-const keysOfLog = async (sessions: AgentSessions, session: string): Promise<string[]> =>
+const keysOfLog = async (sessions: Conversations, session: string): Promise<string[]> =>
   [...new Set(await foldOf(sessions, session))].sort();
 
 onEveryStore(

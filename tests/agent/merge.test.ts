@@ -1,7 +1,7 @@
 // Two writers of one value: sessions that share it, in one process or two, and parallel agents.
 // The rows are those of docs/agents.md: merged, replaced, and refused changes.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   parallel,
@@ -9,7 +9,7 @@ import {
   tool,
   type Agent,
   type AgentContext,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Callbacks,
 } from "holdfast";
@@ -98,7 +98,7 @@ const talker = (name: string, callbacks: Callbacks): Agent =>
 
 /** Both see the value; the first commits before the second. */
 async function between(
-  sessions: [AgentSessions, AgentSessions],
+  sessions: [Conversations, Conversations],
   key: string,
   value: unknown,
   first: Write,
@@ -144,7 +144,7 @@ for (const { both, value, first, second, after, overwrote, refused } of rows) {
   });
 
   test(`SERIAL: parallel agents that change ${both}`, async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open({ state: { v: value } });
     const committed = gate();
     const agents = [
@@ -191,13 +191,13 @@ describe("100 concurrent updates of one key", () => {
     const engines = [place.engine(), await place.replica()];
     const done = await Promise.all(
       Array.from({ length: 100 }, (_, n) =>
-        finish(agent(), { sessions: engines[n % 2] as AgentSessions, user: "ann", message: "go" }),
+        finish(agent(), { sessions: engines[n % 2] as Conversations, user: "ann", message: "go" }),
       ),
     );
     for (const { outcome } of done) expect(outcome).toBe("answered");
-    const log = await logOf(engines[0] as AgentSessions, (done[0] as { session: string }).session);
+    const log = await logOf(engines[0] as Conversations, (done[0] as { session: string }).session);
     expect(log.some((event) => "overwrote" in event || "refused" in event)).toBe(false);
-    return (engines[1] as AgentSessions).state((done[0] as { session: string }).session);
+    return (engines[1] as Conversations).state((done[0] as { session: string }).session);
   }
 
   onEveryStore("SERIAL: by callbacks of sessions in two processes count 100", async (place) => {

@@ -1,7 +1,6 @@
 // Invalid values from authors' code and models: they are refused on arrival, and the conversation continues.
 import {
   answerText,
-  createAgentSessions,
   createSessions,
   defineAgent,
   defineEnvironment,
@@ -21,7 +20,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { responsesApi } from "../../src/models/openai.ts";
 
-const engine = () => createAgentSessions({ app: "odd", store: memoryStore() });
+const engine = () => createSessions({ app: "odd", store: memoryStore() });
 
 async function all(agent: Agent, options: RunOptions): Promise<{ events: RunEvent[]; outcome: string }> {
   const events: RunEvent[] = [];

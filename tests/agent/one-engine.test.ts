@@ -1,7 +1,6 @@
 // Tools behave the same in an environment and in an agent: time limits, effects, log lines, late writes, and crowds.
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  createAgentSessions,
   createSessions,
   defineAgent,
   defineEnvironment,
@@ -46,7 +45,7 @@ async function inAgent(made: Tool, timeout?: number): Promise<Kept> {
     model: scriptedModel([{ calls: [{ name: "work" }] }, "Done."]),
     tools: { work: made },
   });
-  const sessions = createAgentSessions({ app: "app", store: memoryStore(), ...(timeout !== undefined && { timeout }) });
+  const sessions = createSessions({ app: "app", store: memoryStore(), ...(timeout !== undefined && { timeout }) });
   const { events } = await finish(agent, { sessions, message: "go" });
   const answered = (events as Committed[]).find((event) => event.type === "tools.answered");
   const [failed] = answered?.failed ?? [];
@@ -138,7 +137,7 @@ describe("an answer with 700 calls", () => {
         update("done", (done = 0) => done + 1);
       },
     });
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const agent = defineAgent({ name: "agent", model: model(), tools: { work } });
     const { session } = await finish(agent, { sessions, message: "go" });
     expect(await sessions.state(session)).toEqual({ done: 700 });
@@ -153,7 +152,7 @@ describe("an answer with 700 calls", () => {
     });
     const store = memoryStore();
     const episodes = createSessions({ environment, store });
-    const sessions = createAgentSessions({ app: "app", store });
+    const sessions = createSessions({ app: "app", store });
     const agent = defineAgent({ name: "agent", model: model(), toolsets: [environmentTools(episodes)] });
     const { session, events } = await finish(agent, { sessions, message: "go" });
     const answered = (events as Committed[]).find((event) => event.type === "tools.answered");

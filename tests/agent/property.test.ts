@@ -2,12 +2,12 @@
 // A hook sees that state with the writes of its step.
 import fc from "fast-check";
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   scriptedModel,
   tool,
   type Agent,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
 } from "holdfast";
 import { describe, expect, test } from "vitest";
@@ -167,8 +167,8 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
     const stores = [storage.store, await storage.second()];
     // One of them keeps nothing between runs.
     const engines = stores.map((store, n) =>
-      createAgentSessions({ app: "app", store, ...(n === 1 && { cache: { sessions: 0 } }) }),
-    ) as [AgentSessions, AgentSessions];
+      createSessions({ app: "app", store, ...(n === 1 && { cache: { sessions: 0 } }) }),
+    ) as [Conversations, Conversations];
     const users = ["ann", "ann", "bob"];
     const ids: string[] = [];
     /** The shared state as the fold of all sessions' events, in commit order. */
@@ -178,14 +178,14 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
     for (const action of actions) {
       const session = ids[action.session] as string;
       const user = users[action.session] as string;
-      const [sessions, other] = [engines[action.engine], engines[1 - action.engine]] as [AgentSessions, AgentSessions];
+      const [sessions, other] = [engines[action.engine], engines[1 - action.engine]] as [Conversations, Conversations];
       if (action.kind === "rewind") {
         const events = await logOf(sessions, session);
         const isInForce = inForceIn(events);
         const began = events
           .filter((event) => event.type === "invocation.began" && isInForce(event.version))
           .at(-1 - action.back) as { invocation: string } | undefined;
-        if (began) await sessions.rewind(session, began.invocation);
+        if (began) await sessions.rewind(session, { before: began.invocation });
       } else {
         const controller = new AbortController();
         const saw: [AgentState, AgentState][] = [];
@@ -266,10 +266,10 @@ async function runTogether(
   const storage = await kind.open();
   try {
     const stores = [storage.store, await storage.second()];
-    const engines = stores.map((store) => createAgentSessions({ app: "app", store }));
+    const engines = stores.map((store) => createSessions({ app: "app", store }));
     const sessions = await Promise.all(
       runners.map(async ({ engine, user, steps }) => {
-        const opened = await (engines[engine] as AgentSessions).open({ user: `user ${user}` });
+        const opened = await (engines[engine] as Conversations).open({ user: `user ${user}` });
         for (const writes of steps) {
           const agent = defineAgent({
             name: "worker",
@@ -279,7 +279,7 @@ async function runTogether(
               afterModel: ({ state }) => writes.forEach((one) => apply(state, one)),
             },
           });
-          const where = { sessions: engines[engine] as AgentSessions, session: opened.session };
+          const where = { sessions: engines[engine] as Conversations, session: opened.session };
           let done = await finish(agent, { ...where, message: "go" });
           // Of two conflicting changes one is refused, and can be made again.
           while (done.outcome === "failed") {
@@ -291,7 +291,7 @@ async function runTogether(
         return opened.session;
       }),
     );
-    const reader = createAgentSessions({ app: "app", store: await storage.second() });
+    const reader = createSessions({ app: "app", store: await storage.second() });
     const told = new Map(await Promise.all(sessions.map(async (id) => [id, await logOf(reader, id)] as const)));
     for (const [n, session] of sessions.entries()) {
       const state = await reader.state(session);

@@ -1,6 +1,6 @@
 // Random agents, stopped at random events and resumed: logged work is not repeated, and everything replays.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   loop,
   memoryStore,
@@ -195,7 +195,7 @@ test("REPLAY, ONCE: random agents, stopped anywhere and resumed, do nothing twic
       async (seed, stops) => {
         const world: World = { asked: [], sent: [] };
         const agent = randomAgent(seed, world, false);
-        const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+        const sessions = createSessions({ app: "app", store: memoryStore() });
         const { session } = await sessions.open({ state: { list: [] } });
         let isOver = true;
         for (const stop of [...stops, Infinity, Infinity]) {
@@ -220,7 +220,7 @@ test("REPLAY, ONCE: random agents, stopped anywhere and resumed, do nothing twic
         if (seed % 3 === 0) {
           const events = await logOf(sessions, session);
           const began = events.filter((event) => event.type === "invocation.began");
-          await sessions.rewind(session, began[seed % began.length]?.invocation as string);
+          await sessions.rewind(session, { before: began[seed % began.length]?.invocation as string });
           for await (const _ of run(agent, { sessions, session, message: "after the rewind" })) continue;
         }
         const events = await logOf(sessions, session);
@@ -231,7 +231,7 @@ test("REPLAY, ONCE: random agents, stopped anywhere and resumed, do nothing twic
         const started = events.flatMap((event) => (event.type === "tools.started" ? event.calls : []));
         expect(world.sent.length).toBeLessThanOrEqual(started.length);
         const saved = JSON.parse(JSON.stringify(await sessions.save(session))) as Parameters<typeof replaySession>[1];
-        const again = createAgentSessions({ app: "app", store: memoryStore() });
+        const again = createSessions({ app: "app", store: memoryStore() });
         const result = await replaySession(randomAgent(seed, world, true), saved, again);
         expect(result, result.same ? "" : result.message).toEqual({ same: true, events: events.length });
       },

@@ -1,6 +1,6 @@
 // replaySession: a saved session is run again on its recorded answers, and the first different event is named.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   loop,
   memoryStore,
@@ -10,25 +10,25 @@ import {
   sequence,
   tool,
   type Agent,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Model,
 } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { HoldfastError } from "../../src/core/errors.ts";
-import type { SavedSession } from "../../src/core/agent-sessions.ts";
+import type { SavedConversation } from "../../src/core/sessions.ts";
 import { replaySession, type ReplayedSession } from "../../src/agent/replay.ts";
 
-const engine = (): AgentSessions => createAgentSessions({ app: "app", store: memoryStore() });
+const engine = (): Conversations => createSessions({ app: "app", store: memoryStore(), keepEnded: true });
 
-const replay = (agent: Agent, saved: SavedSession): Promise<ReplayedSession> =>
+const replay = (agent: Agent, saved: SavedConversation): Promise<ReplayedSession> =>
   // As from a file.
-  replaySession(agent, JSON.parse(JSON.stringify(saved)) as SavedSession, engine());
+  replaySession(agent, JSON.parse(JSON.stringify(saved)) as SavedConversation, engine());
 
 async function say(
   agent: Agent,
-  sessions: AgentSessions,
+  sessions: Conversations,
   session: string,
   message: string | undefined,
   stateDelta?: AgentState,
@@ -38,7 +38,7 @@ async function say(
   return types;
 }
 
-async function conversation(agent: Agent, messages: string[], state: AgentState = {}): Promise<SavedSession> {
+async function conversation(agent: Agent, messages: string[], state: AgentState = {}): Promise<SavedConversation> {
   const sessions = engine();
   const { session } = await sessions.open({ user: "ann", state });
   for (const message of messages) await say(agent, sessions, session, message);
@@ -185,7 +185,7 @@ test("REPLAY: rewinds, state set with a message, and the end are repeated", asyn
   await say(agent, sessions, session, "go", { mood: "good", "user:lang": "en", "temp:gone": 1 });
   const events = await sessions.save(session);
   const began = events.events.find(({ type }) => type === "invocation.began") as { invocation: string };
-  await sessions.rewind(session, began.invocation);
+  await sessions.rewind(session, { before: began.invocation });
   expect(await sessions.state(session)).toMatchObject({ total: 10 });
   await say(agent, sessions, session, "other");
   await sessions.close(session);

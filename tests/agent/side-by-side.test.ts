@@ -1,7 +1,6 @@
 // Parallel calls of one answer: their callbacks lose no update, and have an order that a replay repeats.
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  createAgentSessions,
   createSessions,
   defineAgent,
   defineEnvironment,
@@ -11,7 +10,7 @@ import {
   scriptedModel,
   tool,
   type Agent,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Callbacks,
   type Toolset,
@@ -20,7 +19,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { finish, plain, type Committed } from "./engine.ts";
 
-const engine = (): AgentSessions => createAgentSessions({ app: "app", store: memoryStore() });
+const engine = (): Conversations => createSessions({ app: "app", store: memoryStore() });
 const count = (state: AgentState, key: string): void => void (state[key] = (state[key] ?? 0) + 1);
 const calls = (length: number) => ({ calls: Array.from({ length }, () => ({ name: "work" })) });
 

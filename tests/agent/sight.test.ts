@@ -1,6 +1,6 @@
 // What agents see of each other: everything that ended before they started, and nothing of parallel agents.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   loop,
   memoryStore,
@@ -40,7 +40,7 @@ const speaker =
 
 /** Sends messages to an agent, one after the other. */
 async function talk(agent: Agent, ...messages: string[]): Promise<void> {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const { session } = await sessions.open();
   for (const message of messages) {
     expect((await finish(agent, { sessions, session, message })).outcome).not.toBe("failed");
@@ -163,7 +163,7 @@ test("the results of an agent's own calls come right after the calls, whichever 
       }),
       tools: { work: tool({ description: "Works.", run: () => new Promise((resolve) => setImmediate(resolve)) }) },
     });
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const agent = parallel({ name: "both", agents: [watching("a"), watching("b")] });
   const { session } = await finish(agent, { sessions, message: "hi" });
   await finish(agent, { sessions, session, message: "again" });

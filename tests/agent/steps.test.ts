@@ -1,6 +1,6 @@
 // The steps of an agent: its instruction, its limits, lists of callbacks, and error handling.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   HoldfastError,
   memoryStore,
@@ -8,14 +8,14 @@ import {
   tool,
   type Agent,
   type AgentOptions,
-  type AgentSessions,
+  type Conversations,
   type AgentState,
   type Model,
 } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { codeOf, finish, logOf, onEveryStore, typesOf, type Committed } from "./engine.ts";
 
-const inMemory = (): AgentSessions => createAgentSessions({ app: "app", store: memoryStore() });
+const inMemory = (): Conversations => createSessions({ app: "app", store: memoryStore() });
 const calling = (...names: string[]) => ({ calls: names.map((name) => ({ name })) });
 
 describe("an instruction", () => {

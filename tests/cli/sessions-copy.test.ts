@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { createAgentSessions, createSessions, defineEnvironment, tool } from "holdfast";
+import { createSessions, defineEnvironment, tool } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { eventKey, type Event } from "../../src/core/event.ts";
@@ -71,7 +71,7 @@ async function fill(store: Store): Promise<void> {
     if (at % 3 === 0) await sessions.close(session);
   }
   await sessions.stop();
-  const agents = createAgentSessions({ app: "concierge", store });
+  const agents = createSessions({ app: "concierge", store });
   await agents.open({ user: "ann", state: { "user:name": "Ann", "app:motd": "hello", own: 1 } });
   await agents.stop();
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { About, RowSummary, CollectionDetails } from "../../src/rollout/collection-view.ts";
 import { keysFromStore } from "../../src/server/tokens.ts";
-import { createAgentSessions } from "../../src/session/agent-sessions.ts";
+import { createSessions } from "../../src/session/sessions.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { run, start, type Ended } from "../e2e/serve-process.ts";
 import { collectCounter, collectTally, newFolder, writeRows, writeTally } from "./rollout-files.ts";
@@ -191,7 +191,7 @@ test("a row that names something other than an episode brings nothing of the sto
   const file = await collectCounter(folder, "scripted");
   const store = sqliteStore({ file: join(folder, "scripted.db") });
   const [key] = await keysFromStore(store);
-  const { session } = await createAgentSessions({ app: "hotel", store }).open({ state: { pin: "of Ann" } });
+  const { session } = await createSessions({ app: "hotel", store }).open({ state: { pin: "of Ann" } });
   await store.close();
   await writeRows(file, { session_id: session }, { session_id: "holdfast:keys" }, readFileSync(file, "utf8").trim());
   const site = join(folder, "site");

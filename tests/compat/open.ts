@@ -1,13 +1,11 @@
 // The only file here that names the engine's entry points: how this version opens, runs and replays the sessions of a store.
 import * as holdfast from "holdfast";
 import {
-  createAgentSessions,
   createSessions,
   memoryStore,
   replaySession,
   run,
   type Agent,
-  type AgentSessions,
   type Sessions,
   type Store,
   type Verification,
@@ -15,7 +13,7 @@ import {
 import { define, type DefineOptions, type Definitions } from "./definitions.ts";
 
 export type Episodes = Sessions<Definitions["ledger"]>;
-export type Conversations = AgentSessions;
+export type Conversations = holdfast.Conversations;
 
 /** What came of a turn, with the items that were said in it. */
 export interface TurnEnd {
@@ -48,7 +46,7 @@ export const engines: Engines = {
   define: (options) => define(holdfast, options),
   newStore: memoryStore,
   episodes: (store, ledger) => createSessions({ environment: ledger, store }),
-  conversations: (store, app) => createAgentSessions({ app, store }),
+  conversations: (store, app) => createSessions({ app, store }),
   async turn(sessions, agent, session, start) {
     const items: holdfast.Item[] = [];
     const running = run(agent, { sessions, session, ...start });
@@ -57,10 +55,10 @@ export const engines: Engines = {
       if (next.value.type !== "partial") items.push(...(next.value.items ?? []));
     }
   },
-  rewindBefore: (sessions, session, invocation) => sessions.rewind(session, invocation),
+  rewindBefore: (sessions, session, invocation) => sessions.rewind(session, { before: invocation }),
   async firstDifference(sessions, agent, session) {
     const saved = await sessions.save(session);
-    const scratch = createAgentSessions({ app: saved.app, store: memoryStore() });
+    const scratch = createSessions({ app: saved.app, store: memoryStore() });
     const replayed = await replaySession(agent, saved, scratch);
     return replayed.same ? undefined : replayed.version;
   },

@@ -1,6 +1,6 @@
 // An agent over REST: every route with good and bad input, live runs, and abandoned runs.
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   run,
@@ -8,7 +8,7 @@ import {
   sequence,
   tool,
   type Agent,
-  type AgentSessions,
+  type Conversations,
   type Model,
 } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -36,12 +36,12 @@ const greeter = (model: Model): Agent =>
 const remembering = { calls: [{ name: "remember", arguments: { name: "Ann" } }] };
 const polite = (): Model => scriptedModel(({ input }) => (input.at(-1)?.type === "message" ? remembering : "Hi Ann!"));
 
-function served(sessions: AgentSessions, agent = greeter(polite())): Client {
+function served(sessions: Conversations, agent = greeter(polite())): Client {
   return clientFor(agentProtocol({ agent, sessions, run: (options) => run(agent, options) }));
 }
 
-function onMemory(model: Model = polite()): { sessions: AgentSessions; client: Client } {
-  const sessions = createAgentSessions({ app: "greeter", store: memoryStore() });
+function onMemory(model: Model = polite()): { sessions: Conversations; client: Client } {
+  const sessions = createSessions({ app: "greeter", store: memoryStore(), keepEnded: true });
   onTestFinished(() => sessions.stop());
   return { sessions, client: served(sessions, greeter(model)) };
 }
@@ -77,7 +77,7 @@ async function streamed(
 const turn = ["invocation.began", "agent.began", "model.answered", "tools.answered", "model.answered", "agent.ended"];
 
 onEveryStore("a session is opened, run, inspected, rewound and closed", async (place) => {
-  const client = served(place.engine("greeter"));
+  const client = served(place.engine("greeter", { keepEnded: true }));
   const state = { room: 12, "app:hotel": "Ritz" };
   const info = await client("POST", "/v1/sessions", { body: { user: "ann", state } });
   expect(info).toMatchObject({ status: 201, body: { user: "ann", version: 1 } });
@@ -220,9 +220,9 @@ describe("a run", () => {
 
   test("interrupted by another process is reported in the stream", async () => {
     const store = memoryStore();
-    const [sessions, others] = [1, 2].map(() => createAgentSessions({ app: "greeter", store })) as [
-      AgentSessions,
-      AgentSessions,
+    const [sessions, others] = [1, 2].map(() => createSessions({ app: "greeter", store })) as [
+      Conversations,
+      Conversations,
     ];
     onTestFinished(async () => void (await Promise.all([sessions.stop(), others.stop()])));
     const client = served(sessions);
@@ -237,7 +237,7 @@ describe("a run", () => {
   });
 
   test("that fails with an unknown error reveals nothing, and the server's log has it", async () => {
-    const sessions = createAgentSessions({ app: "greeter", store: memoryStore() });
+    const sessions = createSessions({ app: "greeter", store: memoryStore() });
     onTestFinished(() => sessions.stop());
     const agent = greeter(polite());
     async function* broken(): AsyncGenerator<{ type: string }, never, undefined> {

@@ -1,5 +1,5 @@
 // Lets models continue sessions in tests, with conversations in memory, as on a server.
-import { createAgentSessions, memoryStore, type Sessions } from "holdfast";
+import { createSessions, memoryStore, type Sessions } from "holdfast";
 import { createSessionPlayer, type ModelFor } from "../../src/rollout/play/continue-session.ts";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
 import type { SessionPlayer } from "../../src/rollout/play/continue-session.ts";
@@ -8,6 +8,6 @@ export function goingOnOf<E extends AnyEnvironment>(
   episodes: Sessions<E>,
   models: { [name: string]: ModelFor },
 ): SessionPlayer {
-  const scratch = () => createAgentSessions({ app: "play", store: memoryStore() });
+  const scratch = () => createSessions({ app: "play", store: memoryStore() });
   return createSessionPlayer({ episodes: episodes as Sessions, models: new Map(Object.entries(models)), scratch });
 }

@@ -1,13 +1,5 @@
 // A store in memory keeps only the running rollouts.
-import {
-  createAgentSessions,
-  createSessions,
-  defineAgent,
-  defineEnvironment,
-  memoryStore,
-  scriptedModel,
-  tool,
-} from "holdfast";
+import { createSessions, defineAgent, defineEnvironment, memoryStore, scriptedModel, tool } from "holdfast";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -40,7 +32,7 @@ async function collected(
 ) {
   const store = memoryStore();
   const [sessions, episodes] = [
-    createAgentSessions({ app: "rollouts", store }),
+    createSessions({ app: "rollouts", store }),
     createSessions({ environment: tally, store }),
   ];
   const agentFor = () => defineAgent({ name: "player", model: scriptedModel([add, add, add, "Done."]) });

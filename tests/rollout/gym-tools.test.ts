@@ -2,11 +2,11 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   scriptedModel,
-  type AgentSessions,
+  type Conversations,
   type Json,
   type Store,
 } from "holdfast";
@@ -17,7 +17,7 @@ import { serve } from "../../src/server/serve.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { codeOf, finish } from "../agent/engine.ts";
 
-const engine = (): AgentSessions => createAgentSessions({ app: "app", store: memoryStore() });
+const engine = (): Conversations => createSessions({ app: "app", store: memoryStore() });
 
 async function served(store: Store = memoryStore()): Promise<string> {
   const serving = await serve({ environments: [gymCounter], store, port: 0, log: { what: "none" } });

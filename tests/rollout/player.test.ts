@@ -1,15 +1,6 @@
 // An episode is played from its seed to its verdict and resumes after any interruption; only the model's doing is a
 // reward.
-import {
-  createAgentSessions,
-  createSessions,
-  defineAgent,
-  defineEnvironment,
-  memoryStore,
-  scriptedModel,
-  tool,
-  type Store,
-} from "holdfast";
+import { createSessions, defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Store } from "holdfast";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -84,7 +75,7 @@ function play(
   rollout: Rollout,
   { store = memoryStore(), model = counting(), ...given }: Playing = {},
 ): Promise<Played> {
-  const sessions = createAgentSessions({ app: "rollouts", store });
+  const sessions = createSessions({ app: "rollouts", store });
   const episodes = createSessions({ environment: pile, store });
   const limits = given.steps === undefined ? {} : { steps: given.steps };
   const agentFor = () => defineAgent({ name: "player", model, limits });
@@ -132,7 +123,11 @@ test("RESUME: an episode interrupted before or after any commit resumes, repeats
   const whole = await play(rolloutOf(), { store: counted.store });
   const wholeDone = [...done];
   expect(counted.commits()).toBeGreaterThan(8);
-  for (let commit = 1; commit <= counted.commits(); commit++) {
+  // The last commit closes the conversation, after the verdict: without it the rollout is scored all the same.
+  const last = counted.commits();
+  const unclosed = await play(rolloutOf(), { store: dying(memoryStore(), last, "before").store });
+  expect(unclosed.fields).toMatchObject({ reward: whole.fields["reward"] });
+  for (let commit = 1; commit < last; commit++) {
     for (const when of ["before", "after"] as const) {
       const store = memoryStore();
       const cut = await play(rolloutOf(), { store: dying(store, commit, when).store });

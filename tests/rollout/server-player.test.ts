@@ -1,5 +1,5 @@
 // createServerPlayer: episodes on a third-party server with strict cookies, and on Holdfast's own.
-import { createAgentSessions, defineAgent, memoryStore, scriptedModel, type AgentSessions, type Json } from "holdfast";
+import { createSessions, defineAgent, memoryStore, scriptedModel, type Conversations, type Json } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { createGymClient } from "../../src/rollout/gym-client.ts";
 import { createServerPlayer, rowForServer } from "../../src/rollout/play/server-player.ts";
@@ -39,7 +39,7 @@ const rolloutOf = (row: TaskRow = rowOf(), session = "conversation-0123456789"):
 const add = (count: Json) => ({ name: "increment_counter", arguments: { count } });
 const never = new AbortController().signal;
 
-const engine = (): AgentSessions => createAgentSessions({ app: "rollouts", store: memoryStore() });
+const engine = (): Conversations => createSessions({ app: "rollouts", store: memoryStore() });
 
 function playerOn(url: string, model: Model, sessions = engine(), timeout?: number) {
   const agentFor = () => defineAgent({ name: "agent", model });
@@ -127,7 +127,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
 });
 
 /** A player that is interrupted when its second request has reached the server, which does not answer it. */
-async function cutInCall(url: string, sessions: AgentSessions, model: Model, cut: AbortController): Promise<void> {
+async function cutInCall(url: string, sessions: Conversations, model: Model, cut: AbortController): Promise<void> {
   const played = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
   expect(failureIn(played)).toEqual({ kind: "internal", reason: "it was cancelled" });
 }

@@ -1,14 +1,5 @@
 // Episodes are forked into trees: every continuation is one rollout, once, despite interruptions.
-import {
-  createAgentSessions,
-  createSessions,
-  defineAgent,
-  defineEnvironment,
-  memoryStore,
-  scriptedModel,
-  tool,
-  type Store,
-} from "holdfast";
+import { createSessions, defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Store } from "holdfast";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -55,7 +46,7 @@ const twice = [
 ];
 
 async function collected(out: string, { store = memoryStore(), lines = ['{"n":0}'], ...given }: Given = {}) {
-  const sessions = createAgentSessions({ app: "rollouts", store });
+  const sessions = createSessions({ app: "rollouts", store });
   const episodes = createSessions({ environment: pile, store });
   const agentFor = (rollout: Rollout) => {
     const model = scriptedModel((_, step) => {

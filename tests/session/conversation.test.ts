@@ -2,16 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  createAgentSessions,
-  defineAgent,
-  memoryStore,
-  run,
-  scriptedModel,
-  tool,
-  type Model,
-  type Store,
-} from "holdfast";
+import { createSessions, defineAgent, memoryStore, run, scriptedModel, tool, type Model, type Store } from "holdfast";
 import { sqliteStore } from "holdfast/stores/sqlite";
 import { expect, test } from "vitest";
 import { codeOf, finish, logOf } from "../agent/engine.ts";
@@ -47,7 +38,7 @@ const writes = { calls: [{ name: "notes" }] };
 
 test("a conversation with snapshots and rewinds of an older version continues where it was", async () => {
   const store = memoryStore();
-  const before = createAgentSessions({ app: "app", store: asBefore(store) });
+  const before = createSessions({ app: "app", store: asBefore(store) });
   const billing = defineAgent({ name: "billing", model: scriptedModel(Array(20).fill("Paid.")) });
   const transfer = { calls: [{ name: "transfer_to_agent", arguments: { agent: "billing" } }] };
   const script = [...Array.from({ length: 6 }, () => [writes, "Noted."]).flat(), transfer];
@@ -60,11 +51,11 @@ test("a conversation with snapshots and rewinds of an older version continues wh
     if (type === "invocation.began") break;
   }
   const { invocation } = await finish(host, { sessions: before, session, message: "next" });
-  await before.rewind(session, invocation);
+  await before.rewind(session, { before: invocation });
   const stored = await store.load(session);
   expect(stored?.snapshot).toBeDefined();
 
-  const sessions = createAgentSessions({ app: "app", store });
+  const sessions = createSessions({ app: "app", store });
   const { outcome, events } = await finish(host, { sessions, session });
   expect(outcome).toBe("answered");
   expect(events.map(({ agent }) => agent)).toEqual(["billing", "billing"]);
@@ -75,7 +66,7 @@ test("a conversation with snapshots and rewinds of an older version continues wh
 
 test("a snapshot of an older version that carried the newer fields along is not trusted", async () => {
   const store = memoryStore();
-  const sessions = createAgentSessions({ app: "app", store });
+  const sessions = createSessions({ app: "app", store });
   const agent = defineAgent({ name: "host", model: scriptedModel(["Hello.", "Again."]) });
   const { session } = await sessions.open();
   for await (const { type } of run(agent, { sessions, session, message: "hi" })) if (type === "invocation.began") break;
@@ -108,7 +99,7 @@ test("a snapshot of an older version that carried the newer fields along is not 
     entries: [{ at, body: JSON.stringify({ ...ended, at }) }],
     snapshot: { version, body: JSON.stringify(stale) },
   });
-  const other = createAgentSessions({ app: "app", store });
+  const other = createSessions({ app: "app", store });
   expect(await codeOf(finish(agent, { sessions: other, session }))).toBe("nothing_to_continue");
 });
 
@@ -116,7 +107,7 @@ test("CLEANUP: idle conversations stay within the bytes of the cache, and are re
   const folder = await mkdtemp(join(tmpdir(), "holdfast-"));
   const store = sqliteStore({ file: join(folder, "sessions.db") });
   try {
-    const sessions = createAgentSessions({ app: "app", store, cache: { bytes: 4_000_000 } });
+    const sessions = createSessions({ app: "app", store, cache: { bytes: 4_000_000 } });
     let shown = 0;
     const model: Model = {
       name: "counting",

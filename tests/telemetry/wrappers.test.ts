@@ -12,7 +12,6 @@ import type { Reply, Request } from "../../src/core/protocol.ts";
 import type { Played, Rollout } from "../../src/core/rollout.ts";
 import type { Store } from "../../src/core/store.ts";
 import { scriptedModel } from "../../src/models/scripted.ts";
-import { createAgentSessions } from "../../src/session/agent-sessions.ts";
 import { createSessions } from "../../src/session/sessions.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { tracedAgent } from "../../src/telemetry/model.ts";
@@ -178,7 +177,7 @@ describe("a traced agent", () => {
     const traced = tracedAgent(agent, spans) as ModelAgent;
     expect((traced.agents[0] as ModelAgent).model).not.toBe(helper.model);
     const store = tracedStore(memoryStore(), "memory:", spans);
-    const sessions = createAgentSessions({ app: "app", store });
+    const sessions = createSessions({ app: "app", store });
     const { session } = await sessions.open();
     exporter.reset();
     const running = tracedRun("boss", run(traced, { sessions, session, message: "a secret" }), spans);

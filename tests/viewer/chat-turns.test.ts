@@ -1,7 +1,7 @@
 // A conversation as the chat page shows it, built from logs of real agents.
 import fc from "fast-check";
 import {
-  createAgentSessions,
+  createSessions,
   defineAgent,
   memoryStore,
   type Model,
@@ -9,7 +9,7 @@ import {
   scriptedModel,
   tool,
   type Agent,
-  type AgentSessions,
+  type Conversations,
   type NumberedEvent,
 } from "holdfast";
 import { describe, expect, test } from "vitest";
@@ -50,7 +50,7 @@ const noting = (...script: (string | ReturnType<typeof calls>)[]): Agent =>
   });
 
 async function talk(agent: Agent, ...messages: string[]) {
-  const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
   const { session } = await sessions.open({ state: { mood: "calm" } });
   for (const message of messages) await finish(agent, { sessions, session, message });
   return { sessions, session, events: () => logOf(sessions, session) };
@@ -77,7 +77,7 @@ describe("turns", () => {
     const agent = noting("One.", "Two.", "Three.", "Four.");
     const { sessions, session, events } = await talk(agent, "a", "b", "c");
     const [, second] = buildTurns(await events());
-    await sessions.rewind(session, second?.invocation ?? "");
+    await sessions.rewind(session, { before: second?.invocation ?? "" });
     await finish(agent, { sessions, session, message: "d" });
     const log = await events();
     expect(buildTurns(log).map(({ isUndone }) => isUndone)).toEqual([false, true, true, false]);
@@ -156,14 +156,14 @@ describe("a log fed by two streams", () => {
 });
 
 describe("drafts", () => {
-  async function sent(sessions: AgentSessions, agent: Agent): Promise<(PartialEvent | NumberedEvent)[]> {
+  async function sent(sessions: Conversations, agent: Agent): Promise<(PartialEvent | NumberedEvent)[]> {
     const found: (PartialEvent | NumberedEvent)[] = [];
     for await (const event of run(agent, { sessions, message: "go", stream: true })) found.push(event);
     return found;
   }
 
   test("grow piece by piece, and a committed event replaces them", async () => {
-    const sessions = createAgentSessions({ app: "app", store: memoryStore() });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
     const answer = "A long answer, in many pieces.";
     const model = {
       ...scriptedModel([answer]),

@@ -1,13 +1,13 @@
 // Runs a saved session again, in memory, and says whether the same came of it.
 import { replaySession } from "../../agent/replay.ts";
 import type { Agent } from "../../core/agent.ts";
-import type { SavedSession } from "../../core/agent-sessions.ts";
-import { createAgentSessions } from "../../session/agent-sessions.ts";
+import type { SavedConversation } from "../../core/sessions.ts";
+import { createSessions } from "../../session/sessions.ts";
 import { memoryStore } from "../../stores/memory.ts";
 
-export async function compare(agent: Agent, saved: SavedSession, json: boolean): Promise<void> {
+export async function compare(agent: Agent, saved: SavedConversation, json: boolean): Promise<void> {
   const store = memoryStore();
-  const sessions = createAgentSessions({ app: saved.app, store });
+  const sessions = createSessions({ app: saved.app, store });
   try {
     const result = await replaySession(agent, saved, sessions);
     if (!result.same) process.exitCode = 1;

@@ -1,7 +1,8 @@
 // One conversation with an agent: opens or finds its session, and shows what comes of each message.
 import { run, type RunOptions } from "../../agent/run.ts";
 import type { Agent } from "../../core/agent.ts";
-import type { AgentSessions, AgentState, SavedSession } from "../../core/agent-sessions.ts";
+import type { Conversations, SavedConversation } from "../../core/sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { inForceIn } from "../../core/session.ts";
@@ -10,7 +11,7 @@ import { userText, type Printer } from "./printer.ts";
 
 export interface ConversationOptions {
   agent: Agent;
-  sessions: AgentSessions;
+  sessions: Conversations;
   printer: Printer;
   stream: boolean;
   error(text: string): void;
@@ -70,11 +71,11 @@ export interface Opening {
   user: string | undefined;
   /** Of a new session. */
   state: AgentState | undefined;
-  saved: SavedSession | undefined;
+  saved: SavedConversation | undefined;
 }
 
 /** The session that a conversation goes on with: a new one, one of the store, or a saved one. */
-export async function openSession(sessions: AgentSessions, opening: Opening): Promise<string> {
+export async function openSession(sessions: Conversations, opening: Opening): Promise<string> {
   const { session, user, state, saved } = opening;
   if (saved) {
     assertUser("the saved session", saved.user, user);
@@ -82,7 +83,7 @@ export async function openSession(sessions: AgentSessions, opening: Opening): Pr
   }
   const known = session === undefined ? undefined : await knownSession(sessions, session);
   if (!known) return (await sessions.open({ session, user, state })).session;
-  assertUser(`session ${known.session}`, known.user, user);
+  assertUser(`session ${known.session}`, known.user ?? "user", user);
   if (known.ended) throw new HoldfastError("session_closed", `session ${known.session} was closed`);
   if (state && Object.keys(state).length > 0) {
     const message = `session ${known.session} is there already; the state of the file is for a new one`;
@@ -91,7 +92,7 @@ export async function openSession(sessions: AgentSessions, opening: Opening): Pr
   return known.session;
 }
 
-async function knownSession(sessions: AgentSessions, session: string) {
+async function knownSession(sessions: Conversations, session: string) {
   try {
     return await sessions.info(session);
   } catch (thrown) {
@@ -106,7 +107,7 @@ function assertUser(what: string, is: string, wanted: string | undefined): void 
 }
 
 /** The events of a session that are in force. */
-export async function eventsInForce(sessions: AgentSessions, session: string): Promise<readonly NumberedEvent[]> {
+export async function eventsInForce(sessions: Conversations, session: string): Promise<readonly NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of sessions.events(session)) events.push(event);
   const isInForce = inForceIn(events);

@@ -1,7 +1,8 @@
 // The files of `holdfast run`: queries to replay, saved sessions to resume, and where a session is saved.
 import { access, constants, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { AgentState, SavedSession } from "../../core/agent-sessions.ts";
+import type { SavedConversation } from "../../core/sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 
 export interface Queries {
@@ -13,7 +14,7 @@ export interface Queries {
 export interface Replay {
   queries?: Queries;
   /** A session to run again. */
-  saved?: SavedSession;
+  saved?: SavedConversation;
 }
 
 export async function readReplay(file: string): Promise<Replay> {
@@ -28,7 +29,7 @@ export async function readReplay(file: string): Promise<Replay> {
 }
 
 /** What `--resume` names. */
-export async function readSaved(file: string): Promise<SavedSession> {
+export async function readSaved(file: string): Promise<SavedConversation> {
   const read = await readObject(file, "--resume");
   if ("queries" in read && !("events" in read)) {
     throw wrong(`${file} has queries and is no saved session; give it to --replay`);
@@ -36,13 +37,13 @@ export async function readSaved(file: string): Promise<SavedSession> {
   return savedIn(read, file);
 }
 
-function savedIn(read: { [field: string]: unknown }, file: string): SavedSession {
+function savedIn(read: { [field: string]: unknown }, file: string): SavedConversation {
   const { app, user, shared, events } = read;
   const isWhole =
     Array.isArray(events) && events.every((event) => isObject(event) && typeof event["type"] === "string");
   const isOpened = isWhole && (events[0] as { type?: string } | undefined)?.type === "session.opened";
   if (isOpened && typeof app === "string" && typeof user === "string" && isObject(shared)) {
-    return read as unknown as SavedSession;
+    return read as unknown as SavedConversation;
   }
   throw wrong(`${file} is not a saved session: it must have app, user, shared and events, as --save writes them`);
 }
@@ -79,7 +80,7 @@ export async function assertWritable(file: string): Promise<void> {
 }
 
 /** Writes a saved session. A process that is killed meanwhile leaves what was there before. */
-export async function writeSaved(file: string, saved: SavedSession): Promise<void> {
+export async function writeSaved(file: string, saved: SavedConversation): Promise<void> {
   const unfinished = `${file}.${process.pid}.part`;
   await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`);
   await rename(unfinished, file);

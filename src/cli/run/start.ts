@@ -1,8 +1,8 @@
 // What a run is made of: the store, the session and whoever asks, opened and closed together.
 import type { Agent } from "../../core/agent.ts";
-import type { AgentSessions, SavedSession } from "../../core/agent-sessions.ts";
+import type { Conversations, SavedConversation } from "../../core/sessions.ts";
 import type { NumberedEvent } from "../../core/event.ts";
-import { createAgentSessions } from "../../session/agent-sessions.ts";
+import { createSessions } from "../../session/sessions.ts";
 import { openStore } from "../../stores/open.ts";
 import { chat } from "./chat.ts";
 import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
@@ -25,12 +25,12 @@ export interface RunFlags {
 export interface Given {
   queries: Queries | undefined;
   /** A saved session to go on with. */
-  resumed: SavedSession | undefined;
+  resumed: SavedConversation | undefined;
 }
 
 export async function start(agent: Agent, flags: RunFlags, given: Given): Promise<void> {
   const store = await openStore(flags.store);
-  const sessions = createAgentSessions({ app: agent.name, store });
+  const sessions = createSessions({ app: agent.name, store });
   const terminal = createTerminal(flags.json ?? false);
   const isChat = !given.queries && process.stdin.isTTY;
   // In a chat, Ctrl-C ends one answer, or the chat.
@@ -67,7 +67,7 @@ interface Talk {
   agent: Agent;
   flags: RunFlags;
   given: Given;
-  sessions: AgentSessions;
+  sessions: Conversations;
   session: string;
   isChat: boolean;
   terminal: Terminal;

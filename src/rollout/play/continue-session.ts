@@ -1,12 +1,11 @@
 // createSessionPlayer(): lets a model continue an existing session of an environment, with the agent loop.
 import type { Toolset } from "../../core/agent.ts";
-import type { AgentSessions } from "../../core/agent-sessions.ts";
+import type { Conversations, Sessions } from "../../core/sessions.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { AgentOutcome, NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import { faultInItems, type Item, type Model } from "../../core/model.ts";
-import type { Sessions } from "../../core/sessions.ts";
 import { defineAgent } from "../../agent/define-agent.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
@@ -20,7 +19,7 @@ export interface SessionPlayerOptions {
   episodes: Sessions;
   models: ReadonlyMap<string, ModelFor>;
   /** Returns an empty place for the conversation, which is discarded afterwards. */
-  scratch(): AgentSessions;
+  scratch(): Conversations;
 }
 
 export interface PlayOptions {

@@ -6,8 +6,6 @@ import { failureFromError } from "./failure.ts";
 export interface RolloutDeadline {
   signal: AbortSignal;
   lose(thrown: unknown): void;
-  /** Stops the episode here, without a failure. */
-  rest(): void;
   /** Returns why the episode stopped. */
   failure(): RolloutFailure | undefined;
   end(): void;
@@ -32,7 +30,6 @@ export function createDeadline(signal: AbortSignal, timeout: number | undefined)
   return {
     signal: stopping.signal,
     lose: (thrown) => stop(failureFromError(thrown)),
-    rest: () => stopping.abort(),
     failure: () => failure,
     end() {
       clearTimeout(timer);

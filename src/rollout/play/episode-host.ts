@@ -1,6 +1,6 @@
 // EpisodeHost: where a player plays an episode, in an environment of this process or on a server.
 import type { Toolset } from "../../core/agent.ts";
-import type { AgentState } from "../../core/agent-sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import type { Rollout, TaskRow } from "../../core/rollout.ts";

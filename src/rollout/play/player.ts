@@ -1,16 +1,16 @@
 // createPlayer(): plays one episode of an environment with an agent, from seed to verdict. An interrupted episode
 // continues from its logs.
 import type { Agent, ModelAgent, Toolset } from "../../core/agent.ts";
-import type { AgentSessions, AgentState } from "../../core/agent-sessions.ts";
+import type { Conversations, Sessions } from "../../core/sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, isHoldfastError, type ErrorCode } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
 import { inputItems, type Play, type Rollout, type TaskRow } from "../../core/rollout.ts";
-import type { Sessions } from "../../core/sessions.ts";
 import { environmentHost } from "./environment-host.ts";
-import { branchedOff, isAtFork, restingAfter } from "./fork-conversation.ts";
+import { isAtFork, versionAfter } from "./fork-conversation.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { failureFromError, failureFromEvent, isLost } from "./failure.ts";
 import { buildResponse } from "./response.ts";
@@ -19,7 +19,7 @@ import type { EpisodeHost } from "./episode-host.ts";
 
 export interface PlayerOptions {
   /** Stores the conversations. */
-  sessions: AgentSessions;
+  sessions: Conversations;
   /** Stores the episodes. */
   episodes: Sessions;
   /** Returns the agent for a rollout. The environment's tools are added to it. */
@@ -61,6 +61,8 @@ export function createPlayerOn(
       const response = fields["response"] as Json;
       const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
       session = found.session ?? session;
+      // Its log stays if the store is persistent. The verdict stands, also if the close fails.
+      await sessions.close(rollout.session).catch(() => false);
       const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
       return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped };
     } catch (thrown) {
@@ -77,12 +79,15 @@ export function createPlayerOn(
     if (before) return before;
     // The conversation is opened second, so an existing conversation always has an episode.
     const state = await orCancelled(signal, host.open(rollout, signal));
-    if (rollout.origin) {
-      const saved = branchedOff(await readEvents(rollout.origin.conversation), rollout.origin, state);
-      await sessions.restore({ app: sessions.app, ...saved }, rollout.session).catch(unlessCoded("session_exists"));
-      return readEvents(rollout.session);
+    const { session, origin } = rollout;
+    if (origin) {
+      const version = versionAfter(origin, await readEvents(origin.conversation));
+      await sessions.fork(origin.conversation, { version, session, set: state }).catch(unlessCoded("session_exists"));
+      return readEvents(session);
     }
-    await sessions.open({ session: rollout.session, user: "rollout", state }).catch(unlessCoded("session_exists"));
+    // Isolated: no rollout sees the `user:` and `app:` state of another one.
+    const opening = { session, user: "rollout", state, isolated: true };
+    await sessions.open(opening).catch(unlessCoded("session_exists"));
     return [];
   }
 
@@ -97,21 +102,17 @@ export function createPlayerOn(
     const isBegun = before.some(({ type }) => type === "invocation.began");
     const message = isBegun ? undefined : firstMessage(rollout.row);
     const { signal } = deadline;
-    const { forkAfter } = rollout;
-    const [until, isAt] =
-      forkAfter === undefined ? [sessions, () => false] : restingAfter(sessions, forkAfter, deadline.rest);
-    const running = run(playing as Agent, { sessions: until, session: rollout.session, message, signal });
+    const running = run(playing as Agent, { sessions, session: rollout.session, message, signal });
     // Events are committed before they are yielded, so the log need not be read again.
     const events = [...before];
-    try {
-      for (;;) {
-        const { value, done } = await running.next();
-        if (done) return { outcome: isAt() ? "forked" : value.outcome, events };
-        if (value.type !== "partial") events.push(value);
-      }
-    } catch (thrown) {
-      if (isAt()) return { outcome: "forked", events };
-      throw thrown;
+    for (;;) {
+      const { value, done } = await running.next();
+      if (done) return { outcome: value.outcome, events };
+      if (value.type !== "partial") events.push(value);
+      if (!isAtFork(rollout, events)) continue;
+      // A run whose reader stops ends with the event that it yielded: no event follows the fork in the log.
+      await running.return(undefined as never);
+      return { outcome: "forked", events };
     }
   }
 

@@ -1,6 +1,6 @@
 // createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
-import type { AgentState } from "../../core/agent-sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";

@@ -27,7 +27,7 @@ const store = {
 // One write per report, so that it is whole or missing, and present before the next action.
 const report = (...words) => writeSync(1, `${words.join(" ")}\n`);
 const { agent, holdfast } = await crashAgent(built, store, report);
-const sessions = holdfast.createAgentSessions({ app: "crash", store });
+const sessions = holdfast.createSessions({ app: "crash", store });
 for await (const event of holdfast.run(agent, { sessions, session, message }))
   report("event", event.type, event.version);
 report("commits", commits);

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { AgentSessions, AgentState, NumberedEvent, Sessions, Store } from "holdfast";
+import type { Conversations, AgentState, NumberedEvent, Sessions, Store } from "holdfast";
 import type * as Sqlite from "holdfast/stores/sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { built } from "../../built.ts";
@@ -32,7 +32,7 @@ async function runChild(options: object): Promise<{ lines: string[]; isKilled: b
 
 interface Opened {
   store: Store;
-  sessions: AgentSessions;
+  sessions: Conversations;
   episodes: Sessions;
   /** Resumes after a killed process. Returns the actions of the resumed run. */
   resume(session: string): Promise<string[]>;
@@ -46,7 +46,7 @@ async function open(source: string, file: string): Promise<Opened> {
   const store = sqliteStore({ file });
   const lines: string[] = [];
   const { agent, episodes, holdfast } = await crashAgent(source, store, (...words) => void lines.push(words.join(" ")));
-  const sessions = holdfast.createAgentSessions({ app: "crash", store });
+  const sessions = holdfast.createSessions({ app: "crash", store });
   const log = async (session: string): Promise<NumberedEvent[]> => {
     const events: NumberedEvent[] = [];
     for await (const event of sessions.events(session)) events.push(event);
@@ -68,7 +68,7 @@ async function open(source: string, file: string): Promise<Opened> {
     },
     async replay(session) {
       const saved = await sessions.save(session);
-      const again = holdfast.createAgentSessions({ app: "crash", store: holdfast.memoryStore() });
+      const again = holdfast.createSessions({ app: "crash", store: holdfast.memoryStore() });
       lines.length = 0;
       const result = await holdfast.replaySession(agent, saved, again);
       // No model is asked, and nothing is sent.

@@ -1,6 +1,6 @@
 // A conversation with an agent: messages, events and state.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { AgentSessionInfo } from "../../../../src/core/agent-sessions.ts";
+import type { SessionInfo } from "../../../../src/core/sessions.ts";
 import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
 import type { Connection } from "../../data/events.ts";
@@ -27,7 +27,7 @@ export interface ChatPageProps {
 export function ChatPage({ agent: name, session, parameters }: ChatPageProps) {
   const agent = usePageContext().about.agents.find((known) => known.name === name);
   const path = `${agent?.at}/v1/sessions/${encodeURIComponent(session)}`;
-  const info = useLoaded(async () => (agent ? ask<AgentSessionInfo>(path) : undefined), [path]);
+  const info = useLoaded(async () => (agent ? ask<SessionInfo>(path) : undefined), [path]);
   if (!agent) return <Failure message={`This server has no agent "${name}".`} />;
   return <Await loaded={info}>{(known) => known && <Chat agent={agent} info={known} parameters={parameters} />}</Await>;
 }
@@ -39,7 +39,7 @@ const connections: { [state in Connection]: string } = {
   ended: "",
 };
 
-function Chat({ agent, info, parameters }: { agent: AgentAbout; info: AgentSessionInfo; parameters: URLSearchParams }) {
+function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInfo; parameters: URLSearchParams }) {
   const { session, user } = info;
   const path = `${agent.at}/v1/sessions/${encodeURIComponent(session)}`;
   const conversation = useConversation(agent.at, session);

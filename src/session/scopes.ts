@@ -1,11 +1,11 @@
-// What users and apps share: state in logs of its own, which a conversation's events are committed together with.
-import type { AgentState, ChangedBy } from "../core/agent-sessions.ts";
+// Scopes: the state that users and apps share. It has logs of its own, which are committed to together with conversations.
+import type { ChangedBy } from "../core/agent-sessions.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
 import { unescapeKey } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
-import { sharedScopes, type Scope } from "../core/shared-state.ts";
+import { sharedScopes, type AgentState, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import type { Cache } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
@@ -39,7 +39,7 @@ interface OpenScope {
 }
 
 /** `logs` are those of the conversations. */
-export function createShared(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
+export function createScopes(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
 
