@@ -37,9 +37,9 @@ export async function run({ quick, progress }) {
     const samples = costs.get(kind) ?? [];
     const value = 1e6 / quantile(samples, 0.5);
     const [low, high] = [1e6 / quantile(samples, 0.75), 1e6 / quantile(samples, 0.25)];
-    const row = { what, value, unit: "requests/CPU-s", low, high };
-    if (atLeast === undefined) return row;
-    return judged({ ...row, ratio: (value * reference) / 1e6, to: "bare node:http" }, { atLeast });
+    const measured = { what, value, unit: "requests/CPU-s", low, high };
+    if (atLeast === undefined) return measured;
+    return judged({ ...measured, ratio: (value * reference) / 1e6, to: "bare node:http" }, { atLeast });
   };
   return {
     rows: [
