@@ -1,5 +1,5 @@
 // defineAgent(), sequence(), loop() and parallel(): check an author's definition and give it its shape.
-import { definitionOf, type ToolDefinition } from "../core/environment.ts";
+import { findDefinition, type ToolDefinition } from "../core/environment.ts";
 import type {
   Agent,
   AgentLimits,
@@ -62,7 +62,7 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName) || toolName === transferTool) {
       throw wrong(`the tool name "${toolName}" of ${name} is reserved, or not 1 to 64 letters, digits, "-" and "_"`);
     }
-    const definition = isAgent(made) ? made : definitionOf(made);
+    const definition = isAgent(made) ? made : findDefinition(made);
     if (!definition) throw wrong(`the tool "${toolName}" of ${name} is neither made with tool({ … }) nor an agent`);
     definitions.set(toolName, definition);
   }

@@ -3,7 +3,7 @@ import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
-import { jsonSchemaOf } from "../core/schema.ts";
+import { toJsonSchema } from "../core/schema.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { derivedId, whenDecided } from "./episodes.ts";
 
@@ -35,7 +35,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
     type: "function",
     name,
     description,
-    parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
+    parameters: { type: "object", properties: {}, ...toJsonSchema(input) },
   }));
   /** Sessions that are being opened: calls of one answer come side by side. */
   const opening = new Map<string, Promise<unknown>>();

@@ -6,7 +6,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
-import { jsonSchemaOf } from "../core/schema.ts";
+import { toJsonSchema } from "../core/schema.ts";
 import { cancelledRun, firstValue, itemsOf } from "./callbacks.ts";
 import { familyOf, transferSchema } from "./family.ts";
 import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
@@ -175,7 +175,7 @@ async function toolsOf(
       add(agentSchema(name, made), { agent: made });
       continue;
     }
-    const parameters = { type: "object", properties: {}, ...jsonSchemaOf(made.input) };
+    const parameters = { type: "object", properties: {}, ...toJsonSchema(made.input) };
     add({ type: "function", name, description: made.description, parameters }, { tool: made });
   }
   for (const toolset of agent.toolsets) {

@@ -108,19 +108,19 @@ async function describedAt(url: string, token: string | undefined): Promise<{ sc
 async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]> {
   const { load, readTasks } = await import("../rollout/load.ts");
   const { environment, solution, tasks: beside } = await load(target);
-  const { jsonSchemaOf } = await import("../core/schema.ts");
+  const { toJsonSchema } = await import("../core/schema.ts");
   const { memoryStore } = await import("../stores/memory.ts");
   const { serve } = await import("../server/serve.ts");
   const given = flags.task === undefined ? undefined : [flags.task];
   const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
-  const tasks = found.length > 0 ? found : [sample(jsonSchemaOf(environment.task))];
+  const tasks = found.length > 0 ? found : [sample(toJsonSchema(environment.task))];
 
   const results = await tryCases(environment, tasks, solution);
   const store = memoryStore();
   const serving = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
   try {
     const schemas: Schemas = new Map(
-      [...environment.definitions].map(([name, { input }]) => [name, jsonSchemaOf(input)]),
+      [...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]),
     );
     const served = await checkServed({ url: serving.url, task: rowOf(tasks[0]), schemas, flags, solution });
     results.push(...served.map((checked) => elsewhere(checked, serving.url, target)));

@@ -2,7 +2,7 @@
 import type { Json } from "./json.ts";
 
 /** Returns the SHA-256 of the value's canonical text, in hexadecimal. */
-export async function digestOf(value: Json): Promise<string> {
+export async function digestJson(value: Json): Promise<string> {
   // Web Crypto, because core/ imports nothing; it is asynchronous only.
   const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(canonicalText(value)));
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -98,7 +98,7 @@ export function attachDefinition(handler: object, definition: ToolDefinition): v
 }
 
 /** Returns the definition attached by `tool`. */
-export function definitionOf(made: unknown): ToolDefinition | undefined {
+export function findDefinition(made: unknown): ToolDefinition | undefined {
   return typeof made === "function" ? definitions.get(made) : undefined;
 }
 

@@ -5,9 +5,9 @@ import {
   follow,
   isSchema,
   mergeSchemas,
-  numberOf,
-  propertiesOf,
-  requiredOf,
+  asNumber,
+  readProperties,
+  readRequired,
   schemasIn,
   type JsonSchema,
 } from "./json-schema.ts";
@@ -114,8 +114,8 @@ function listFor(schema: JsonSchema, sampling: Sampling, depth: number): Json[] 
   const rest = Array.isArray(items) ? schema["additionalItems"] : items;
   // A tuple that says nothing of further items gets none.
   const takesMore = rest === undefined ? !isTuple : rest !== false;
-  const limit = Math.min(numberOf(schema["maxItems"]) ?? Infinity, takesMore ? most.items : first.length, most.items);
-  const least = Math.min(Math.max(numberOf(schema["minItems"]) ?? 0, first.length), limit);
+  const limit = Math.min(asNumber(schema["maxItems"]) ?? Infinity, takesMore ? most.items : first.length, most.items);
+  const least = Math.min(Math.max(asNumber(schema["minItems"]) ?? 0, first.length), limit);
   const count = depth >= shallow ? least : between(sampling.random, least, Math.min(limit, least + 3));
   const list: Json[] = [];
   for (let tries = 0; list.length < count && tries < count + 50; tries++) {
@@ -127,19 +127,19 @@ function listFor(schema: JsonSchema, sampling: Sampling, depth: number): Json[] 
 
 function objectFor(schema: JsonSchema, sampling: Sampling, depth: number): Json {
   const { random } = sampling;
-  const required = requiredOf(schema);
+  const required = readRequired(schema);
   const object: { [key: string]: Json } = {};
   const add = (name: string, property: JsonSchema): void =>
     setOwn(object, name, valueFor(property, sampling, depth + 1));
-  for (const [name, property] of Object.entries(propertiesOf(schema))) {
+  for (const [name, property] of Object.entries(readProperties(schema))) {
     // { not: {} } forbids a property.
     const isNever = isSchema(property["not"]) && Object.keys(property["not"]).length === 0;
     if (required.has(name) || (!isNever && depth < shallow && maybe(random, 0.6))) add(name, property);
   }
   for (const name of required) if (!Object.hasOwn(object, name)) add(name, otherProperty(schema, name));
   const others = takesOthers(schema) && depth < shallow ? between(random, 0, 3) : 0;
-  const wanted = Math.max(numberOf(schema["minProperties"]) ?? 0, Object.keys(object).length + others);
-  const count = Math.min(wanted, numberOf(schema["maxProperties"]) ?? Infinity, most.items);
+  const wanted = Math.max(asNumber(schema["minProperties"]) ?? 0, Object.keys(object).length + others);
+  const count = Math.min(wanted, asNumber(schema["maxProperties"]) ?? Infinity, most.items);
   for (let tries = 0; Object.keys(object).length < count && tries < count + 20; tries++) {
     const name = otherName(schema, sampling, depth, tries);
     if (!Object.hasOwn(object, name)) add(name, otherProperty(schema, name));
@@ -170,7 +170,7 @@ function otherProperty({ patternProperties, additionalProperties }: JsonSchema, 
 
 /** A number near 1 as a rule; now and then at a bound, or anywhere between the bounds. */
 function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number {
-  const bound = (keyword: string, none: number): number => numberOf(schema[keyword]) ?? none;
+  const bound = (keyword: string, none: number): number => asNumber(schema[keyword]) ?? none;
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
   const [least, greatest] = [Math.max(bound("minimum", -Infinity), above), Math.min(bound("maximum", Infinity), below)];
   const step = stepOf(bound("multipleOf", 0), isWhole, greatest - least);
@@ -202,8 +202,8 @@ function stepOf(multiple: number, isWhole: boolean, width: number): number {
 
 /** A text by format, by patterns or of words. A list of patterns must all match. */
 function textFor(schema: JsonSchema, random: Random): string {
-  const least = Math.min(numberOf(schema["minLength"]) ?? 0, most.characters);
-  const limit = numberOf(schema["maxLength"]) ?? Infinity;
+  const least = Math.min(asNumber(schema["minLength"]) ?? 0, most.characters);
+  const limit = asNumber(schema["maxLength"]) ?? Infinity;
   const patterns = ([schema["pattern"] ?? []].flat() as Json[]).filter((one) => typeof one === "string");
   // Joined texts match all patterns if the one bound to the start is first and the one bound to the end last.
   const order = (pattern: string): number => (pattern.startsWith("^") ? 0 : pattern.endsWith("$") ? 2 : 1);

@@ -6,7 +6,7 @@ export type JsonSchema = { [keyword: string]: Json };
 export const isSchema = (value: Json | undefined): value is JsonSchema =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-export const numberOf = (value: Json | undefined): number | undefined =>
+export const asNumber = (value: Json | undefined): number | undefined =>
   typeof value === "number" ? value : undefined;
 
 /**
@@ -36,7 +36,7 @@ function lookUp(root: JsonSchema, reference: string): Json | undefined {
 }
 
 /** Returns the members of anyOf, oneOf or allOf, whichever is present first. */
-export function alternativesOf(schema: JsonSchema): JsonSchema[] {
+export function listAlternatives(schema: JsonSchema): JsonSchema[] {
   for (const key of ["anyOf", "oneOf", "allOf"]) {
     const found = schema[key];
     if (Array.isArray(found) && found.length > 0) return found.filter(isSchema);
@@ -45,13 +45,13 @@ export function alternativesOf(schema: JsonSchema): JsonSchema[] {
 }
 
 /** Returns its type, or the first of its types. */
-export function typeOf(schema: JsonSchema): Json | undefined {
+export function readType(schema: JsonSchema): Json | undefined {
   const { type } = schema;
   if (type === undefined && schema["properties"] !== undefined) return "object";
   return Array.isArray(type) ? type[0] : type;
 }
 
-export function propertiesOf(schema: JsonSchema): { [name: string]: JsonSchema } {
+export function readProperties(schema: JsonSchema): { [name: string]: JsonSchema } {
   const { properties } = schema;
   return Object.fromEntries(
     Object.entries(isSchema(properties) ? properties : {}).map(([name, property]) => [
@@ -61,7 +61,7 @@ export function propertiesOf(schema: JsonSchema): { [name: string]: JsonSchema }
   );
 }
 
-export function requiredOf(schema: JsonSchema): Set<string> {
+export function readRequired(schema: JsonSchema): Set<string> {
   const { required } = schema;
   return new Set(Array.isArray(required) ? required.map(String) : []);
 }

@@ -85,7 +85,7 @@ export type Played = ScoredRollout | FailedRollout | ForkedRollout;
 export type Play = (rollout: Rollout, signal: AbortSignal) => Promise<Played>;
 
 /** Returns the fields of a row for the environment, without those for the agent and the collection. */
-export function taskOf(row: TaskRow): TaskRow {
+export function pickTask(row: TaskRow): TaskRow {
   const fields = Object.entries(row).filter(([name]) => !forOthers.has(name) && !name.startsWith("_ng_"));
   return Object.fromEntries(fields);
 }

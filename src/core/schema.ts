@@ -35,7 +35,7 @@ function checked(result: StandardSchemaV1.Result<unknown>): Checked {
 }
 
 /** Returns the JSON Schema of a schema's input; {} if its library cannot provide one. */
-export function jsonSchemaOf(schema: Schema | undefined): { [key: string]: Json } {
+export function toJsonSchema(schema: Schema | undefined): { [key: string]: Json } {
   const standard = schema?.["~standard"] as { jsonSchema?: { input(options: object): unknown } } | undefined;
   try {
     const made = standard?.jsonSchema?.input({ target: "draft-2020-12" });

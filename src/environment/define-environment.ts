@@ -1,6 +1,6 @@
 // defineEnvironment(): checks an author's definition and infers its types.
 import {
-  definitionOf,
+  findDefinition,
   type Environment,
   type SeedContext,
   type Tool,
@@ -91,7 +91,7 @@ export function defineEnvironment<
         `the tool name "${toolName}" of ${name} is reserved: servers and their clients use it; choose another`,
       );
     }
-    const definition = definitionOf(made);
+    const definition = findDefinition(made);
     if (!definition) throw wrong(`the tool "${toolName}" of ${name} was not made with tool({ … })`);
     definitions.set(toolName, definition);
   }

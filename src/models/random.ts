@@ -1,6 +1,6 @@
 // A model that makes random valid calls: a baseline, and a stress test of an environment.
 import { assistantTurns } from "../core/model.ts";
-import { digestOf } from "../core/digest.ts";
+import { digestJson } from "../core/digest.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { copyJson } from "../core/json.ts";
 import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "./local-response.ts";
@@ -42,7 +42,7 @@ export function randomModel({ seed = 0, chaos = 0, steps = 8 }: RandomModelOptio
     name,
     async respond(request, options = {}) {
       refuseCancelled(options.signal);
-      const digest = await digestOf(copyJson(request, "the request", "drop"));
+      const digest = await digestJson(copyJson(request, "the request", "drop"));
       refuseCancelled(options.signal);
       const random = randomStream(seed, parseInt(digest.slice(0, 8), 16));
       const answer = answerTo(request, steps, `${seed}_${digest.slice(0, 12)}`, random);

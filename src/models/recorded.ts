@@ -1,5 +1,5 @@
 // A model that answers from a file what another model once answered, and records there what it has not.
-import { digestOf } from "../core/digest.ts";
+import { digestJson } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { givePieces, refuseCancelled } from "./local-response.ts";
@@ -63,7 +63,7 @@ export function recordedModel({ file, model }: RecordedModelOptions): Model {
       const asked = copyJson(request, "the request", "drop");
       const { digest, response, given } = await inTurn(async () => {
         const answers = await loaded();
-        const digest = await digestOf(asked);
+        const digest = await digestJson(asked);
         refuseCancelled(options.signal);
         return { digest, ...take(answers, digest) };
       });

@@ -8,7 +8,7 @@ import { eventsReply, sentEvent, streamReply, wantsStream } from "./http/events-
 import type { Item } from "../core/model.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
 import { createRouter, takeFirst, ok, type Handlers } from "./http/route.ts";
-import { jsonSchemaOf } from "../core/schema.ts";
+import { toJsonSchema } from "../core/schema.ts";
 import { routes } from "./agents/routes.ts";
 
 /** Options of a run. It is refused at once while another run holds the session. */
@@ -83,7 +83,7 @@ function describeAgent(agent: Agent) {
         const { description, parameters } = agentSchema(name, made);
         return { name, description, input: parameters };
       }
-      return { name, description: made.description, input: { type: "object", ...jsonSchemaOf(made.input) } };
+      return { name, description: made.description, input: { type: "object", ...toJsonSchema(made.input) } };
     }),
     agents: agent.agents.map(({ name }) => name),
   };

@@ -3,7 +3,7 @@ import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { jsonSchemaOf } from "../core/schema.ts";
+import { toJsonSchema } from "../core/schema.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
 import type { CollectionSettings } from "./collection-settings.ts";
 
@@ -15,7 +15,7 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
     type: "function",
     name,
     description,
-    parameters: { type: "object", properties: {}, ...jsonSchemaOf(input) },
+    parameters: { type: "object", properties: {}, ...toJsonSchema(input) },
   }));
 
   return (row: TaskRow): Promise<TaskRow> => {

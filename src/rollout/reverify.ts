@@ -2,7 +2,7 @@
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import { taskOf, type TaskRow } from "../core/rollout.ts";
+import { pickTask, type TaskRow } from "../core/rollout.ts";
 import type { Sessions, Verification } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 import { toFields } from "./conversation.ts";
@@ -173,7 +173,7 @@ const added = new Set([
 function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {
   if (!environment.task) return undefined;
   const seeded = events.findLast(({ type }) => type === "session.seeded");
-  const own = Object.entries(taskOf(row)).filter(([name]) => !added.has(name));
+  const own = Object.entries(pickTask(row)).filter(([name]) => !added.has(name));
   const first = seeded?.type === "session.seeded" ? seeded.task : findFork(events)?.parent?.task;
   return { ...toFields(first ?? undefined), ...Object.fromEntries(own) };
 }

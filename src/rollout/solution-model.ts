@@ -1,13 +1,13 @@
 // solutionModel(): a model that plays a solution. Given the results so far, it makes the next calls. It keeps no state.
 import type { Json } from "../core/json.ts";
 import { isFunctionCall, textOf, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
-import { taskOf, type TaskRow } from "../core/rollout.ts";
+import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
 import type { Call, Solution } from "../testing/environments.ts";
 
 /** Plays the solution of a task. The conversation tells the next turn, so it continues after a restart. */
 export function solutionModel(solution: Solution, row: TaskRow): Model {
-  const task = taskOf(row);
+  const task = pickTask(row);
   return scriptedModel(({ input }) => {
     const turns = readTurns(input);
     const steps = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, Json[]>;

@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { canonicalText } from "../core/digest.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import { taskOf, type TaskRow } from "../core/rollout.ts";
+import { pickTask, type TaskRow } from "../core/rollout.ts";
 
 /** A line and its number in the file, from 1. */
 interface Line {
@@ -155,7 +155,7 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
  */
 export function taskDigest(row: TaskRow): string {
   const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;
-  const task = "response" in row ? null : taskOf(row);
+  const task = "response" in row ? null : pickTask(row);
   return digestText(canonicalText([task, input, instructions]));
 }
 

@@ -1,6 +1,6 @@
 // Invalid arguments for a tool, made from the JSON Schema of its input.
 import { sample } from "../core/json-sample.ts";
-import { propertiesOf, requiredOf, type JsonSchema } from "../core/json-schema.ts";
+import { readProperties, readRequired, type JsonSchema } from "../core/json-schema.ts";
 import type { Json } from "../core/json.ts";
 
 export interface BadInput {
@@ -23,11 +23,11 @@ export function badInputs(schema: JsonSchema): BadInput[] {
     { what: "a field called __proto__", input: JSON.parse('{"__proto__":{"polluted":true}}') as Json },
     { what: "lists in lists, 200 deep", input: { deep: nested(200) } },
   ];
-  for (const name of requiredOf(schema)) {
+  for (const name of readRequired(schema)) {
     const { [name]: _, ...rest } = fields;
     bad.push({ what: `${name} left out`, input: rest });
   }
-  const names = Object.keys(propertiesOf(schema));
+  const names = Object.keys(readProperties(schema));
   const all = Object(sample({ ...schema, required: names })) as { [name: string]: Json };
   for (const name of names) {
     for (const [kind, value] of wrongValues) {

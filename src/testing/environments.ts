@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
-import { jsonSchemaOf } from "../core/schema.ts";
+import { toJsonSchema } from "../core/schema.ts";
 import type { Answer, Sessions } from "../core/sessions.ts";
 import { badInputs } from "./arguments.ts";
 import type { Case } from "./case.ts";
@@ -61,7 +61,7 @@ function onSessions<Harness extends EnvironmentHarness>(
 function validCalls({ environment }: Sessions): Call[] {
   // A checker must not call tools with external effects.
   const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
-  const round = tools.map(([tool, { input }]) => ({ tool, input: sample(jsonSchemaOf(input)) }));
+  const round = tools.map(([tool, { input }]) => ({ tool, input: sample(toJsonSchema(input)) }));
   return [...round, ...round, ...round.toReversed()];
 }
 
@@ -178,14 +178,14 @@ export const environmentCases: readonly EnvironmentCase[] = [
     for (const [tool, { input, kind }] of sessions.environment.definitions) {
       if (kind === "external") continue;
       const { session } = await sessions.open({ task, random });
-      for (const { what, input: bad } of badInputs(jsonSchemaOf(input))) {
+      for (const { what, input: bad } of badInputs(toJsonSchema(input))) {
         const before: unknown = await sessions.state(session);
         const answer = await sessions
           .call(session, tool, bad)
           .catch((error: unknown) => assert.fail(`${tool} with ${what}: ${String(error)}`));
         if (!answer.ok) assert.deepEqual(await sessions.state(session), before, `${tool} with ${what}`);
       }
-      const after = await sessions.call(session, tool, sample(jsonSchemaOf(input)));
+      const after = await sessions.call(session, tool, sample(toJsonSchema(input)));
       assert.ok(after.version > 0, `${tool}: the session did not go on`);
     }
   }),

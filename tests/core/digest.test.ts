@@ -1,14 +1,14 @@
 // The digest of a JSON value: equal for equal values, different for all others.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { digestOf } from "../../src/core/digest.ts";
+import { digestJson } from "../../src/core/digest.ts";
 import { equalJson, type Json } from "../../src/core/json.ts";
 import { runs } from "../runs.ts";
 
 test("is SHA-256 of the JSON text with sorted keys and no white space", async () => {
   // printf '%s' '{"a":[1,null,"é"],"b":{"c":true,"d":0.5}}' | sha256sum
   const value = { b: { d: 0.5, c: true }, a: [1, null, "é"] };
-  expect(await digestOf(value)).toBe("9b52e134758b52eaa6ad35859186effcf2768deda446edfc8febabfeefe81e73");
+  expect(await digestJson(value)).toBe("9b52e134758b52eaa6ad35859186effcf2768deda446edfc8febabfeefe81e73");
 });
 
 test("is the same exactly for equal values", async () => {
@@ -24,8 +24,8 @@ test("is the same exactly for equal values", async () => {
   };
   await fc.assert(
     fc.asyncProperty(json, json, async (a, b) => {
-      expect(await digestOf(reversed(a))).toBe(await digestOf(a));
-      expect((await digestOf(a)) === (await digestOf(b))).toBe(equalJson(a, b));
+      expect(await digestJson(reversed(a))).toBe(await digestJson(a));
+      expect((await digestJson(a)) === (await digestJson(b))).toBe(equalJson(a, b));
     }),
     { numRuns: runs(200) },
   );

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createSessions, defineEnvironment, memoryStore, tool } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { definitionOf, type ToolDefinition } from "../../src/core/environment.ts";
+import { findDefinition, type ToolDefinition } from "../../src/core/environment.ts";
 import { executeAtOnce } from "../../src/session/execute.ts";
 
 test("a synchronous tool costs no promise", () => {
@@ -16,7 +16,7 @@ test("a synchronous tool costs no promise", () => {
       return (state.count += by);
     },
   });
-  const tools = new Map([["add", definitionOf(add) as ToolDefinition]]);
+  const tools = new Map([["add", findDefinition(add) as ToolDefinition]]);
   const execution = { session: "s", tool: "add", call: "c", at: 5, timeout: 1000, seed: 1, draws: 1, task: null };
   // Schemas make some on first use.
   void executeAtOnce(tools, execution, { by: 1 }, { count: 1 });

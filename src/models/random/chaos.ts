@@ -1,6 +1,6 @@
 // What a model should not do, and does: arguments that do not fit or are not JSON, tools that are not there, ids used twice.
 import type { Json } from "../../core/json.ts";
-import { propertiesOf, requiredOf, type JsonSchema } from "../../core/json-schema.ts";
+import { readProperties, readRequired, type JsonSchema } from "../../core/json-schema.ts";
 import { isFunctionCall, type FunctionCall, type Item, type ModelRequest } from "../../core/model.ts";
 import { reservedToolNames } from "../../core/reserved-names.ts";
 import { between, pick, type Random } from "../../core/random.ts";
@@ -63,12 +63,12 @@ const notAnObject: SpoilArguments = (fields, _, random) =>
   ]);
 
 const leftOut: SpoilArguments = (fields, schema, random) => {
-  const { [pick(random, [...requiredOf(schema)]) ?? ""]: _, ...rest } = fields;
+  const { [pick(random, [...readRequired(schema)]) ?? ""]: _, ...rest } = fields;
   return JSON.stringify(rest);
 };
 
 const wrongType: SpoilArguments = (fields, schema, random) => {
-  const name = pick(random, Object.keys(propertiesOf(schema))) ?? "value";
+  const name = pick(random, Object.keys(readProperties(schema))) ?? "value";
   const value = pick(random, ["null", "true", '"not what it should be"', "0.5", "1e308", "-1e400", "[[]]", nested]);
   return withField(fields, name, value);
 };

@@ -4,7 +4,7 @@ import { errorTable, type ErrorCode } from "../../core/errors.ts";
 import type { FieldSchema } from "../http/field-schema.ts";
 import { escapeKey, type Json } from "../../core/json.ts";
 import { sample } from "../../core/json-sample.ts";
-import { jsonSchemaOf } from "../../core/schema.ts";
+import { toJsonSchema } from "../../core/schema.ts";
 import { replies } from "./replies.ts";
 import { routes, type Route } from "./routes.ts";
 
@@ -17,9 +17,9 @@ export function describeEnvironment(environment: AnyEnvironment): JsonObject {
     name: tool,
     description,
     kind,
-    input: toInputSchema(jsonSchemaOf(input)),
+    input: toInputSchema(toJsonSchema(input)),
   }));
-  return { name, description, tools, task: jsonSchemaOf(task), state: jsonSchemaOf(state), unseeded, reseed };
+  return { name, description, tools, task: toJsonSchema(task), state: toJsonSchema(state), unseeded, reseed };
 }
 
 /** A tool without input still takes an object. */

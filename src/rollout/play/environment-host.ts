@@ -1,7 +1,7 @@
 // environmentHost(): hosts episodes in an environment of this process.
 import type { Toolset } from "../../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
-import { taskOf, type Rollout, type TaskRow } from "../../core/rollout.ts";
+import { pickTask, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
@@ -22,7 +22,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
       const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
       try {
         if (origin) await episodes.fork(origin.session, { version: origin.version, session });
-        else await episodes.open({ session, task: taskOf(row), labels, random });
+        else await episodes.open({ session, task: pickTask(row), labels, random });
       } catch (thrown) {
         // It was opened before the collection was interrupted.
         if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
@@ -32,7 +32,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
     version: async (rollout) => (await episodes.info(findSession(rollout))).version,
     async verdict(rollout, { response, signal }) {
       try {
-        const task = environment.task && { task: taskOf(rollout.row) };
+        const task = environment.task && { task: pickTask(rollout.row) };
         const verdict = await episodes.verify(findSession(rollout), { response, signal, ...task });
         const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...given } = verdict;
         return { verdict: given as TaskRow };

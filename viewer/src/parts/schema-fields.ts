@@ -1,11 +1,11 @@
 // Maps a JSON Schema to form fields, and the values of the fields to one value.
 import type { Json } from "../../../src/core/json.ts";
 import {
-  alternativesOf,
+  listAlternatives,
   follow,
   isSchema,
-  propertiesOf,
-  typeOf,
+  readProperties,
+  readType,
   type JsonSchema,
 } from "../../../src/core/json-schema.ts";
 
@@ -33,8 +33,8 @@ const deepest = 6;
 
 export function toField(schema: JsonSchema, isRequired = true, root = schema, depth = 0): Field {
   const followed = follow(schema, root);
-  const alternatives = alternativesOf(followed);
-  const others = alternatives.filter((one) => typeOf(one) !== "null");
+  const alternatives = listAlternatives(followed);
+  const others = alternatives.filter((one) => readType(one) !== "null");
   const [only] = others;
   // A nullable type.
   if (alternatives.length > others.length && others.length === 1 && only) {
@@ -54,7 +54,7 @@ export function toField(schema: JsonSchema, isRequired = true, root = schema, de
     isNullable: Array.isArray(types) && types.includes("null"),
     initial: followed["default"],
   };
-  const bare = Array.isArray(types) ? types.filter((type) => type !== "null") : [typeOf(followed)];
+  const bare = Array.isArray(types) ? types.filter((type) => type !== "null") : [readType(followed)];
   const type = bare.length === 1 ? bare[0] : undefined;
   const choices = choicesOf(followed);
   if (choices) return { ...any, kind: "choice", choices };
@@ -81,7 +81,7 @@ function kindOf(type: Json | undefined, schema: JsonSchema, root: JsonSchema, de
   if (type === "boolean") return { kind: "boolean" };
   if (type === "integer" || type === "number") return { kind: "number", isWhole: type === "integer" };
   if (type === "array" && isSchema(items)) return { kind: "list", item: toField(items, true, root, depth + 1) };
-  const named = Object.entries(propertiesOf(schema));
+  const named = Object.entries(readProperties(schema));
   // A form cannot ask for keys with arbitrary names.
   if (type !== "object" || (isSchema(others) && named.length === 0)) return { kind: "json" };
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
