@@ -95,6 +95,9 @@ export interface Serving {
   close(): Promise<void>;
 }
 
+/** Milliseconds that calls and runs under way have at a close before they are cancelled. */
+const closeGrace = 60_000;
+
 /** App name of the conversations of rollouts, both played here and collected into the same store. */
 const rolloutsApp = "rollouts";
 
@@ -210,8 +213,9 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     ...(token !== undefined && { token }),
     ...(peers && { peers }),
   });
-  const stop = async (): Promise<void> => {
-    await Promise.all([...engines, ...conversing, conversations].map((engine) => engine.stop()));
+  const stop = async (within?: number): Promise<void> => {
+    const options = within === undefined ? {} : { within };
+    await Promise.all([...engines, ...conversing, conversations].map((engine) => engine.stop(options)));
   };
   const listening = await listen(telemetry?.requests(app) ?? app, {
     host,
@@ -225,8 +229,11 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     url: listening.url,
     report: () => metrics.report(),
     async close() {
+      // A handler that hangs keeps its request open.
+      const timer = setTimeout(() => void stop(0), closeGrace);
       await listening.close();
-      await stop();
+      clearTimeout(timer);
+      await stop(closeGrace);
     },
   };
 }

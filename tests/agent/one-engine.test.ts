@@ -162,3 +162,47 @@ describe("an answer with 700 calls", () => {
     expect(await episodes.state(episode as string)).toEqual({ done: 700 });
   });
 });
+
+describe("stop({ within })", () => {
+  const codeOf = (work: Promise<unknown>): Promise<unknown> =>
+    work.then(
+      () => "nothing",
+      (thrown: { code?: unknown }) => thrown.code,
+    );
+
+  test("cancels a tool of an environment that hangs", async () => {
+    const work = tool({ description: "", run: hang });
+    const environment = defineEnvironment({ name: "env", tools: { work } });
+    const sessions = createSessions({ environment, store: memoryStore() });
+    const { session } = await sessions.open();
+    const calling = codeOf(sessions.call(session, "work"));
+    await sleep(5);
+    await sessions.stop({ within: 20 });
+    expect(await calling).toBe("engine_stopped");
+  });
+
+  test("cancels a run of an agent whose tool, callback or model hangs, and another engine continues it", async () => {
+    const hanging = [
+      { tools: { work: tool({ description: "", concurrent: true, run: hang }) } },
+      { tools: { work: tool({ description: "", run: hang }) } },
+      { callbacks: { afterModel: hang as () => Promise<undefined> } },
+      { model: { name: "hangs", respond: hang as never } },
+    ];
+    const model = () => scriptedModel([{ calls: [{ name: "work" }] }, "Done."]);
+    for (const parts of hanging) {
+      const store = memoryStore();
+      const sessions = createSessions({ app: "app", store });
+      const { session } = await sessions.open();
+      const running = codeOf(
+        finish(defineAgent({ name: "agent", model: model(), ...parts }), { sessions, session, message: "go" }),
+      );
+      await sleep(5);
+      await sessions.stop({ within: 20 });
+      expect(await running).toBe("engine_stopped");
+      const fine = tool({ description: "", run: () => "worked" });
+      const agent = defineAgent({ name: "agent", model: model(), tools: { work: fine } });
+      const again = await finish(agent, { sessions: createSessions({ app: "app", store }), session });
+      expect(again.outcome).toBe("answered");
+    }
+  });
+});
