@@ -337,7 +337,7 @@ function rewound(then: Session, at: number): Event {
   return event;
 }
 
-export function closedError(id: string, reason: EndReason): HoldfastError {
+function closedError(id: string, reason: EndReason): HoldfastError {
   const how =
     reason === "closed" ? "was closed" : `was ended by its limit of ${reason === "idle" ? "idle time" : reason}`;
   return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });

@@ -332,3 +332,24 @@ test("a row that names tools offers the model only those, and refuses the others
   expect(JSON.stringify(fields["response"])).toContain("unknown_tool");
   expect(fields["reward"]).toBe(1);
 });
+
+test("ISOLATION: rollouts do not see each other's `user:` and `app:` state", async () => {
+  const store = memoryStore();
+  const sessions = createSessions({ app: "rollouts", store, keepEnded: true });
+  const episodes = createSessions({ environment: pile, store });
+  const told: unknown[] = [];
+  const beforeAgent = ({ state }: { state: Record<string, unknown> }): void => {
+    told.push(state["user:notes"] ?? state["app:notes"] ?? "nothing");
+    state["user:notes"] = state["app:notes"] = "a secret";
+  };
+  const agentFor = () => defineAgent({ name: "player", model: counting(), callbacks: { beforeAgent } });
+  const player = createPlayer({ sessions, episodes, agentFor });
+  for (const session of ["one", "two"]) {
+    expect(await player({ ...rolloutOf(), session }, new AbortController().signal)).toMatchObject({
+      outcome: "scored",
+    });
+    // And it is over: CLEANUP holds for the conversation of a rollout, too.
+    expect((await sessions.info(session)).ended).toBe("closed");
+  }
+  expect(told).toEqual(["nothing", "nothing"]);
+});
