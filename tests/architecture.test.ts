@@ -71,7 +71,7 @@ interface Variants {
 
 /** Folders whose files are variants of one contract and do not import each other. */
 const variants: { [folder: string]: Variants } = {
-  stores: { shared: [], openers: ["open"] },
+  stores: { shared: ["front"], openers: ["open"] },
   models: { shared: ["wire", "local-response"], openers: ["by-name"] },
   protocols: { shared: ["http"], openers: [] },
 };

@@ -1,35 +1,38 @@
 // The store that lives and dies with the process: for tests, and for sessions that need not outlive it.
-import { HoldfastError } from "../core/errors.ts";
-import type { EndReason } from "../core/event.ts";
-import type { Appended, Commit, Entry, Filter, Heading, Listed, Store } from "../core/store.ts";
-import { assertDifferentSessions } from "../core/store.ts";
-import type { Keys } from "./memory/keys.ts";
-import { isRepeat, versionOf, withKey } from "./memory/keys.ts";
+import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
+import {
+  createStore,
+  type Driver,
+  type End,
+  type Entry,
+  type Listing,
+  type Row,
+  type Rows,
+  type Unit,
+  type Write,
+} from "./front.ts";
 
-/**
- * One session. Flat, and linked through itself, because it is what an idle session costs: two lists with a node per
- * session would double it.
- */
+/** One session. Flat, and linked to its neighbours through itself, because it is what an idle session costs. */
 interface Log {
   readonly session: string;
-  /** Grows with every session opened: a listing stops at the newest one it knew of. */
-  readonly number: number;
-  opened: number;
-  parent: { session: string; version: number } | undefined;
-  ended: EndReason | undefined;
-  /** Entry n is at n - 1. */
+  /** Its place in the order of opening, never given twice. */
+  readonly place: number;
+  heading: Heading;
+  /** Of entry n at n - 1. Arrays of texts and of numbers take half the memory of an object for each entry. */
   bodies: string[];
-  keys: Keys | undefined;
-  snapshots: { versions: number[]; bodies: string[] } | undefined;
+  times: number[];
+  /** The keys of entries, up to the newest that has one. */
+  keys: (string | undefined)[] | undefined;
+  /** The versions of keys, once there are too many entries to look through. */
+  versions: Map<string, number> | undefined;
+  snapshots: Snapshot[] | undefined;
   touched: number;
-  /** Grows with every commit: tells whether the session was touched since a listing began. */
+  /** Grows with every commit to any log: the order among commits of the same time. */
   turn: number;
-  /** Undefined once the session was deleted. */
-  lane: Lane | undefined;
+  mark: string;
+  lane: Lane;
   idler: Log | undefined;
   fresher: Log | undefined;
-  previous: Log | undefined;
-  next: Log | undefined;
 }
 
 /** The open or the ended sessions of one environment, the longest idle first. */
@@ -43,276 +46,253 @@ interface Lane {
   sorted: boolean;
 }
 
-/** Up to this length a list of bodies is copied, not pushed to: `push` reserves 16 places, a lot for an idle session. */
-const exactLength = 8;
-
-/** How many sessions a listing by idle time looks up at first; twice as many each time after that. */
-const firstPage = 16;
+/** Up to this length entries are looked through for a key, and copied, not pushed to: `push` reserves 16 places. */
+const shortLog = 8;
 
 /** A store in memory. What it holds is gone with the process. */
 export function memoryStore(): Store {
+  return createStore(memoryDriver());
+}
+
+function memoryDriver(): Driver {
   const logs = new Map<string, Log>();
-  const lanes = new Map<string, { open: Lane; ended: Lane }>();
-  let oldest: Log | undefined;
-  let newest: Log | undefined;
+  const lanes = new Map<string, Lane>();
+  /** In the order of opening. Deleted ones stay until they are half of all. */
+  let byPlace: Log[] = [];
   let opened = 0;
   let turn = 0;
-  let closed = false;
 
-  function assertOpen(): void {
-    if (closed) throw new HoldfastError("store_closed", "the memory store was closed");
-  }
-
-  function laneOf(heading: Heading): Lane {
-    const { environment } = heading;
-    let pair = lanes.get(environment);
-    if (pair === undefined) {
-      pair = { open: emptyLane(environment, true), ended: emptyLane(environment, false) };
-      lanes.set(environment, pair);
+  function laneOf({ environment, ended }: Heading): Lane {
+    const open = ended === undefined;
+    const name = laneName(environment, open);
+    let lane = lanes.get(name);
+    if (lane === undefined) {
+      lane = { environment, open, size: 0, first: undefined, last: undefined, sorted: true };
+      lanes.set(name, lane);
     }
-    return heading.ended === undefined ? pair.open : pair.ended;
+    return lane;
   }
 
-  function lanesOf({ environment, open }: Filter): Lane[] {
-    const pairs = environment === undefined ? [...lanes.values()] : [lanes.get(environment)];
-    return pairs
-      .flatMap((pair) => (pair ? [pair.open, pair.ended] : []))
-      .filter((lane) => lane.open === (open ?? lane.open));
+  function leaveLane(log: Log): void {
+    const { lane } = log;
+    unlink(log);
+    if (lane.size === 0) lanes.delete(laneName(lane.environment, lane.open));
   }
 
-  function dropIfEmpty({ environment }: Lane): void {
-    const pair = lanes.get(environment);
-    if (pair?.open.size === 0 && pair.ended.size === 0) lanes.delete(environment);
-  }
-
-  function create(session: string): Log {
+  function create(session: string, heading: Heading): Log {
     const log: Log = {
       session,
-      number: ++opened,
-      opened: 0,
-      parent: undefined,
-      ended: undefined,
+      place: ++opened,
+      heading,
       bodies: [],
+      times: [],
       keys: undefined,
+      versions: undefined,
       snapshots: undefined,
       touched: 0,
       turn: 0,
-      lane: undefined,
+      mark: "",
+      lane: laneOf(heading),
       idler: undefined,
       fresher: undefined,
-      previous: newest,
-      next: undefined,
     };
-    if (newest === undefined) oldest = log;
-    else newest.next = log;
-    newest = log;
     logs.set(session, log);
+    byPlace.push(log);
     return log;
   }
 
-  function forget(log: Log): void {
-    logs.delete(log.session);
-    if (log.lane !== undefined) {
-      unlink(log, log.lane);
-      dropIfEmpty(log.lane);
-      log.lane = undefined;
+  /** Stores a write that was judged to be ok. Nothing in here fails. */
+  function store({ session, entries, mark, heading, snapshot }: Write): void {
+    const log = logs.get(session) ?? create(session, heading!);
+    for (const entry of entries) add(log, entry);
+    if (snapshot && snapshot.version > (log.snapshots?.at(-1)?.version ?? 0)) {
+      log.snapshots = [...(log.snapshots ?? []), snapshot];
     }
-    if (log.previous === undefined) oldest = log.next;
-    else log.previous.next = log.next;
-    if (log.next === undefined) newest = log.previous;
-    else log.next.previous = log.previous;
-    // `previous` stays: a listing that stands on this log finds its way on through it.
-    log.next = undefined;
-    log.bodies = [];
-    log.keys = undefined;
-    log.snapshots = undefined;
-  }
-
-  /** Stores what was judged to be ok, whole: nothing in here fails. */
-  function write({ session, entries, heading, snapshot }: Commit, known: Log | undefined): void {
-    const log = known ?? create(session);
-    for (const { body, key } of entries) {
-      // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
-      body.charCodeAt(0);
-      if (log.bodies.length < exactLength) log.bodies = log.bodies.concat([body]);
-      else log.bodies.push(body);
-      if (key !== undefined) log.keys = withKey(log.keys, key, log.bodies.length);
+    if (log.bodies.length > entries.length) {
+      if (heading) leaveLane(log);
+      else unlink(log);
     }
-    if (snapshot !== undefined) {
-      log.snapshots ??= { versions: [], bodies: [] };
-      log.snapshots.versions.push(snapshot.version);
-      log.snapshots.bodies.push(snapshot.body);
+    if (heading) {
+      log.heading = heading;
+      log.lane = laneOf(heading);
     }
-    if (heading !== undefined) {
-      log.opened = heading.opened;
-      log.parent = heading.parent && { session: heading.parent.session, version: heading.parent.version };
-      log.ended = heading.ended;
-    }
-
-    const from = log.lane;
-    const to = heading === undefined ? from! : laneOf(heading);
-    if (from !== undefined) unlink(log, from);
     log.touched = entries[entries.length - 1]!.at;
     log.turn = ++turn;
-    link(log, to);
-    if (from !== undefined && from !== to) dropIfEmpty(from);
+    log.mark = mark;
+    link(log);
   }
 
-  /** The session opened next after one that may have been deleted meanwhile. */
-  function following(log: Log): Log | undefined {
-    let at: Log | undefined = log;
-    while (at !== undefined && at.lane === undefined) at = at.previous;
-    return at === undefined ? oldest : at.next;
+  function append(unit: Unit): Appended {
+    if (unit.length === 1) {
+      const answer = judge(unit[0], logs.get(unit[0].session));
+      if (answer === "ok") store(unit[0]);
+      return answer;
+    }
+    const answers = new Set(unit.map((write) => judge(write, logs.get(write.session))));
+    if (answers.has("duplicate")) return "duplicate";
+    if (answers.has("conflict")) return "conflict";
+    unit.forEach(store);
+    return "ok";
   }
 
-  function* inOrderOfOpening(filter: Filter): Generator<Log> {
-    const last = opened;
-    let log = oldest;
-    if (filter.after !== undefined) {
-      const after = logs.get(filter.after);
-      if (after === undefined) {
-        throw new HoldfastError(
-          "session_not_found",
-          `there is no session ${JSON.stringify(filter.after)} to list after`,
-        );
-      }
-      log = after.next;
+  function forget(log: Log): void {
+    leaveLane(log);
+    logs.delete(log.session);
+    log.bodies = log.times = [];
+    log.keys = log.versions = log.snapshots = undefined;
+    if (byPlace.length > 2 * logs.size + 16) byPlace = byPlace.filter(isThere);
+  }
+
+  function listByPlace({ after, limit }: Listing): Rows {
+    const found: Log[] = [];
+    let at = countUpTo(byPlace, Number(after ?? 0), ({ place }) => place);
+    for (; at < byPlace.length && found.length < limit; at++) {
+      if (isThere(byPlace[at]!)) found.push(byPlace[at]!);
     }
-    while (log !== undefined && log.number <= last) {
-      if (log.lane !== undefined && matches(log, log.lane, filter)) yield log;
-      log = following(log);
-    }
+    const page: Rows = { rows: found.map(toRow), newest: placeText(opened) };
+    if (at < byPlace.length) page.next = placeText(found.at(-1)!.place);
+    return page;
   }
 
   /**
-   * Sessions touched since the listing began are left out: they moved to the end and would come twice. For the same
-   * reason there is no place in the list to stand on between two pages; each page starts at the front again. As the
-   * pages double, that costs no more than the listing itself, and taking only the first few stays cheap.
+   * As commits move sessions, there is nowhere to stand between two pages: each starts at the front again. A sweep ends the
+   * sessions that it is given, which then leave the front.
    */
-  function* inOrderOfIdleness(filter: Filter, idleBefore: number): Generator<Log> {
-    const lastTurn = turn;
-    let behind: { touched: number; turn: number } | undefined;
-    for (let size = firstPage; ; size *= 2) {
-      const page: Log[] = [];
-      for (const lane of lanesOf(filter)) {
-        if (!lane.sorted) sort(lane);
-        let left = size;
-        for (let log = lane.first; log !== undefined && left > 0 && log.touched < idleBefore; log = log.fresher) {
-          if (log.turn > lastTurn || (behind !== undefined && byIdleness(log, behind) <= 0)) continue;
-          page.push(log);
-          left--;
-        }
-      }
-      page.sort(byIdleness);
-      page.length = Math.min(page.length, size);
-      const end = page.at(-1);
-      if (end === undefined) return;
-      behind = { touched: end.touched, turn: end.turn };
-      for (const log of page) {
-        if (log.turn <= lastTurn && log.lane !== undefined && matches(log, log.lane, filter)) yield log;
+  function listByIdleness({ environment, open, idleBefore = Infinity, after, limit }: Listing): Rows {
+    const [touched = -Infinity, turn = 0] = after?.split(" ").map(Number) ?? [];
+    const found: Log[] = [];
+    for (const lane of lanes.values()) {
+      if (environment !== undefined && lane.environment !== environment) continue;
+      if (open !== undefined && lane.open !== open) continue;
+      if (!lane.sorted) sort(lane);
+      let left = limit;
+      for (let log = lane.first; log !== undefined && left > 0 && log.touched < idleBefore; log = log.fresher) {
+        if (byIdleness(log, { touched, turn }) <= 0) continue;
+        found.push(log);
+        left--;
       }
     }
-  }
-
-  async function* listing(filter: Filter): AsyncGenerator<Listed> {
-    assertOpen();
-    if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
-    }
-    const order =
-      filter.idleBefore === undefined ? inOrderOfOpening(filter) : inOrderOfIdleness(filter, filter.idleBefore);
-    for (const log of order) {
-      if (log.lane !== undefined) yield listed(log, log.lane);
-      assertOpen();
-    }
+    found.sort(byIdleness);
+    found.length = Math.min(found.length, limit);
+    const page: Rows = { rows: found.map(toRow), newest: placeText(opened) };
+    const last = found.at(-1);
+    if (last && found.length === limit) page.next = `${last.touched} ${last.turn}`;
+    return page;
   }
 
   return {
+    name: "the memory store",
     persistent: false,
+    together: true,
+    text: "any",
+    idle: true,
+    groups: { of: "unit" },
 
-    async append(commit, ...together) {
-      assertOpen();
-      if (together.length === 0) {
-        const log = logs.get(commit.session);
-        const answer = judge(commit, log);
-        if (answer === "ok") write(commit, log);
-        return answer;
+    append: (units) => units.map(append),
+
+    read(session, { after, upTo, limit, bytes, snapshot: fromSnapshot }) {
+      const log = logs.get(session);
+      if (!log) return undefined;
+      const page = { end: endOf(log), place: placeText(log.place), entries: [] as Entry[] };
+      const snapshots = fromSnapshot && log.snapshots ? log.snapshots : [];
+      const snapshot = snapshots[countUpTo(snapshots, upTo, ({ version }) => version) - 1];
+      const isAhead = snapshot !== undefined && snapshot.version > after;
+      const start = isAhead ? snapshot.version : after;
+      const end = Math.min(upTo, log.bodies.length, start + limit);
+      for (let [at, left] = [start, bytes]; at < end && left > 0; at++) {
+        page.entries.push(entryOf(log, at + 1));
+        left -= log.bodies[at]!.length;
       }
-      const commits = [commit, ...together];
-      assertDifferentSessions(commits);
-      const answers = new Set(commits.map((each) => judge(each, logs.get(each.session))));
-      if (answers.has("duplicate")) return "duplicate";
-      if (answers.has("conflict")) return "conflict";
-      for (const each of commits) write(each, logs.get(each.session));
-      return "ok";
+      return isAhead ? { ...page, snapshot: { ...snapshot } } : page;
     },
 
-    async read(session, after, limit = Infinity) {
-      assertOpen();
+    find(session, key) {
       const log = logs.get(session);
-      return log && slice(log.bodies, after, after + limit);
+      const version = log && versionOf(log, key);
+      return version === undefined ? undefined : entryOf(log!, version);
     },
 
-    async load(session, version = Infinity) {
-      assertOpen();
+    list: (listing) => (listing.order === "opened" ? listByPlace(listing) : listByIdleness(listing)),
+
+    count: (environment) => lanes.get(laneName(environment, true))?.size ?? 0,
+
+    delete(session, end) {
       const log = logs.get(session);
-      if (log === undefined) return undefined;
-      const index = log.snapshots === undefined ? 0 : countUpTo(log.snapshots.versions, version);
-      if (log.snapshots === undefined || index === 0) return { entries: slice(log.bodies, 0, version) };
-      const snapshot = { version: log.snapshots.versions[index - 1]!, body: log.snapshots.bodies[index - 1]! };
-      return { snapshot, entries: slice(log.bodies, snapshot.version, version) };
-    },
-
-    async find(session, key) {
-      assertOpen();
-      const log = logs.get(session);
-      const version = log && versionOf(log.keys, key);
-      return version === undefined ? undefined : { version, body: log!.bodies[version - 1]! };
-    },
-
-    list: (filter = {}) => listing({ ...filter }),
-
-    async count(environment) {
-      assertOpen();
-      return lanes.get(environment)?.open.size ?? 0;
-    },
-
-    async delete(session, end) {
-      assertOpen();
-      const log = logs.get(session);
-      if (log === undefined) return false;
-      if (end && (log.bodies.length !== end.version || log.touched !== (end.seen ?? log.touched))) return false;
+      if (!log || (end && !endsAt(log, end))) return false;
       forget(log);
       return true;
     },
 
-    async close() {
-      closed = true;
+    close() {
       logs.clear();
       lanes.clear();
-      oldest = newest = undefined;
+      byPlace = [];
     },
   };
 }
 
-/** The answer to a commit. Changes nothing. */
-function judge({ version, seen, entries, heading }: Commit, log: Log | undefined): Appended {
-  if (isRepeat(entries, log?.keys)) return "duplicate";
-  if ((log?.bodies.length ?? 0) !== version) return "conflict";
-  if (log !== undefined && seen !== undefined && log.touched !== seen) return "conflict";
-  if (log === undefined && heading === undefined) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
+function add(log: Log, { body, at, key }: NewEntry): void {
+  // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
+  body.charCodeAt(0);
+  if (log.bodies.length < shortLog) {
+    log.bodies = log.bodies.concat(body);
+    log.times = log.times.concat(at);
+  } else {
+    log.bodies.push(body);
+    log.times.push(at);
   }
-  return "ok";
+  if (key === undefined) return;
+  log.keys ??= [];
+  log.keys[log.bodies.length - 1] = key;
+  if (log.versions) log.versions.set(key, log.bodies.length);
+  else if (log.keys.length > shortLog) {
+    log.versions = new Map();
+    for (const [at, each] of log.keys.entries()) if (each !== undefined) log.versions.set(each, at + 1);
+  }
 }
 
-function emptyLane(environment: string, open: boolean): Lane {
-  return { environment, open, size: 0, first: undefined, last: undefined, sorted: true };
+function entryOf({ bodies, times, keys }: Log, version: number): Entry {
+  const [body, at, key] = [bodies[version - 1]!, times[version - 1]!, keys?.[version - 1]];
+  return key === undefined ? { version, body, at } : { version, body, at, key };
 }
 
-function link(log: Log, lane: Lane): void {
-  const last = lane.last;
-  log.lane = lane;
+function versionOf({ versions, keys }: Log, key: string): number | undefined {
+  if (versions) return versions.get(key);
+  const at = keys ? keys.indexOf(key) : -1;
+  return at < 0 ? undefined : at + 1;
+}
+
+function isThere({ bodies }: Log): boolean {
+  return bodies.length > 0;
+}
+
+/** The answer to a write. Changes nothing. */
+function judge({ seen, entries }: Write, log: Log | undefined): Appended {
+  if (!log) return seen.version === 0 ? "ok" : "conflict";
+  for (const { key } of entries) if (key !== undefined && versionOf(log, key) !== undefined) return "duplicate";
+  return endsAt(log, seen) ? "ok" : "conflict";
+}
+
+function endsAt(log: Log, { version, mark }: End): boolean {
+  return log.bodies.length === version && (mark === "" || log.mark === mark);
+}
+
+function endOf({ bodies, mark }: Log): End {
+  return { version: bodies.length, mark };
+}
+
+function laneName(environment: string, open: boolean): string {
+  return `${open ? "open" : "ended"} ${environment}`;
+}
+
+/** Sorts as a text as it does as a number. */
+function placeText(place: number): string {
+  return String(place).padStart(16, "0");
+}
+
+function link(log: Log): void {
+  const { lane } = log;
+  const { last } = lane;
   log.idler = last;
   if (last === undefined) lane.first = log;
   else {
@@ -323,7 +303,8 @@ function link(log: Log, lane: Lane): void {
   lane.size++;
 }
 
-function unlink(log: Log, lane: Lane): void {
+function unlink(log: Log): void {
+  const { lane } = log;
   if (log.idler === undefined) lane.first = log.fresher;
   else log.idler.fresher = log.fresher;
   if (log.fresher === undefined) lane.last = log.idler;
@@ -350,39 +331,17 @@ function byIdleness(a: Pick<Log, "touched" | "turn">, b: Pick<Log, "touched" | "
   return a.touched - b.touched || a.turn - b.turn;
 }
 
-/** How many of the ascending numbers are not above the limit. */
-function countUpTo(ascending: number[], limit: number): number {
-  let low = 0;
-  let high = ascending.length;
+/** How many of the items, ascending by a number, are not above the limit. */
+function countUpTo<T>(items: readonly T[], limit: number, numberOf: (item: T) => number): number {
+  let [low, high] = [0, items.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (ascending[middle]! <= limit) low = middle + 1;
+    if (numberOf(items[middle]!) <= limit) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-function slice(bodies: string[], after: number, upTo: number): Entry[] {
-  const entries: Entry[] = [];
-  const end = Math.min(upTo, bodies.length);
-  for (let index = Math.max(after, 0); index < end; index++) entries.push({ version: index + 1, body: bodies[index]! });
-  return entries;
-}
-
-function matches(log: Log, lane: Lane, filter: Filter): boolean {
-  if (filter.environment !== undefined && lane.environment !== filter.environment) return false;
-  if (filter.open !== undefined && lane.open !== filter.open) return false;
-  return filter.openedBefore === undefined || log.opened < filter.openedBefore;
-}
-
-function listed(log: Log, lane: Lane): Listed {
-  return {
-    session: log.session,
-    version: log.bodies.length,
-    touched: log.touched,
-    environment: lane.environment,
-    opened: log.opened,
-    ...(log.parent && { parent: { ...log.parent } }),
-    ...(log.ended && { ended: log.ended }),
-  };
+function toRow({ session, bodies, mark, touched, place, heading }: Log): Row {
+  return { session, version: bodies.length, mark, touched, place: placeText(place), ...heading };
 }

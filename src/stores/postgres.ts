@@ -8,7 +8,7 @@ import { createGroups } from "./postgres/groups.ts";
 import { listingOf } from "./postgres/listing.ts";
 import { quoted } from "./postgres/schema.ts";
 import { targetOf } from "./postgres/url.ts";
-import { fromText, toText } from "../core/carried-text.ts";
+import { fromText, toText } from "./front/utf8-escape.ts";
 import { toInteger } from "./postgres/wire.ts";
 
 export interface PostgresStoreOptions {

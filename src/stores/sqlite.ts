@@ -1,12 +1,13 @@
 // The SQLite store: all logs in one file, shared safely by the processes of one machine.
 import { resolve } from "node:path";
-import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../core/errors.ts";
-import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
-import { assertDifferentSessions } from "../core/store.ts";
-import type { Statement, Value } from "./sqlite/file.ts";
-import { coded, openFile, patience } from "./sqlite/file.ts";
-import { listingOf } from "./sqlite/listing.ts";
+import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
+import type { Driver, End, Entry, Page, Range, Unit, Write } from "./front.ts";
+import { createStore } from "./front.ts";
+import { timeMark, timeOfMark } from "./front/mark.ts";
+import type { Value } from "./sqlite/file.ts";
+import { faultOf, openFile } from "./sqlite/file.ts";
+import { createLister, placeText, toText, wholeText } from "./sqlite/listing.ts";
 
 export interface SqliteStoreOptions {
   /** The database file. It is made if it is not there; its folder must be. */
@@ -19,25 +20,16 @@ export interface SqliteStoreOptions {
   durability?: "process" | "power";
 }
 
-/** A commit on its way. The caller may do with the one it gave what it likes. */
-interface Prepared {
-  session: string;
+/** The newest event of a session. */
+interface Newest {
+  n: number;
   version: number;
-  seen: number | null;
-  head: NewEntry;
-  rest: NewEntry[];
-  heading: Value[] | undefined;
-  snapshot: Snapshot | undefined;
+  at: number;
+  chain: string | null;
 }
 
-interface Job {
-  work(): unknown;
-  resolve(result: never): void;
-  reject(error: HoldfastError): void;
-}
-
-/** The most commits in one transaction: beyond it waiting longer saves nothing. */
-const groupSize = 4096;
+/** The most commits and characters in one transaction: beyond it waiting longer saves nothing. */
+const groups = { of: "store", commits: 4096, bytes: 64 * 1024 * 1024 } as const;
 /** The most session numbers to remember. */
 const rememberedSessions = 20_000;
 
@@ -59,10 +51,12 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
     throw new HoldfastError("invalid_option", '`durability` must be "process" or "power"');
   }
   // Also keeps a name such as "file:x" from being read as anything but a name.
-  const path = resolve(file);
+  return createStore(sqliteDriver(resolve(file), durability));
+}
+
+function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const database = openFile(path, durability);
 
-  const begin = database.prepare("BEGIN");
   const beginWriting = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
@@ -76,37 +70,39 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
      WHERE n = ?`,
   );
   const first = database.prepare(
-    "INSERT INTO events (session, version, at, mark, key, body) VALUES (?, 1, ?, ?, ?, ?)",
+    "INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ?, ?, ?)",
   );
-  // The whole of a common commit. It asks nothing that the indexes alone cannot answer.
+  // The whole of a common commit. A chain of NULL is that of an event whose mark is its time.
+  const atEnd = "e.session = ? AND e.version = ? AND (e.chain IS ? OR ?) AND e.at = ifnull(?, e.at)";
   const next = database.prepare(
-    `INSERT INTO events (session, version, at, mark, key, body)
-     SELECT e.session, e.version + 1, ?, ?, ?, ? FROM events e WHERE e.session = ? AND e.version = ? AND e.at = ifnull(?, e.at)
+    `INSERT INTO events (session, version, at, mark, key, body, chain)
+     SELECT e.session, e.version + 1, ?, ?, ?, ?, ? FROM events e WHERE ${atEnd}
      AND NOT EXISTS (SELECT 1 FROM events k WHERE k.session = e.session AND k.mark = ? AND k.key = ?)
      ON CONFLICT DO NOTHING`,
   );
   const nextKeyless = database.prepare(
-    `INSERT INTO events (session, version, at, body)
-     SELECT e.session, e.version + 1, ?, ? FROM events e WHERE e.session = ? AND e.version = ? AND e.at = ifnull(?, e.at)
-     ON CONFLICT DO NOTHING`,
+    `INSERT INTO events (session, version, at, body, chain)
+     SELECT e.session, e.version + 1, ?, ?, ? FROM events e WHERE ${atEnd} ON CONFLICT DO NOTHING`,
   );
-  const keyed = database.prepare("SELECT version, body FROM events WHERE session = ? AND mark = ? AND key = ?");
-  const newestOf = database.prepare("SELECT version, at FROM events WHERE session = ? ORDER BY version DESC LIMIT 1");
+  const keyed = database.prepare("SELECT version FROM events WHERE session = ? AND mark = ? AND key = ?");
+  const newestOf = database.prepare(
+    "SELECT session AS n, version, at, chain FROM events WHERE session = ? ORDER BY version DESC LIMIT 1",
+  );
   // Two processes may find the same snapshot due; a second one must not fail the group that it is in.
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
-  // One statement, so that a session opened or deleted meanwhile by another process is seen whole or not at all.
-  const tail = database.prepare(
-    `SELECT e.version, e.body FROM sessions s LEFT JOIN events e ON e.session = s.n AND e.version > ?
-     WHERE s.id = ? ORDER BY e.version LIMIT ?`,
+  const newestById = database.prepare(
+    `SELECT s.n, e.version, e.at, e.chain FROM sessions s JOIN events e ON e.session = s.n
+     WHERE s.id = ? ORDER BY e.version DESC LIMIT 1`,
+  );
+  const entry = `e.version, e.at, ${wholeText("e.key")} AS key, e.body`;
+  const between = database.prepare(
+    `SELECT ${entry} FROM events e WHERE e.session = ? AND e.version > ? AND e.version <= ? ORDER BY e.version`,
   );
   const found = database.prepare(
-    `SELECT e.version, e.body FROM sessions s JOIN events e ON e.session = s.n WHERE s.id = ? AND e.mark = ? AND e.key = ?`,
-  );
-  const between = database.prepare(
-    "SELECT version, body FROM events WHERE session = ? AND version > ? AND version <= ? ORDER BY version",
+    `SELECT ${entry} FROM sessions s JOIN events e ON e.session = s.n WHERE s.id = ? AND e.mark = ? AND e.key = ?`,
   );
   const snapshotBefore = database.prepare(
-    "SELECT version, body FROM snapshots WHERE session = ? AND version <= ? ORDER BY version DESC LIMIT 1",
+    "SELECT version, body FROM snapshots WHERE session = ? AND version > ? AND version <= ? ORDER BY version DESC LIMIT 1",
   );
   const countOf = database.prepare("SELECT open FROM counts WHERE environment = ?");
   const deletes = ["events WHERE session = ?", "snapshots WHERE session = ?", "sessions WHERE n = ?"].map((what) =>
@@ -115,16 +111,9 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
 
   // A wrong number does no harm: there are no events under it, and then it is looked up again.
   const numbers = new Map<string, number>();
-  const queue: Job[] = [];
-  let groups: Promise<void> | undefined;
-  let closing: Promise<void> | undefined;
 
-  function assertOpen(): void {
-    if (closing !== undefined) throw new HoldfastError("store_closed", `the SQLite store ${path} was closed`);
-  }
-
-  function transaction<T>(start: Statement, work: () => T): T {
-    start.run();
+  function transaction<T>(work: () => T): T {
+    beginWriting.run();
     try {
       const result = work();
       commit.run();
@@ -141,56 +130,6 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
     }
   }
 
-  /** Waits for other processes without blocking this one. */
-  async function patiently<T>(work: () => T): Promise<T> {
-    const deadline = Date.now() + patience;
-    for (;;) {
-      try {
-        return work();
-      } catch (cause) {
-        const error = coded(cause, path);
-        if (error.code !== "store_busy" || Date.now() > deadline) throw error;
-        await delay(1 + Math.random() * 5);
-      }
-    }
-  }
-
-  function reading<T>(work: () => T): Promise<T> {
-    return patiently(() => {
-      assertOpen();
-      return work();
-    });
-  }
-
-  function writing<T>(work: () => T): Promise<T> {
-    return new Promise((resolve, reject) => {
-      assertOpen();
-      queue.push({ work, resolve, reject });
-      groups ??= writeGroups();
-    });
-  }
-
-  async function writeGroups(): Promise<void> {
-    while (queue.length > 0) {
-      await nextTurn();
-      const group = queue.splice(0, groupSize);
-      try {
-        const results = await patiently(() => transaction(beginWriting, () => group.map(({ work }) => work())));
-        for (const [index, job] of group.entries()) job.resolve(results[index] as never);
-      } catch (error) {
-        // One that cannot be written must not take the others with it: each on its own then.
-        const alone = group.length > 1 && (error as HoldfastError).code === "store_failed";
-        if (alone) await Promise.all(group.map(writeAlone));
-        else for (const job of group) job.reject(error as HoldfastError);
-      }
-    }
-    groups = undefined;
-  }
-
-  async function writeAlone({ work, resolve, reject }: Job): Promise<void> {
-    await patiently(() => transaction(beginWriting, work)).then(resolve as (result: unknown) => void, reject);
-  }
-
   function numberOf(session: string): number | undefined {
     const row = numberById.get(session) as { n: number } | undefined;
     if (row === undefined) {
@@ -203,172 +142,159 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   }
 
   const hasKey = (n: number, { key }: NewEntry): boolean =>
-    key !== undefined && keyed.get(n, markOf(key), key) !== undefined;
+    key !== undefined && keyed.get(n, hashOf(key), key) !== undefined;
 
-  /** Appends one entry if the log ends at that version, with an entry of that time, and has no such key. */
-  function extend(n: number, version: number, seen: number | null, { at, key, body }: NewEntry): boolean {
-    if (key === undefined) return Number(nextKeyless.run(at, body, n, version, seen).changes) === 1;
-    const mark = markOf(key);
-    return Number(next.run(at, mark, key, body, n, version, seen, mark, key).changes) === 1;
+  /** Appends one entry if the log ends there and has no such key. */
+  function extend(n: number, seen: End, { at, key, body }: NewEntry, chain: string | null): boolean {
+    const end = [n, seen.version, chainOf(seen.mark), seen.mark === "" ? 1 : 0, timeOfMark(seen.mark) ?? null];
+    if (key === undefined) return Number(nextKeyless.run(at, body, chain, ...end).changes) === 1;
+    const hash = hashOf(key);
+    return Number(next.run(at, hash, key, body, chain, ...end, hash, key).changes) === 1;
   }
 
-  function put(commit: Prepared): Appended {
-    const { session, version, seen, head, rest, heading, snapshot } = commit;
-    const touched = (rest.at(-1) ?? head).at;
+  function put(write: Write): Appended {
+    const { session, seen, entries, mark, heading, snapshot } = write;
+    const [head, ...rest] = entries;
+    const touched = entries.at(-1)!.at;
+    // Only the newest entry of a commit has a mark.
+    const chainAt = (index: number): string | null => (index === rest.length ? chainOf(mark) : null);
     let n: number | undefined;
-    if (version === 0) {
-      const { changes } = openSession.run(session, ...heading!, touched);
+    if (seen.version === 0) {
+      const { changes } = openSession.run(session, ...valuesOf(heading!), touched);
       n = numberOf(session)!;
-      if (Number(changes) === 0)
-        return hasKey(n, head) || rest.some((entry) => hasKey(n!, entry)) ? "duplicate" : "conflict";
-      first.run(n, head.at, markOf(head.key), head.key ?? null, head.body);
+      if (Number(changes) === 0) return entries.some((entry) => hasKey(n!, entry)) ? "duplicate" : "conflict";
+      first.run(n, head.at, hashOf(head.key), head.key ?? null, head.body, chainAt(0));
     } else {
       n = numbers.get(session) ?? numberOf(session);
       if (n === undefined) return "conflict";
       // Asked before anything is written, so that there is nothing to undo.
       const repeats = rest.some((entry) => hasKey(n!, entry));
-      if (repeats || !extend(n, version, seen, head)) {
+      if (repeats || !extend(n, seen, head, chainAt(0))) {
         const now = numberOf(session);
-        if (now !== n) return put(commit);
+        if (now !== n) return put(write);
         return repeats || hasKey(n, head) ? "duplicate" : "conflict";
       }
-      if (heading !== undefined) changeSession.run(...heading, touched, n);
+      if (heading !== undefined) changeSession.run(...valuesOf(heading), touched, n);
     }
-    for (const [index, entry] of rest.entries()) extend(n, version + 1 + index, null, entry);
+    for (const [index, entry] of rest.entries()) {
+      extend(n, { version: seen.version + 1 + index, mark: "" }, entry, chainAt(index + 1));
+    }
     if (snapshot !== undefined) keep.run(n, snapshot.version, snapshot.body);
     return "ok";
   }
 
-  /** What `put` would answer. Changes nothing. */
-  function judge({ session, version, seen, head, rest }: Prepared): Appended {
+  /** The answer that `put` would give. Changes nothing. */
+  function judge({ session, seen, entries }: Write): Appended {
     const n = numberOf(session);
-    if (n === undefined) return version === 0 ? "ok" : "conflict";
-    if (hasKey(n, head) || rest.some((entry) => hasKey(n, entry))) return "duplicate";
-    const newest = newestOf.get(n) as { version: number; at: number } | undefined;
-    return newest?.version === version && (seen === null || newest.at === seen) ? "ok" : "conflict";
+    if (n === undefined) return seen.version === 0 ? "ok" : "conflict";
+    if (entries.some((entry) => hasKey(n, entry))) return "duplicate";
+    return endsAt(newestOf.get(n) as Newest | undefined, seen) ? "ok" : "conflict";
   }
 
   /** Puts all of them or none. Asked first, as with a savepoint a refusal costs four times as much, and each ok more. */
-  function putTogether(commits: Prepared[]): Appended {
-    const answers = new Set(commits.map(judge));
+  function putUnit(unit: Unit): Appended {
+    if (unit.length === 1) return put(unit[0]);
+    const answers = new Set(unit.map(judge));
     if (answers.has("duplicate")) return "duplicate";
     if (answers.has("conflict")) return "conflict";
-    for (const each of commits) {
+    for (const each of unit) {
       // Never so, as nobody else writes meanwhile. If it were, the transaction must not leave the ones before it.
-      if (put(each) !== "ok")
-        throw new HoldfastError("store_failed", `${path} refused what it had found to be in order`);
+      if (put(each) !== "ok") throw new Error("it refused what it had found to be in order");
     }
     return "ok";
   }
 
-  function forget(session: string, version: number | undefined, seen: number | undefined): boolean {
+  function forget(session: string, end: End | undefined): boolean {
     const n = numberOf(session);
-    if (n === undefined) return false;
-    if (version !== undefined) {
-      const newest = newestOf.get(n) as { version: number; at: number };
-      if (newest.version !== version || newest.at !== (seen ?? newest.at)) return false;
-    }
+    if (n === undefined || (end && !endsAt(newestOf.get(n) as Newest | undefined, end))) return false;
     for (const statement of deletes) statement.run(n);
     numbers.delete(session);
     return true;
   }
 
-  const listing = listingOf({ database, reading, writing });
-
-  return {
-    persistent: true,
-
-    async append(commit, ...together) {
-      assertOpen();
-      if (together.length === 0) {
-        const prepared = prepare(commit);
-        return hasTwins(commit) ? "duplicate" : writing(() => put(prepared));
-      }
-      const commits = [commit, ...together];
-      assertDifferentSessions(commits);
-      const prepared = commits.map(prepare);
-      return commits.some(hasTwins) ? "duplicate" : writing(() => putTogether(prepared));
-    },
-
-    read: (session, after, limit) =>
-      reading(() => {
-        const entries = tail.all(after, session, limit === undefined ? -1 : Math.max(limit, 1)) as Entry[];
-        if (entries.length === 0) return undefined;
-        return limit === 0 || entries[0]!.version === null ? [] : entries.map(entryOf);
-      }),
-
-    load: (session, version = Number.MAX_SAFE_INTEGER) =>
-      reading(() =>
-        transaction(begin, () => {
-          const n = numberOf(session);
-          if (n === undefined) return undefined;
-          const row = snapshotBefore.get(n, version) as Snapshot | undefined;
-          const entries = (between.all(n, row?.version ?? 0, version) as Entry[]).map(entryOf);
-          return row === undefined ? { entries } : { snapshot: entryOf(row), entries };
-        }),
-      ),
-
-    find: (session, key) =>
-      reading(() => {
-        const row = found.get(session, markOf(key), key) as Entry | undefined;
-        return row && entryOf(row);
-      }),
-
-    list: (filter = {}) => listing({ ...filter }),
-
-    count: (environment) => reading(() => (countOf.get(environment) as { open: number } | undefined)?.open ?? 0),
-
-    delete(session, end) {
-      const [version, seen] = [end?.version, end?.seen];
-      return writing(() => forget(session, version, seen));
-    },
-
-    close() {
-      closing ??= (groups ?? Promise.resolve()).then(() => void database.close());
-      return closing;
-    },
-  };
-}
-
-/** A copy of a commit, as it is written later. */
-function prepare({ session, version, seen, entries, heading, snapshot }: Commit): Prepared {
-  if (version === 0 && heading === undefined) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
+  /** A part of a log: entries and snapshots of a number never change, and go only all at once. */
+  function pageOf({ n, version, ...newest }: Newest, { after, upTo, limit, bytes, snapshot }: Range): Page {
+    const last = Math.min(version, upTo);
+    const state = snapshot ? (snapshotBefore.get(n, after, last) as Snapshot | undefined) : undefined;
+    const start = state?.version ?? after;
+    const page: Page = { end: { version, mark: markOf(newest) }, place: placeText(n), entries: [] };
+    if (state) page.snapshot = { version: state.version, body: state.body };
+    if (start >= last || limit <= 0) return page;
+    let left = bytes;
+    for (const row of between.iterate(n, start, Math.min(last, start + limit)) as Iterable<Entry>) {
+      page.entries.push(toEntry(row));
+      left -= row.body.length;
+      if (left <= 0) break;
+    }
+    return page;
   }
-  const [head, ...rest] = entries.map((entry) => ({ ...entry })) as [NewEntry, ...NewEntry[]];
+
   return {
-    session,
-    version,
-    seen: seen ?? null,
-    head,
-    rest,
-    heading: heading && valuesOf(heading),
-    snapshot: snapshot && { ...snapshot },
+    name: `the SQLite store ${path}`,
+    persistent: true,
+    together: true,
+    text: "any",
+    idle: true,
+    groups,
+    fault: faultOf,
+
+    append: (units) => transaction(() => units.map(putUnit)),
+
+    read(session, range) {
+      for (;;) {
+        const newest = newestById.get(session) as Newest | undefined;
+        if (!newest) return undefined;
+        const page = pageOf(newest, range);
+        const start = page.snapshot?.version ?? range.after;
+        const isEmpty = page.entries.length === 0 && start < Math.min(newest.version, range.upTo) && range.limit > 0;
+        // Deleted by another process since, and perhaps opened again.
+        if (!isEmpty || (newestById.get(session) as Newest | undefined)?.n === newest.n) return page;
+      }
+    },
+
+    find(session, key) {
+      const row = found.get(session, hashOf(key), key) as Entry | undefined;
+      return row && toEntry(row);
+    },
+
+    list: createLister(database, transaction),
+
+    count: (environment) => (countOf.get(environment) as { open: number } | undefined)?.open ?? 0,
+
+    delete: (session, end) => transaction(() => forget(session, end)),
+
+    close: () => void database.close(),
   };
 }
 
-/** Whether two entries of a commit have the same key. */
-function hasTwins({ entries }: Commit): boolean {
-  if (entries.length === 1) return false;
-  const keys = entries.flatMap(({ key }) => key ?? []);
-  return new Set(keys).size < keys.length;
+function endsAt(newest: Newest | undefined, { version, mark }: End): boolean {
+  return newest?.version === version && (mark === "" || markOf(newest) === mark);
+}
+
+function markOf({ at, chain }: Pick<Newest, "at" | "chain">): string {
+  return chain ?? timeMark(at);
+}
+
+/** How a mark is stored: not at all if it is the time of its entry. */
+function chainOf(mark: string): string | null {
+  return mark === "" || timeOfMark(mark) !== undefined ? null : mark;
 }
 
 /** 32 bits of a key. Keys with the same ones are told apart by their text. */
-function markOf(key: string | undefined): number | null {
+function hashOf(key: string | undefined): number | null {
   if (key === undefined) return null;
-  let mark = 0;
+  let hash = 0;
   for (let index = 0; index < key.length; index++) {
-    mark = Math.imul(mark ^ key.charCodeAt(index), 0x9e3779b1);
-    mark ^= mark >>> 15;
+    hash = Math.imul(hash ^ key.charCodeAt(index), 0x9e3779b1);
+    hash ^= hash >>> 15;
   }
-  return mark;
+  return hash;
 }
 
 function valuesOf({ environment, opened, parent, ended }: Heading): Value[] {
   return [environment, opened, parent?.session ?? null, parent?.version ?? null, ended ?? null];
 }
 
-function entryOf({ version, body }: Entry): Entry {
-  return { version, body };
+function toEntry({ version, at, key, body }: { version: number; at: number; key?: unknown; body: string }): Entry {
+  return key === null ? { version, at, body } : { version, at, body, key: toText(key as string | Uint8Array) };
 }

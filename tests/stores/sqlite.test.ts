@@ -111,7 +111,7 @@ describe("the file of a SQLite store", () => {
       await fill(file, 3);
       const database = raw(file);
       expect(Object.values(database.prepare("PRAGMA application_id").get() as object)).toEqual([0x686f6c64]);
-      expect(Object.values(database.prepare("PRAGMA user_version").get() as object)).toEqual([1]);
+      expect(Object.values(database.prepare("PRAGMA user_version").get() as object)).toEqual([2]);
       database.close();
     }
   });
@@ -163,7 +163,7 @@ describe("the file of a SQLite store", () => {
   test("is refused and left untouched when it is newer, also when only its log says so", async () => {
     const file = newFile();
     await fill(file);
-    change(file, "PRAGMA user_version = 2");
+    change(file, "PRAGMA user_version = 3");
     const before = readFileSync(file);
     expect(() => sqliteStore({ file })).toThrow(expect.objectContaining({ code: "store_newer" }));
     expect(readFileSync(file).equals(before)).toBe(true);
@@ -402,10 +402,14 @@ describe("the order of idleness", () => {
 
 test("ISOLATION: a commit that cannot be written does not fail concurrent ones", async () => {
   const store = sqliteStore({ file: newFile() });
-  const heading = { environment: "e", opened: 1 };
   const results = await Promise.allSettled(
-    [1, Number.NaN, 3].map((at, n) =>
-      store.append({ session: `s${n}`, version: 0, heading, entries: [{ at, body: "{}" }] }),
+    [1, Number.NaN, 3].map((opened, n) =>
+      store.append({
+        session: `s${n}`,
+        version: 0,
+        heading: { environment: "e", opened },
+        entries: [{ at: 1, body: "{}" }],
+      }),
     ),
   );
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);

@@ -5,7 +5,7 @@ import type { Appended, Commit, Heading, NewEntry, Snapshot } from "../../core/s
 import type { Connections, Statement } from "./connections.ts";
 import { keptReady } from "./connections.ts";
 import { coded, isUnfit, patience, TimeIsUp } from "./failures.ts";
-import { toText } from "../../core/carried-text.ts";
+import { toText } from "../front/utf8-escape.ts";
 import { doubleArray, integerArray, textArray } from "./wire.ts";
 
 /** A commit on its way, its texts as Postgres can hold them. The caller may do with the one it gave what it likes. */

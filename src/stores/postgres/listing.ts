@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { EndReason } from "../../core/event.ts";
 import type { Filter, Listed } from "../../core/store.ts";
-import { fromText, toText } from "../../core/carried-text.ts";
+import { fromText, toText } from "../front/utf8-escape.ts";
 import { doubleArray } from "./wire.ts";
 
 interface Row {

@@ -1,7 +1,7 @@
 // Commits as the scripts of the Redis store take them, and the buckets that sessions are in.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Commit, Heading } from "../../core/store.ts";
-import { toText } from "../../core/carried-text.ts";
+import { toText } from "../front/utf8-escape.ts";
 
 /** A commit on its way. The caller may do with the one it gave what it likes. */
 export interface Prepared {

@@ -5,7 +5,7 @@ import { bucketKey, bucketOf, laneOf } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { patience } from "./deadlines.ts";
 import type { Intents } from "./intents.ts";
-import { fromText, toText } from "../../core/carried-text.ts";
+import { fromText, toText } from "../front/utf8-escape.ts";
 
 /** A session as a script gives it. */
 interface Row {

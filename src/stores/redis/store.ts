@@ -7,7 +7,7 @@ import { patience } from "./deadlines.ts";
 import { closed } from "./failures.ts";
 import { createIntents } from "./intents.ts";
 import { listingOf, type Access } from "./listing.ts";
-import { fromText, toText } from "../../core/carried-text.ts";
+import { fromText, toText } from "../front/utf8-escape.ts";
 
 type Log = [version: string | null, opened: string | null, intent: string | null, bodies: string[]];
 

@@ -3,8 +3,8 @@ import type BetterSqlite from "better-sqlite3";
 import { existsSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
-import type { ErrorCode } from "../../core/errors.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+import type { Fault } from "../front.ts";
 
 export type Value = string | number | null;
 
@@ -13,6 +13,7 @@ export interface Statement {
   run(...values: Value[]): { changes: number | bigint };
   get(...values: Value[]): unknown;
   all(...values: Value[]): unknown[];
+  iterate(...values: Value[]): Iterable<unknown>;
 }
 
 export interface Database {
@@ -23,8 +24,8 @@ export interface Database {
 
 /** "hold", in the header of each of our files: SQLite's own way to tell whose a file is. */
 const applicationId = 0x686f6c64;
-/** How long to wait for another process, in milliseconds. */
-export const patience = 5000;
+/** How long to wait for another process while the file is opened, in milliseconds. */
+const patience = 5000;
 /**
  * Each brings a file from the version of its index to the next. What is in here once was released stays as it is.
  *
@@ -75,6 +76,8 @@ const migrations = [
    CREATE TRIGGER countDeleted AFTER DELETE ON sessions WHEN old.ended IS NULL BEGIN
      UPDATE counts SET open = open - 1 WHERE environment = old.environment;
    END;`,
+  // The mark of the log after this event; NULL where it is the event's time.
+  "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 
 /** Opens a file and brings it to our version. Refuses what is not ours, what is damaged and what is newer, and leaves it as it is. */
@@ -103,7 +106,9 @@ export function openFile(path: string, durability: "process" | "power"): Databas
       throw cause;
     }
   } catch (cause) {
-    throw coded(cause, path);
+    if (isHoldfastError(cause)) throw cause;
+    const { code, message } = faultOf(cause);
+    throw new HoldfastError(code, `the SQLite store ${path} ${message}`, { cause });
   }
 }
 
@@ -197,22 +202,26 @@ function reasonOf(thrown: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
-  { pattern: /^SQLITE_(BUSY|LOCKED)/, code: "store_busy", message: "is held by another process for too long" },
+const faults: { pattern: RegExp; fault: Omit<Fault, "effect"> }[] = [
+  {
+    pattern: /^SQLITE_(BUSY|LOCKED)/,
+    fault: { code: "store_busy", message: "is held by another process for too long", passing: true, pause: 6 },
+  },
   {
     // A write that fails for a quota or a limit of size is not told apart from other failed writes.
     pattern: /^SQLITE_(FULL|IOERR_WRITE|IOERR_SHMSIZE)/,
-    code: "store_full",
-    message: "has no room left; nothing was written",
+    fault: { code: "store_full", message: "has no room left; nothing was written" },
   },
-  { pattern: /^SQLITE_(CORRUPT|NOTADB)/, code: "store_corrupt", message: "is damaged, or no database at all" },
+  {
+    pattern: /^SQLITE_(CORRUPT|NOTADB)/,
+    fault: { code: "store_corrupt", message: "is damaged, or no database at all" },
+  },
+  { pattern: /^/, fault: { code: "store_failed", message: "failed", single: true } },
 ];
-const otherwise = { code: "store_failed", message: "failed" } as const;
 
-/** Gives a failure of SQLite one of our codes. */
-export function coded(cause: unknown, path: string): HoldfastError {
-  if (isHoldfastError(cause)) return cause;
+/** What a failure of SQLite means. Every verb that writes is a transaction, which was rolled back. */
+export function faultOf(cause: unknown): Fault {
   const reason = reasonOf(cause);
-  const { code, message } = failures.find(({ pattern }) => pattern.test(reason)) ?? otherwise;
-  return new HoldfastError(code, `the SQLite store ${path} ${message}: ${messageOf(cause)}`, { cause });
+  const { fault } = faults.find(({ pattern }) => pattern.test(reason))!;
+  return { ...fault, message: `${fault.message}: ${messageOf(cause)}`, effect: "nothing", cause };
 }

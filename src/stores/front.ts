@@ -1,0 +1,167 @@
+// The front of every store: copies and checks what it is given, keeps the time, tries again, groups, filters and closes.
+import { HoldfastError } from "../core/errors.ts";
+import type { Commit, Store } from "../core/store.ts";
+import { createAppend } from "./front/append.ts";
+import { createAttempts } from "./front/attempts.ts";
+import type { Answer, Call, Driver, Entry, Page, Range } from "./front/driver.ts";
+import { createListing } from "./front/listing.ts";
+import { timeMark } from "./front/mark.ts";
+import { toUnit } from "./front/unit.ts";
+import { withEscapes } from "./front/utf8-escape.ts";
+
+export type * from "./front/driver.ts";
+
+/** The most bytes of one page of a log, unless one entry has more. */
+const pageBytes = 4 * 1024 * 1024;
+
+/**
+ * A store on a driver. The front does what is the same for all stores, so that a driver has only its verbs.
+ *
+ * @example
+ * const store = createStore(myDriver());
+ */
+export function createStore(given: Driver): Store {
+  const driver = given.text === "utf8" ? withEscapes(given) : given;
+  const { name } = driver;
+  const attempts = createAttempts(driver);
+  const { ask, limitFor } = attempts;
+  const { append, remove } = createAppend(driver, attempts, { begin, end, counted });
+  let running = 0;
+  let idle: (() => void) | undefined;
+  let closing: Promise<void> | undefined;
+
+  function assertOpen(): void {
+    if (closing !== undefined) throw new HoldfastError("store_closed", `${name} was closed`);
+  }
+
+  function begin(): void {
+    running++;
+  }
+
+  function end(): void {
+    if (--running === 0) idle?.();
+  }
+
+  async function counted<T>(verb: Promise<T>): Promise<T> {
+    begin();
+    try {
+      return await verb;
+    } finally {
+      end();
+    }
+  }
+
+  /** Runs what only asks, within one time limit, however often it asks. */
+  async function reading<T>(run: (call: Call) => Answer<T>): Promise<T> {
+    assertOpen();
+    begin();
+    try {
+      return await run({ until: limitFor() });
+    } finally {
+      end();
+    }
+  }
+
+  const readPage = (session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> =>
+    ask("reads", call, (call) => driver.read(session, { ...wholeLog, ...range }, call));
+
+  /** Reads a log page by page; from the start again if another log has taken its place meanwhile. */
+  async function readLog(session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> {
+    const { limit = Infinity, upTo = Infinity } = range;
+    again: for (;;) {
+      const first = await readPage(session, range, call);
+      if (!first) return undefined;
+      const { entries } = first;
+      const end = Math.min(first.end.version, upTo);
+      for (;;) {
+        const after = entries.at(-1)?.version ?? first.snapshot?.version ?? range.after ?? 0;
+        if (after >= end || entries.length >= limit) return first;
+        const next = await readPage(session, { after, upTo: end, limit: limit - entries.length }, call);
+        if (next?.place !== first.place) continue again;
+        if (next.entries.length === 0) throw cutShort(session, after, next.end.version);
+        for (const entry of next.entries) entries.push(entry);
+      }
+    }
+  }
+
+  function cutShort(session: string, after: number, version: number): HoldfastError {
+    const log = `the log of session ${JSON.stringify(session)}`;
+    const message = `${name} has lost a part of ${log}: it has ${version} entries, and none after ${after}`;
+    return new HoldfastError("store_corrupt", message);
+  }
+
+  async function findIn(session: string, key: string, call: Call): Promise<Entry | undefined> {
+    const { find } = driver;
+    if (find) return ask("reads", call, (call) => find(session, key, call));
+    return (await readLog(session, {}, call))?.entries.find((entry) => entry.key === key);
+  }
+
+  const listing = createListing({
+    driver,
+    assertOpen,
+    page: (listing) => reading((call) => ask("reads", call, (call) => driver.list(listing, call))),
+    placeOf: async (session) => (await reading((call) => readPage(session, { limit: 0 }, call)))?.place,
+  });
+
+  async function countIn(environment: string, call: Call): Promise<number> {
+    const { count } = driver;
+    if (count) return ask("reads", call, (call) => count(environment, call));
+    let open = 0;
+    for await (const _ of listing({ environment, open: true })) open++;
+    return open;
+  }
+
+  return {
+    persistent: driver.persistent,
+
+    append(...commits: Commit[]) {
+      try {
+        assertOpen();
+        const unit = toUnit(commits, driver);
+        return unit === "duplicate" ? Promise.resolve(unit) : append(unit);
+      } catch (thrown) {
+        return Promise.reject(thrown as Error);
+      }
+    },
+
+    read: (session, after, limit = Infinity) =>
+      reading(async (call) => {
+        const page = await readLog(session, { after: Math.max(after, 0), limit: Math.max(limit, 0) }, call);
+        return page?.entries.map(withoutTime);
+      }),
+
+    load: (session, version = Infinity) =>
+      reading(async (call) => {
+        const page = await readLog(session, { upTo: version, snapshot: true }, call);
+        if (!page) return undefined;
+        const entries = page.entries.map(withoutTime);
+        return page.snapshot === undefined ? { entries } : { snapshot: page.snapshot, entries };
+      }),
+
+    find: (session, key) =>
+      reading(async (call) => {
+        const entry = await findIn(session, key, call);
+        return entry && withoutTime(entry);
+      }),
+
+    list: (filter = {}) => listing({ ...filter }),
+
+    count: (environment) => reading((call) => countIn(environment, call)),
+
+    async delete(session, end) {
+      assertOpen();
+      return remove(session, end && { version: end.version, mark: end.seen === undefined ? "" : timeMark(end.seen) });
+    },
+
+    close() {
+      closing ??= (running === 0 ? Promise.resolve() : new Promise<void>((resolve) => (idle = resolve))).then(() =>
+        driver.close?.(),
+      );
+      return closing;
+    },
+  };
+}
+
+const wholeLog: Range = { after: 0, upTo: Infinity, limit: Infinity, bytes: pageBytes, snapshot: false };
+
+const withoutTime = ({ version, body }: Entry): { version: number; body: string } => ({ version, body });

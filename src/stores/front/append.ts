@@ -1,0 +1,147 @@
+// The way of a unit to the driver: alone, in a group of its moment, or in its turn among those of its sessions.
+import type { Appended } from "../../core/store.ts";
+import type { Attempts, Waiting } from "./attempts.ts";
+import type { Answer, Call, Driver, End, Unit } from "./driver.ts";
+import { createGroups, type Job as GroupJob } from "./groups.ts";
+import { createSessionQueue } from "./session-queue.ts";
+import { createTurns } from "./turns.ts";
+import { weigh } from "./unit.ts";
+
+/** Verbs are counted, so that `close` can wait for them. */
+export interface Verbs {
+  begin(): void;
+  end(): void;
+  counted<T>(verb: Promise<T>): Promise<T>;
+}
+
+const noLimit: Call = { until: Infinity };
+
+/** A unit that waits to be written with others. */
+interface Job extends Waiting, GroupJob {
+  call: Call | undefined;
+  resolve(answer: Appended): void;
+}
+
+/** Gives the functions that append a unit and delete a session. */
+export function createAppend(driver: Driver, attempts: Attempts, { begin, end, counted }: Verbs) {
+  const { groups } = driver;
+  const { deadlines, limitFor, faultOf, coded, ask, askAgain, within } = attempts;
+  const queue = groups?.of === "session" ? createSessionQueue<Job>(groups.commits, send) : undefined;
+  const group = groups?.of === "store" || groups?.of === "sessions" ? createGroups<Job>(groups, send) : undefined;
+  const turns = groups?.of === "unit" ? createTurns() : undefined;
+  /** Whether the driver answers appends later, so that those who wait need a deadline. */
+  let isLater = false;
+
+  /** Hands a group to the driver and answers those who wait for it. */
+  function send(group: Job[]): Answer<void> {
+    const jobs = group.filter(({ isDone }) => !isDone);
+    const call: Call = { until: jobs.reduce((latest, { until }) => Math.max(latest, until), 0) };
+    for (const job of jobs) job.call = call;
+    try {
+      const answers = driver.append(unitsOf(jobs), call);
+      if (!(answers instanceof Promise)) return settle(jobs, answers);
+      isLater = true;
+      jobs.forEach(deadlines.add);
+      return answers.then(
+        (answers) => settle(jobs, answers),
+        (thrown: unknown) => sendAgain(jobs, call, thrown),
+      );
+    } catch (thrown) {
+      return sendAgain(jobs, call, thrown);
+    }
+  }
+
+  /** After a failure: the same group again where that may help, and each alone if one of them is the reason. */
+  async function sendAgain(jobs: Job[], call: Call, failure: unknown): Promise<void> {
+    try {
+      settle(jobs, await askAgain("writes", call, (call) => driver.append(unitsOf(jobs), call), failure));
+    } catch (thrown) {
+      const isSingle = jobs.length > 1 && call.reason !== undefined && faultOf(call.reason).single === true;
+      for (const job of jobs) {
+        if (isSingle) await send([job]);
+        else job.reject(thrown as Error);
+      }
+    }
+  }
+
+  /** Appends to a driver that answers at once, when it is the session's turn. There is no time to limit. */
+  function appendInTurn({ isNext, wait }: ReturnType<typeof createTurns>, unit: Unit): Promise<Appended> {
+    const write = (): Appended => {
+      try {
+        return (driver.append([unit], noLimit) as Appended[])[0]!;
+      } catch (thrown) {
+        throw coded(thrown);
+      }
+    };
+    const { session } = unit[0];
+    if (isNext(session)) return Promise.resolve(write());
+    begin();
+    return new Promise((resolve, reject) => {
+      wait({
+        session,
+        run() {
+          end();
+          try {
+            resolve(write());
+          } catch (thrown) {
+            reject(thrown as Error);
+          }
+        },
+      });
+    });
+  }
+
+  function append(unit: Unit): Promise<Appended> {
+    if (turns) return appendInTurn(turns, unit);
+    const bytes = weigh(unit);
+    const until = limitFor(bytes);
+    if (!groups) {
+      return counted(ask("writes", { until }, async (call) => (await driver.append([unit], call))[0]!));
+    }
+    begin();
+    return new Promise((resolve, reject) => {
+      const job: Job = {
+        unit,
+        bytes,
+        until,
+        call: undefined,
+        isDone: false,
+        resolve(answer) {
+          finish(job);
+          resolve(answer);
+        },
+        reject(error) {
+          finish(job);
+          reject(error);
+        },
+      };
+      if (isLater) deadlines.add(job);
+      if (group) return group(job);
+      if (unit.length === 1) return queue!.join(unit[0].session, job);
+      const sessions = unit.map(({ session }) => session);
+      void queue!.alone(sessions, async () => send([job]));
+    });
+  }
+
+  function finish(job: Job): void {
+    deadlines.remove(job);
+    if (!job.isDone) end();
+    job.isDone = true;
+  }
+
+  function remove(session: string, end: End | undefined): Promise<boolean> {
+    const call: Call = { until: limitFor() };
+    const run = (): Promise<boolean> => ask("writes", call, (call) => driver.delete(session, end, call));
+    return counted(queue ? within(call, queue.alone([session], run)) : run());
+  }
+
+  return { append, remove };
+}
+
+function settle(jobs: Job[], answers: Appended[]): void {
+  for (let at = 0; at < jobs.length; at++) jobs[at]!.resolve(answers[at]!);
+}
+
+function unitsOf(jobs: Job[]): Unit[] {
+  return jobs.map(({ unit }) => unit);
+}

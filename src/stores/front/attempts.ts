@@ -1,0 +1,93 @@
+// Asking a driver: within a time limit, again where that may help, and with failures that have one of our codes.
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+import { createDeadlines, type Timed } from "./deadlines.ts";
+import type { Answer, Call, Driver, Fault } from "./driver.ts";
+
+/** How long a verb may take, in milliseconds, and how many bytes give it one more. */
+const patience = 5000;
+const bytesPerMs = 1024;
+/** The pause before another try: random, at first and at last up to this, in milliseconds. */
+const [shortestPause, longestPause] = [5, 500];
+
+/** Somebody who waits for a driver. */
+export interface Waiting extends Timed {
+  /** What was asked, if it was sent. */
+  readonly call: Call | undefined;
+}
+
+/** Whether the same may be asked again though the first try was perhaps successful. */
+export type Effect = "reads" | "writes";
+
+export type Attempts = ReturnType<typeof createAttempts>;
+
+export function createAttempts({ name, fault }: Driver) {
+  const deadlines = createDeadlines<Waiting>(({ call }) => {
+    if (call?.reason !== undefined) return coded(call.reason);
+    return new HoldfastError("store_busy", `${name} did not answer in time`);
+  });
+
+  /** The end of the time of a verb that begins now. */
+  function limitFor(bytes = 0): number {
+    return performance.now() + patience + bytes / bytesPerMs;
+  }
+
+  function faultOf(thrown: unknown): Fault {
+    return fault?.(thrown) ?? { code: "store_failed", message: `failed: ${messageOf(thrown)}`, effect: "unknown" };
+  }
+
+  function coded(thrown: unknown): HoldfastError {
+    if (isHoldfastError(thrown)) return thrown;
+    const { code, message, cause } = faultOf(thrown);
+    return new HoldfastError(code, `${name} ${message}`, { cause });
+  }
+
+  /** Waits for an answer until the time is up. */
+  function within<T>(call: Call, answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = { until: call.until, call, reject };
+      deadlines.add(waiting);
+      answer.then(
+        (value) => {
+          deadlines.remove(waiting);
+          resolve(value);
+        },
+        (thrown: unknown) => {
+          deadlines.remove(waiting);
+          reject(thrown as Error);
+        },
+      );
+    });
+  }
+
+  /** Asks the driver, again while that may help, does no harm, and there is time. */
+  async function ask<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>): Promise<T> {
+    try {
+      const answer = run(call);
+      return answer instanceof Promise ? await within(call, answer) : answer;
+    } catch (thrown) {
+      return askAgain(effect, call, run, thrown);
+    }
+  }
+
+  /** Goes on after a try that failed. */
+  async function askAgain<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>, thrown: unknown): Promise<T> {
+    for (let [failure, longest] = [thrown, shortestPause]; ; longest = Math.min(2 * longest, longestPause)) {
+      if (isHoldfastError(failure)) throw failure;
+      call.reason = failure;
+      const fault = faultOf(failure);
+      const pause = Math.random() * (fault.pause ?? longest);
+      const mayRepeat = fault.passing === true && (fault.effect === "nothing" || effect === "reads");
+      if (!mayRepeat || performance.now() + pause > call.until) throw coded(failure);
+      await delay(pause);
+      try {
+        const answer = run(call);
+        return answer instanceof Promise ? await within(call, answer) : answer;
+      } catch (again) {
+        failure = again;
+      }
+    }
+  }
+
+  return { deadlines, limitFor, faultOf, coded, ask, askAgain, within };
+}

@@ -1,0 +1,74 @@
+// Group commit: units that arrive while a group is being written make up the next one, whichever sessions they are of.
+import type { Answer, Groups, Unit } from "./driver.ts";
+
+/** A unit on its way. */
+export interface Job {
+  readonly unit: Unit;
+  readonly bytes: number;
+  /** Whether its caller was answered. */
+  isDone: boolean;
+}
+
+/** `send` writes a group and answers the callers. It never fails. Gives the function that takes a job. */
+export function createGroups<J extends Job>(
+  groups: Extract<Groups, { of: "store" | "sessions" }>,
+  send: (jobs: J[]) => Answer<void>,
+): (job: J) => void {
+  const { of, commits: mostCommits, bytes: mostBytes } = groups;
+  const lanes = groups.of === "sessions" ? groups.lanes : 1;
+  let queue: J[] = [];
+  // Sessions of the groups under way, where each is in one of them at a time.
+  const underWay = new Set<string>();
+  let running = 0;
+
+  /** The next group: all that wait, but for those whose session has to be in another group. */
+  function take(): J[] {
+    const group: J[] = [];
+    const rest: J[] = [];
+    let [commits, bytes] = [0, 0];
+    for (const [index, job] of queue.entries()) {
+      if (commits >= mostCommits || bytes >= mostBytes || rest.length > mostCommits) {
+        for (const left of queue.slice(index)) rest.push(left);
+        break;
+      }
+      if (job.isDone) continue;
+      if (of === "sessions") {
+        if (job.unit.some(({ session }) => underWay.has(session))) {
+          rest.push(job);
+          continue;
+        }
+        for (const { session } of job.unit) underWay.add(session);
+      }
+      group.push(job);
+      commits += job.unit.length;
+      bytes += job.bytes;
+    }
+    queue = rest;
+    return group;
+  }
+
+  function sendNext(): void {
+    const group = take();
+    if (group.length === 0) {
+      running--;
+      return;
+    }
+    const sent = send(group);
+    if (sent instanceof Promise) void sent.then(() => leave(group));
+    else leave(group);
+  }
+
+  /** Makes room for the next group. */
+  function leave(group: J[]): void {
+    if (of === "sessions") for (const { unit } of group) for (const { session } of unit) underWay.delete(session);
+    setImmediate(sendNext);
+  }
+
+  return (job) => {
+    queue.push(job);
+    if (running >= lanes) return;
+    running++;
+    // What is asked for in this turn of the event loop goes together.
+    setImmediate(sendNext);
+  };
+}

@@ -1,0 +1,84 @@
+// Listings, page by page: filtered, without sessions opened since, and without a session twice.
+import { HoldfastError } from "../../core/errors.ts";
+import type { Filter, Listed } from "../../core/store.ts";
+import type { Driver, Listing, Row, Rows } from "./driver.ts";
+import { copyHeading } from "./unit.ts";
+
+/** Pages start small, for callers that only want the first few. */
+const [firstPage, largestPage] = [4, 256];
+
+export interface ListingParts {
+  driver: Driver;
+  assertOpen(): void;
+  page(listing: Listing): Promise<Rows>;
+  /** The place of a session in the order of opening; undefined if it is not there. */
+  placeOf(session: string): Promise<string | undefined>;
+}
+
+/** The store's `list`. */
+export function createListing({ driver, assertOpen, page, placeOf }: ListingParts) {
+  /** Rows in the driver's order, but for those opened since the first page. */
+  async function* rowsOf(asked: Omit<Listing, "limit">): AsyncGenerator<Row> {
+    let newest: string | undefined;
+    let after = asked.after;
+    for (let limit = firstPage; ; limit = Math.min(4 * limit, largestPage)) {
+      const { rows, next, newest: last } = await page({ ...asked, limit, ...(after !== undefined && { after }) });
+      newest ??= last;
+      for (const row of rows) {
+        if (newest === undefined || row.place <= newest) yield row;
+        else if (asked.order === "opened") return;
+      }
+      if (next === undefined) return;
+      if (next === after) throw new HoldfastError("store_failed", `${driver.name} gave the same page of a list twice`);
+      after = next;
+    }
+  }
+
+  async function* byOpening(filter: Filter): AsyncGenerator<Row> {
+    const { after: session, ...asked } = filter;
+    const after = session === undefined ? undefined : await placeOf(session);
+    if (session !== undefined && after === undefined) {
+      throw new HoldfastError("session_not_found", `there is no session ${JSON.stringify(session)} to list after`);
+    }
+    yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
+  }
+
+  /** A session that is committed to meanwhile moves on in this order: it is shown where it is met first. */
+  async function* byIdleness(filter: Filter): AsyncGenerator<Row> {
+    if (!driver.idle) {
+      const rows: Row[] = [];
+      for await (const row of byOpening({ ...filter })) if (matches(row, filter)) rows.push(row);
+      yield* rows.sort((a, b) => a.touched - b.touched);
+      return;
+    }
+    const shown = new Set<string>();
+    for await (const row of rowsOf({ ...filter, order: "idle" })) {
+      if (shown.has(row.place)) continue;
+      shown.add(row.place);
+      yield row;
+    }
+  }
+
+  return async function* list(filter: Filter): AsyncGenerator<Listed> {
+    assertOpen();
+    if (filter.idleBefore !== undefined && filter.after !== undefined) {
+      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
+    }
+    for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
+      if (matches(row, filter)) yield toListed(row);
+      assertOpen();
+    }
+  };
+}
+
+function matches({ environment, ended, opened, touched }: Row, filter: Filter): boolean {
+  if (filter.environment !== undefined && environment !== filter.environment) return false;
+  if (filter.open !== undefined && (ended === undefined) !== filter.open) return false;
+  if (filter.openedBefore !== undefined && opened >= filter.openedBefore) return false;
+  return filter.idleBefore === undefined || touched < filter.idleBefore;
+}
+
+function toListed(row: Row): Listed {
+  const { session, version, touched } = row;
+  return { session, version, touched, ...copyHeading(row) };
+}

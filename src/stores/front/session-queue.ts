@@ -1,0 +1,66 @@
+// One at a time per session, within one process: in the order of asking, with neighbours of a kind served together.
+
+/** An item that waits to be served with others of its session. */
+interface Waiting<T> {
+  item: T;
+}
+
+type Job<T> = Waiting<T> | { alone(): Promise<void> };
+
+/** `serve` gets items of one session that wait, at most `most` of them. It never rejects. */
+export function createSessionQueue<T>(most: number, serve: (items: T[]) => void | Promise<void>) {
+  const queues = new Map<string, Job<T>[]>();
+
+  function push(session: string, job: Job<T>): void {
+    const queue = queues.get(session);
+    if (queue) return void queue.push(job);
+    const first = [job];
+    queues.set(session, first);
+    void drain(session, first);
+  }
+
+  async function drain(session: string, queue: Job<T>[]): Promise<void> {
+    // What is asked for in the same moment goes together.
+    await Promise.resolve();
+    while (queue.length > 0) {
+      const first = queue[0]!;
+      if ("alone" in first) {
+        await first.alone();
+        queue.shift();
+        continue;
+      }
+      const end = queue.slice(0, most).findIndex((job) => "alone" in job);
+      const group = queue.slice(0, end < 0 ? most : end) as Waiting<T>[];
+      await serve(group.map(({ item }) => item));
+      queue.splice(0, group.length);
+    }
+    queues.delete(session);
+  }
+
+  return {
+    /** Waits in a session's queue, to be served with its neighbours. */
+    join(session: string, item: T): void {
+      push(session, { item });
+    },
+
+    /** Waits in the queues of several sessions and runs once it is first in all of them. */
+    alone<R>(sessions: readonly string[], run: () => Promise<R>): Promise<R> {
+      let missing = sessions.length;
+      let start!: () => void;
+      const done = new Promise<void>((resolve) => (start = resolve)).then(run);
+      const settled = done.then(
+        () => undefined,
+        () => undefined,
+      );
+      for (const session of sessions) {
+        push(session, {
+          alone() {
+            if (--missing === 0) start();
+            return settled;
+          },
+        });
+      }
+      return done;
+    },
+  };
+}
