@@ -14,6 +14,7 @@ const clean = [
   "src/queue",
   "src/server",
   "src/telemetry",
+  "src/testing",
   "tests/",
   "tests/agent",
   "tests/cli",
@@ -42,7 +43,6 @@ const pending = [
   "src/rollout",
   "src/session",
   "src/stores",
-  "src/testing",
   "tests/compat",
 ];
 

@@ -95,7 +95,7 @@ export interface Serving {
   close(): Promise<void>;
 }
 
-/** Milliseconds that calls and runs under way have at a close before they are cancelled. */
+/** Milliseconds that running calls and runs have at a close before they are cancelled. */
 const closeGrace = 60_000;
 
 /** App name of the conversations of rollouts, both played here and collected into the same store. */

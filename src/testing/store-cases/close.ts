@@ -62,7 +62,7 @@ export const closeCases: StoreCase[] = [
     await expectClosed(store);
   }),
 
-  onStore("ATOMIC: close waits for what is being written", async (store) => {
+  onStore("ATOMIC: close waits for running writes", async (store) => {
     let settled = 0;
     const answers = open40(store);
     for (const answer of answers) answer.finally(() => settled++).catch(() => {});
@@ -90,7 +90,7 @@ export const closeCases: StoreCase[] = [
     }
   }),
 
-  onStorage("DURABLE: what was handed over before close is there after it", async (open) => {
+  onStorage("DURABLE: commits handed over before close are there after it", async (open) => {
     const store = await open();
     const outcomes = Promise.allSettled(open40(store));
     await store.close();

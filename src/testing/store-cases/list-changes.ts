@@ -33,7 +33,7 @@ async function during(
 }
 
 export const listChangeCases: StoreCase[] = [
-  onStore("a listing goes on while other sessions are opened, touched and deleted", async (store) => {
+  onStore("a listing continues while other sessions are opened, touched and deleted", async (store) => {
     const names = await many(store);
     const gone = new Set(["s1", "s2", "s300", "s598", "s599"]);
     const seen = await during(store, {}, async (_, place) => {
@@ -52,7 +52,7 @@ export const listChangeCases: StoreCase[] = [
     );
   }),
 
-  onStore("a listing goes on when the session it just gave is deleted, and those around it", async (store) => {
+  onStore("a listing continues when the session it just returned and its neighbours are deleted", async (store) => {
     const names = await many(store, 300);
     const seen = await during(store, { environment: "shop" }, async (session) => {
       await store.delete(session);
@@ -107,7 +107,7 @@ export const listChangeCases: StoreCase[] = [
     assert.equal(await store.count("shop"), 0);
   }),
 
-  onStore("a listing by idle time goes on while sessions further on are touched and deleted", async (store) => {
+  onStore("a listing by idle time continues while later sessions are touched and deleted", async (store) => {
     const names = await many(store);
     const moved = new Set(["s0", "s1", "s5", "s400", "s599"]);
     const seen = await during(store, { idleBefore: noon + 1000 }, async (_, place) => {

@@ -195,7 +195,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(await ids(store, { after: names[9]! }), names.slice(10));
   }),
 
-  onStore("a cursor goes on after a session, page by page, without gaps or repeats", async (store) => {
+  onStore("a cursor continues after a session, page by page, without gaps or repeats", async (store) => {
     const names = Array.from({ length: 45 }, (_, index) => `s${index}`);
     for (const [index, name] of names.entries()) await grow(store, name, 1, { opened: noon + index });
     const seen: string[] = [];
@@ -229,7 +229,7 @@ export const listCases: StoreCase[] = [
     await assert.rejects(collect(store, { after: "gone" }), { code: "session_not_found" }, "deleted");
   }),
 
-  onStore("every combination of filters gives the sessions that fit all of them, in the right order", async (store) => {
+  onStore("every combination of filters returns the matching sessions, in the right order", async (store) => {
     const rows = await zoo(store);
     assert.deepEqual((await collect(store)).map(tidy), rows, "the whole list");
     for (const filter of everyFilter()) {

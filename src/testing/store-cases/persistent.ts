@@ -52,7 +52,7 @@ export const persistentCases: StoreCase[] = [
   }),
 
   onStorage(
-    "DURABLE: what was answered is there for another handle, though the first was never closed",
+    "DURABLE: an answered commit is there for another handle, though the first was never closed",
     async (open) => {
       const first = await open();
       await fill(first);

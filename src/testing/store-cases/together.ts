@@ -344,11 +344,11 @@ export const togetherCases: StoreCase[] = [
     }
   }),
 
-  onStore("ATOMIC: whoever sees one of the commits handed over together sees the others", (store) =>
+  onStore("ATOMIC: a reader that sees one of the commits handed over together sees the others", (store) =>
     watchedGrowth(store, [store]),
   ),
 
-  onStorage("ATOMIC: whoever sees one of them through another handle sees the others", async (open) => {
+  onStorage("ATOMIC: a reader on another handle that sees one of them sees the others", async (open) => {
     const [first, second] = [await open(), await open()];
     await watchedGrowth(first, [first, second]);
   }),
