@@ -24,7 +24,7 @@ export type Attempts = ReturnType<typeof createAttempts>;
 export function createAttempts({ name, fault }: Driver) {
   const deadlines = createDeadlines<Waiting>(({ call }) => {
     if (call?.reason !== undefined) return coded(call.reason);
-    return new HoldfastError("store_busy", `${name} did not answer in time`);
+    return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });
 
   /** The end of the time of a verb that begins now. */

@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import type * as Pg from "pg";
-import { HoldfastError } from "../../core/errors.ts";
-import { coded, isCut, isPassing, isRace, isReadOnly, isRefusal, isStrayed, patience, TimeIsUp } from "./failures.ts";
+import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import type { Call } from "../front.ts";
+import { isReadOnly, isRefusal, isStrayed, TimeIsUp, Unconnected } from "./failures.ts";
 import { prepareSchema } from "./schema.ts";
 
 export interface Target {
@@ -34,7 +34,8 @@ interface Connection {
   broken: boolean;
 }
 
-export type Connections = ReturnType<typeof createConnections>;
+/** Runs a statement once. */
+export type Run = <Row>(wanted: Statement, values: unknown[], call: Call) => Promise<Row[]>;
 
 export function createConnections({ url, name, schema, connections }: Target) {
   const { Client } = loadPg();
@@ -42,14 +43,12 @@ export function createConnections({ url, name, schema, connections }: Target) {
   const idle: Connection[] = [];
   // Whoever has a permit has a connection, or is about to.
   let permits = connections;
-  const waiting = new Set<() => void>();
+  const waiting: { call: Call; next(): void }[] = [];
   let prepared = false;
   // Not through a pooler that gives each transaction another connection to the server, which the first failure shows.
   let keepsReady = true;
-  // Why there is no connection, for those who wait for one.
-  let problem: unknown;
 
-  async function connect(deadline: number): Promise<Connection> {
+  async function connect(call: Call): Promise<Connection> {
     const socket = new Socket();
     const client = new Client({
       connectionString: url,
@@ -67,9 +66,9 @@ export function createConnections({ url, name, schema, connections }: Target) {
     client.on("end", lose);
     try {
       all.add(connection);
-      await inTime(connection, deadline, () => client.connect());
+      await inTime(connection, call, () => client.connect());
       if (!prepared) {
-        const query = (text: string) => inTime(connection, deadline, () => client.query<{ version: unknown }>(text));
+        const query = (text: string) => inTime(connection, call, () => client.query<{ version: unknown }>(text));
         await prepareSchema(async (text) => (await query(text)).rows, schema, name);
         prepared = true;
       }
@@ -77,64 +76,39 @@ export function createConnections({ url, name, schema, connections }: Target) {
     } catch (cause) {
       lose();
       socket.destroy();
-      throw cause;
+      if (isHoldfastError(cause) || cause instanceof TimeIsUp) throw cause;
+      // For those who wait for this connection too.
+      for (const { call } of waiting) call.reason = new Unconnected("", { cause });
+      throw new Unconnected("there is no connection", { cause });
     }
   }
 
-  function permit(deadline: number): Promise<void> | undefined {
+  /** Waits for a permit. Who was woken too late hands it on. */
+  async function takePermit(call: Call): Promise<void> {
     if (permits > 0) {
       permits--;
-      return undefined;
+      return;
     }
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        waiting.delete(next);
-        reject(problem ?? new TimeIsUp(`had no connection free within ${patience / 1000} s`));
-      }, deadline - performance.now());
-      const next = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      waiting.add(next);
-    });
+    await new Promise<void>((resolve) => waiting.push({ call, next: resolve }));
+    if (performance.now() < call.until) return;
+    givePermit();
+    throw new TimeIsUp("had no connection free in time", { cause: call.reason });
   }
 
   function givePermit(): void {
-    const [next] = waiting;
-    if (next === undefined) permits++;
-    else {
-      waiting.delete(next);
-      next();
-    }
-  }
-
-  /** A connection, kept or new. Tries again while there is time: until then nothing was sent. */
-  async function connected(deadline: number): Promise<Connection> {
-    let reason: unknown;
-    for (;;) {
-      const kept = idle.pop();
-      if (kept !== undefined) return kept;
-      try {
-        const connection = await connect(deadline);
-        problem = undefined;
-        return connection;
-      } catch (cause) {
-        if (cause instanceof TimeIsUp && reason !== undefined) throw new TimeIsUp(cause.message, { cause: reason });
-        reason = problem = cause;
-        const left = deadline - performance.now();
-        if (!isPassing(cause) || left <= 0) throw cause;
-        await delay(Math.min(50 + Math.random() * 100, left));
-      }
-    }
+    const next = waiting.shift();
+    if (next) next.next();
+    else permits++;
   }
 
   /** One try on a connection. What the server refused leaves the connection good, and nothing else does. */
-  async function attempt<Row>(connection: Connection, wanted: Statement, values: unknown[], deadline: number) {
+  async function attempt<Row>(connection: Connection, wanted: Statement, values: unknown[], call: Call) {
     const { client, socket } = connection;
     const query = keepsReady ? { ...wanted, values } : { text: wanted.text, values };
     try {
-      return (await inTime(connection, deadline, () => client.query<Row & object>(query))).rows as Row[];
+      return (await inTime(connection, call, () => client.query<Row & object>(query))).rows as Row[];
     } catch (cause) {
+      if (isStrayed(cause)) keepsReady = false;
       if (!isRefusal(cause) || isReadOnly(cause)) {
         connection.broken = true;
         all.delete(connection);
@@ -144,35 +118,20 @@ export function createConnections({ url, name, schema, connections }: Target) {
     }
   }
 
-  /**
-   * Runs a statement, within the time. It is sent again only where the server said that it changed nothing, or where
-   * `repeatable` says that it does no harm.
-   */
-  async function run<Row>(wanted: Statement, values: unknown[], deadline: number, repeatable: boolean): Promise<Row[]> {
-    for (;;) {
-      try {
-        await permit(deadline);
-        let connection: Connection | undefined;
-        try {
-          connection = await connected(deadline);
-          return await attempt<Row>(connection, wanted, values, deadline);
-        } finally {
-          if (connection !== undefined && !connection.broken) idle.push(connection);
-          givePermit();
-        }
-      } catch (cause) {
-        const again = isStrayed(cause) || isRace(cause) || (repeatable && isCut(cause) && isPassing(cause));
-        if (isStrayed(cause)) keepsReady = false;
-        if (!again || performance.now() >= deadline) throw coded(cause, name);
-        if (!isStrayed(cause)) await delay(Math.random() * 10);
-      }
+  const run: Run = async <Row>(wanted: Statement, values: unknown[], call: Call) => {
+    await takePermit(call);
+    let connection: Connection | undefined;
+    try {
+      connection = idle.pop() ?? (await connect(call));
+      return await attempt<Row>(connection, wanted, values, call);
+    } finally {
+      if (connection !== undefined && !connection.broken) idle.push(connection);
+      givePermit();
     }
-  }
+  };
 
   return {
     run,
-    /** Why the last try to connect failed, if it did. */
-    problem: () => problem,
     /** Ends all connections. Whoever uses one is cut off. */
     async end(): Promise<void> {
       await Promise.all([...all].map(farewell));
@@ -191,19 +150,19 @@ async function farewell({ client, socket }: Connection): Promise<void> {
 }
 
 /** Waits for an answer until the time is up, and then leaves the connection: a server that is paused never answers. */
-async function inTime<T>({ socket }: Connection, deadline: number, work: () => Promise<T>): Promise<T> {
+async function inTime<T>({ socket }: Connection, call: Call, work: () => Promise<T>): Promise<T> {
   let late = false;
   const timer = setTimeout(
     () => {
       late = true;
       socket.destroy();
     },
-    Math.max(deadline - performance.now(), 0),
+    Math.max(call.until - performance.now(), 0),
   );
   try {
     return await work();
   } catch (cause) {
-    throw late ? new TimeIsUp(`did not answer within ${patience / 1000} s`) : cause;
+    throw late ? new TimeIsUp("did not answer within its time limit", { cause: call.reason }) : cause;
   } finally {
     clearTimeout(timer);
   }

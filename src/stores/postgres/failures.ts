@@ -1,12 +1,13 @@
 // What can go wrong with a Postgres: which failures leave nothing behind, and which of our codes each one is.
 import type { ErrorCode } from "../../core/errors.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
-
-/** How long a verb may take, in milliseconds. */
-export const patience = 5000;
+import { messageOf } from "../../core/errors.ts";
+import type { Fault } from "../front.ts";
 
 /** Thrown when a verb's time is up. Its cause, if any, is why it took so long, and says more than the clock. */
 export class TimeIsUp extends Error {}
+
+/** Thrown where there was no connection, so that nothing was sent. Its cause is the reason. */
+export class Unconnected extends Error {}
 
 /** The state that Postgres gives an error. Nothing where the connection itself failed. */
 export function stateOf(thrown: unknown): string {
@@ -22,7 +23,7 @@ export function isRefusal(thrown: unknown): boolean {
 }
 
 /** Whether a refused statement may do better the next time: it lost against another one, or its opening did. */
-export function isRace(thrown: unknown): boolean {
+function isRace(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(40001|40P01)$/.test(stateOf(thrown));
 }
 
@@ -32,18 +33,13 @@ export function isStrayed(thrown: unknown): boolean {
 }
 
 /** Whether it is what was to be written that cannot be, such as an id that is too long. */
-export function isUnfit(thrown: unknown): boolean {
+function isUnfit(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(22|23|54)/.test(stateOf(thrown));
 }
 
-/** Whether the connection was lost, so that nobody knows what became of the statement. */
-export function isCut(thrown: unknown): boolean {
-  return !isHoldfastError(thrown) && !(thrown instanceof TimeIsUp) && !isRefusal(thrown);
-}
-
-/** Whether to try again to connect: all but what only a person can change. */
-export function isPassing(thrown: unknown): boolean {
-  return !isHoldfastError(thrown) && !(thrown instanceof TimeIsUp) && !/^(28|3D|42|0A|22|25)/.test(stateOf(thrown));
+/** Whether another connection may help: not where only a person can change something. */
+function isPassing(thrown: unknown): boolean {
+  return !/^(28|3D|42|0A|22|25)/.test(stateOf(thrown));
 }
 
 /** Whether a server that can only read was reached: perhaps the one that takes writes is elsewhere by now. */
@@ -78,22 +74,30 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   { pattern: /^./, code: "store_failed", message: "failed" },
 ];
 
-/** Gives a failure of Postgres, or of the way to it, one of our codes. */
-export function coded(cause: unknown, name: string): HoldfastError {
-  if (isHoldfastError(cause)) return cause;
-  if (cause instanceof TimeIsUp && cause.cause !== undefined) return coded(cause.cause, name);
-  const state = stateOf(cause);
-  if (cause instanceof TimeIsUp) {
-    return new HoldfastError("store_busy", `the Postgres store ${name} ${cause.message}`, { cause });
+/** What a failure of Postgres, or of the way to it, means. */
+export function faultOf(thrown: unknown): Fault {
+  if (thrown instanceof Unconnected) {
+    return { ...faultOf(thrown.cause), effect: "nothing", passing: isPassing(thrown.cause), pause: 150 };
   }
-  if (state === "") return new HoldfastError("store_busy", `${cut(cause, name)}; try again`, { cause });
+  if (thrown instanceof TimeIsUp) {
+    if (thrown.cause !== undefined) return { ...faultOf(thrown.cause), effect: "unknown", passing: false };
+    return { code: "store_busy", message: thrown.message, effect: "unknown", cause: thrown };
+  }
+  const state = stateOf(thrown);
+  if (state === "") {
+    const message = `cannot be reached, or was cut off: ${connectionText(thrown)}; try again`;
+    return { code: "store_busy", message, effect: "unknown", passing: true, cause: thrown };
+  }
   const { code, message } = failures.find(({ pattern }) => pattern.test(state))!;
-  return new HoldfastError(code, `the Postgres store ${name} ${message}: ${messageOf(cause)}`, { cause });
+  const text = `${message}: ${messageOf(thrown)}`;
+  // A server that ends a connection may have written before it did.
+  if (!isRefusal(thrown)) return { code, message: text, effect: "unknown", passing: isPassing(thrown), cause: thrown };
+  const passing = isRace(thrown) || isStrayed(thrown);
+  return { code, message: text, effect: "nothing", passing, pause: 10, single: isUnfit(thrown), cause: thrown };
 }
 
-function cut(cause: unknown, name: string): string {
+function connectionText(cause: unknown): string {
   // Where a name has several addresses, Node gives the failures of all of them and no message.
   const { errors } = cause as { errors?: unknown[] };
-  const message = messageOf(errors?.[0] ?? cause);
-  return `the Postgres store ${name} cannot be reached, or was cut off: ${message}`;
+  return messageOf(errors?.[0] ?? cause);
 }

@@ -1,6 +1,6 @@
 // The tables and functions of a Postgres store, and how a schema is brought to our version by ten processes at once.
 import { HoldfastError } from "../../core/errors.ts";
-import { appending } from "./appending.ts";
+import { functionsOf } from "./functions.ts";
 import { stateOf } from "./failures.ts";
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -57,46 +57,11 @@ const migrations: ((schema: string) => string)[] = [
       share integer NOT NULL,
       open bigint NOT NULL,
       PRIMARY KEY (environment, share)
-    ) WITH (fillfactor = 50);
-    ${appending(schema, settings)}
-    -- All of it is one picture: a function that is STABLE sees what its caller sees. Part 0 says that there is a log.
-    CREATE FUNCTION ${schema}.load_log(session_id text, newest integer)
-      RETURNS TABLE (part integer, number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
-    DECLARE
-      log bigint;
-      start integer := 0;
-    BEGIN
-      SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id;
-      IF NOT FOUND THEN RETURN; END IF;
-      part := 0;
-      RETURN NEXT;
-      SELECT 1, p.version, p.body INTO part, number, content FROM ${schema}.snapshots p
-        WHERE p.session = log AND p.version <= newest ORDER BY p.version DESC LIMIT 1;
-      IF FOUND THEN
-        start := number;
-        RETURN NEXT;
-      END IF;
-      RETURN QUERY SELECT 2, e.version, e.body FROM ${schema}.events e
-        WHERE e.session = log AND e.version > start AND e.version <= newest ORDER BY e.version;
-    END $function$;
-    CREATE FUNCTION ${schema}.read_log(session_id text, start integer, most integer)
-      RETURNS TABLE (part integer, number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
-    DECLARE
-      log bigint;
-    BEGIN
-      SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id;
-      IF NOT FOUND THEN RETURN; END IF;
-      part := 0;
-      RETURN NEXT;
-      RETURN QUERY SELECT 2, e.version, e.body FROM ${schema}.events e
-        WHERE e.session = log AND e.version > start ORDER BY e.version LIMIT most;
-    END $function$;
-    CREATE FUNCTION ${schema}.find_entry(session_id text, wanted text)
-      RETURNS TABLE (number integer, content text) LANGUAGE plpgsql STABLE ${settings} AS $function$
-    BEGIN
-      RETURN QUERY SELECT e.version, e.body FROM ${schema}.sessions s JOIN ${schema}.events e ON e.session = s.n
-        AND hashtextextended(e.key, 0) = hashtextextended(wanted, 0) AND e.key = wanted WHERE s.id = session_id;
-    END $function$;`,
+    ) WITH (fillfactor = 50);`,
+  // The mark of the log after an event; null where it is the event's time. Functions that older processes use stay.
+  (schema) => `
+    ALTER TABLE ${schema}.events ADD COLUMN chain text COLLATE "C";
+    ${functionsOf(schema, settings)}`,
 ];
 
 /** Refused with these by the block below, which undoes what it did. */

@@ -1,25 +1,26 @@
-// The functions that write to a Postgres store: a whole group of commits in one call, and the end of a session.
+// The functions of a Postgres store: a whole group of commits in one call, a page of a log, a key, the end of a session.
 
 /** How many rows an environment's open sessions are counted in. */
 const shares = 16;
 
 /**
- * `append_commits` answers with a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits of one unit get the same.
+ * `append_units` answers with a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits of one unit get the same.
  *
  * Everyone takes locks in this order, so that nobody waits for one who waits for him: sessions that are there, by id;
  * ids of new ones, by id; counts, by environment. Arrays that are looked into by number hold numbers and no nulls, as
  * only then is finding the thousandth as fast as the first.
  */
-export function appending(schema: string, settings: string): string {
+export function functionsOf(schema: string, settings: string): string {
   const count = (what: string): string => `
       INSERT INTO ${schema}.counts AS k (environment, share, open)
         SELECT d.environment, pg_backend_pid() % ${shares}, sum(d.change) FROM (${what}) d
         GROUP BY d.environment HAVING sum(d.change) <> 0 ORDER BY d.environment
         ON CONFLICT (environment, share) DO UPDATE SET open = k.open + excluded.open;`;
   return `
-    CREATE FUNCTION ${schema}.append_commits(
-      units integer[], ids text[], versions integer[], seens double precision[],
+    CREATE FUNCTION ${schema}.append_units(
+      units integer[], ids text[], versions integer[], seen_chains text[], seen_times double precision[],
       entry_commits integer[], entry_versions integer[], entry_ats double precision[], entry_keys text[], entry_bodies text[],
+      entry_chains text[],
       heading_commits integer[], heading_ids text[], heading_environments text[], heading_opened double precision[],
       heading_parents text[], heading_parent_versions integer[], heading_ended text[], heading_touched double precision[],
       snapshot_commits integer[], snapshot_versions integer[], snapshot_bodies text[]
@@ -44,11 +45,12 @@ export function appending(schema: string, settings: string): string {
 
       -- Statements after the locks, as each sees what was committed before it began.
       FOR place IN
-        SELECT c.place FROM unnest(versions, seens) WITH ORDINALITY c (version, seen, place)
+        SELECT c.place FROM unnest(versions, seen_chains, seen_times) WITH ORDINALITY c (version, chain, seen, place)
         LEFT JOIN LATERAL (
-          SELECT e.version, e.at FROM ${schema}.events e WHERE e.session = numbers[c.place::integer]
+          SELECT e.version, e.at, e.chain FROM ${schema}.events e WHERE e.session = numbers[c.place::integer]
           ORDER BY e.version DESC LIMIT 1) newest ON true
-        WHERE c.version <> coalesce(newest.version, 0) OR (c.seen <> 'NaN' AND c.seen <> newest.at)
+        WHERE c.version <> coalesce(newest.version, 0) OR (c.chain <> '' AND c.chain IS DISTINCT FROM newest.chain)
+          OR (c.seen <> 'NaN' AND (newest.chain IS NOT NULL OR c.seen <> newest.at))
       LOOP
         answers[place] := 1;
         refused := true;
@@ -103,9 +105,10 @@ export function appending(schema: string, settings: string): string {
             heading_ended) h (place, environment, opened, parent, parent_version, ended)
           WHERE versions[h.place] > 0 AND s.n = numbers[h.place];
       END IF;
-      INSERT INTO ${schema}.events (session, version, at, key, body)
-        SELECT numbers[e.place], e.version, e.at, e.key, e.body
-        FROM unnest(entry_commits, entry_versions, entry_ats, entry_keys, entry_bodies) e (place, version, at, key, body)
+      INSERT INTO ${schema}.events (session, version, at, key, body, chain)
+        SELECT numbers[e.place], e.version, e.at, e.key, e.body, e.chain
+        FROM unnest(entry_commits, entry_versions, entry_ats, entry_keys, entry_bodies, entry_chains)
+          e (place, version, at, key, body, chain)
         WHERE numbers[e.place] > 0;
       -- Two processes may find the same snapshot due.
       IF cardinality(snapshot_commits) > 0 THEN
@@ -117,8 +120,8 @@ export function appending(schema: string, settings: string): string {
       RETURN array_to_string(answers, '');
     END $function$;
 
-    -- Without a version whatever it is at.
-    CREATE FUNCTION ${schema}.delete_session(session_id text, end_version integer, seen double precision)
+    -- Without a version whatever it is at. A chain of null is that of an event whose mark is its time.
+    CREATE FUNCTION ${schema}.delete_log(session_id text, end_version integer, end_chain text, end_time double precision)
       RETURNS boolean LANGUAGE plpgsql ${settings} AS $function$
     DECLARE
       log bigint;
@@ -127,8 +130,9 @@ export function appending(schema: string, settings: string): string {
       IF NOT FOUND THEN RETURN false; END IF;
       IF end_version IS NOT NULL THEN
         PERFORM FROM (
-          SELECT e.version, e.at FROM ${schema}.events e WHERE e.session = log ORDER BY e.version DESC LIMIT 1) newest
-        WHERE newest.version = end_version AND newest.at = coalesce(seen, newest.at);
+          SELECT e.version, e.at, e.chain FROM ${schema}.events e WHERE e.session = log ORDER BY e.version DESC LIMIT 1) newest
+        WHERE newest.version = end_version AND (end_chain IS NULL OR newest.chain = end_chain)
+          AND (end_time IS NULL OR (newest.chain IS NULL AND newest.at = end_time));
         IF NOT FOUND THEN RETURN false; END IF;
       END IF;
       DELETE FROM ${schema}.events e WHERE e.session = log;
@@ -136,5 +140,46 @@ export function appending(schema: string, settings: string): string {
       ${count(`SELECT s.environment, -1 AS change FROM ${schema}.sessions s WHERE s.n = log AND s.ended IS NULL`)}
       DELETE FROM ${schema}.sessions s WHERE s.n = log;
       RETURN true;
+    END $function$;
+
+    -- All of it is one picture: a function that is STABLE sees what its caller sees. Part 0 is the end of the log.
+    CREATE FUNCTION ${schema}.read_page(
+      session_id text, start integer, up_to integer, most integer, most_bytes integer, from_snapshot boolean
+    ) RETURNS TABLE (part integer, number integer, at double precision, key text, content text)
+      LANGUAGE plpgsql STABLE ${settings} AS $function$
+    DECLARE
+      log bigint;
+      first integer := start;
+      bytes integer := most_bytes;
+    BEGIN
+      SELECT s.n INTO log FROM ${schema}.sessions s WHERE s.id = session_id;
+      IF NOT FOUND THEN RETURN; END IF;
+      SELECT 0, e.version, e.at, e.chain, log::text INTO part, number, at, key, content FROM ${schema}.events e
+        WHERE e.session = log ORDER BY e.version DESC LIMIT 1;
+      RETURN NEXT;
+      IF from_snapshot THEN
+        SELECT 1, p.version, 0, NULL, p.body INTO part, number, at, key, content FROM ${schema}.snapshots p
+          WHERE p.session = log AND p.version > start AND p.version <= up_to ORDER BY p.version DESC LIMIT 1;
+        IF FOUND THEN
+          first := number;
+          RETURN NEXT;
+        END IF;
+      END IF;
+      FOR part, number, at, key, content IN
+        SELECT 2, e.version, e.at, e.key, e.body FROM ${schema}.events e
+        WHERE e.session = log AND e.version > first AND e.version <= up_to ORDER BY e.version LIMIT most
+      LOOP
+        RETURN NEXT;
+        bytes := bytes - octet_length(content);
+        EXIT WHEN bytes <= 0;
+      END LOOP;
+    END $function$;
+
+    CREATE FUNCTION ${schema}.find_key(session_id text, wanted text)
+      RETURNS TABLE (number integer, at double precision, key text, content text)
+      LANGUAGE plpgsql STABLE ${settings} AS $function$
+    BEGIN
+      RETURN QUERY SELECT e.version, e.at, e.key, e.body FROM ${schema}.sessions s JOIN ${schema}.events e ON e.session = s.n
+        AND hashtextextended(e.key, 0) = hashtextextended(wanted, 0) AND e.key = wanted WHERE s.id = session_id;
     END $function$;`;
 }
