@@ -113,9 +113,12 @@ test("a missing server or file is reported before anything is played", async () 
   await writeFile(file, '{"responses_create_params":{"input":"Go."}}\n');
   const rest = ["--model", "random", "--out", out];
   const gone = await run("collect", "--server", "http://127.0.0.1:1", "--tasks", file, ...rest);
-  expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did not answer") as string });
+  expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("could not be reached") as string });
   const nobody = await run("collect", "--agent", "http://127.0.0.1:1", "--tasks", file, "--out", out);
-  expect(nobody).toMatchObject({ code: 1, stderr: expect.stringMatching(/^tool_failed: .*did not answer/) as string });
+  expect(nobody).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^tool_failed: .*could not be reached/) as string,
+  });
   expect(await run("collect", ...rest)).toMatchObject({
     stderr: expect.stringContaining("name an environment") as string,
   });

@@ -75,7 +75,7 @@ function smallDriver(): Driver {
   };
 }
 
-runStoreCases("the smallest driver", () => ({ open: () => createStore(smallDriver()) }));
+runStoreCases("the smallest driver", () => ({ open: () => createStore(smallDriver()) }), { persistent: false });
 
 const commit = (session: string, version = 0): Commit => ({
   session,
@@ -180,7 +180,7 @@ describe("the time limit of a verb", () => {
   }, 30_000);
 });
 
-test("closing waits for verbs under way, groups that wait too, and then closes the driver once", async () => {
+test("closing waits for running verbs and for groups, and then closes the driver once", async () => {
   const small = smallDriver();
   const close = vi.fn();
   const slow: Driver["append"] = async (units, call) => {
