@@ -26,6 +26,8 @@ const notCompared = new Set([
   "delta",
   "shared",
   "log",
+  "call",
+  "digest",
   "overwrote",
   "refused",
 ]);

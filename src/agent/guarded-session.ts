@@ -5,6 +5,7 @@ export function withCommit(entered: Entered, commit: Entered["commit"]): Entered
   return {
     session: entered.session,
     user: entered.user,
+    continued: entered.continued,
     // They change with every commit.
     get state() {
       return entered.state;

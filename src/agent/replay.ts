@@ -1,5 +1,6 @@
 // replaySession(): runs a saved session again on its recorded model answers, and names the first event that differs.
 import type { Agent } from "../core/agent.ts";
+import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversations, SavedConversation } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { applyDelta, changed, type Delta } from "../core/delta.ts";
@@ -97,7 +98,7 @@ async function replayInvocation(
 ): Promise<Difference | undefined> {
   const guarded: Conversations = {
     ...sessions,
-    enter: async (id, options) => tape.guard(await sessions.enter(id, options)),
+    enter: async (id, options) => tape.guard((await sessions.enter(id, options)) as Entered),
   };
   const isNew = recorded.type === "invocation.began";
   const first = isNew && { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };

@@ -1,11 +1,13 @@
 // run(): an agent answers a message, or goes on where a run was cut short. Yields what happens, committed first.
+import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
+import { canonicalText } from "../core/digest.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { AgentOutcome, EventOf } from "../core/event.ts";
+import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
-import { HoldfastError } from "../core/errors.ts";
-import type { AgentOutcome } from "../core/event.ts";
-import { copyJson } from "../core/json.ts";
 import { faultInItems, type Item } from "../core/model.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
@@ -26,7 +28,12 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   /** Also yields parts of answers while they are written. */
   stream?: boolean | undefined;
-  /** While another run has the session: wait for it (by default), or be refused as `session_busy`. */
+  /**
+   * The id of the turn. A repeat with the same message gets the recorded events and outcome, or continues the turn if it was
+   * cut short. Another message under the same id is refused as `call_conflict`.
+   */
+  call?: string | undefined;
+  /** While another run in this process has the session: wait for it (by default), or be refused as `session_busy`. */
   busy?: "wait" | "refuse" | undefined;
 }
 
@@ -34,7 +41,9 @@ export interface RunOptions {
 export interface RunResult {
   session: string;
   invocation: string;
-  outcome: AgentOutcome | "failed";
+  outcome: AgentOutcome | "failed" | "abandoned";
+  /** The call id was seen before: these are the recorded events. "abandoned": another message came before it was over. */
+  repeated: boolean;
 }
 
 /**
@@ -55,16 +64,40 @@ export async function* runWith(
   options: RunOptions,
   standIn?: StandIn,
 ): AsyncGenerator<RunEvent, RunResult, undefined> {
-  const { sessions, user, message, signal, busy } = options;
-  if (message === undefined && options.stateDelta !== undefined) {
+  const { sessions, user, message, call, stateDelta, signal, busy } = options;
+  if (message === undefined && stateDelta !== undefined) {
     throw new HoldfastError("invalid_option", "stateDelta is set with a message, and there is none");
+  }
+  if (message === undefined && call !== undefined) {
+    throw new HoldfastError("invalid_option", "a call id belongs to a message, and there is none");
   }
   const family = familyOf(agent);
   if (signal?.aborted) throw cancelledRun(signal);
+  const items = message === undefined ? undefined : messageItems(message);
+  const digest = call === undefined ? undefined : digestOf({ items, stateDelta: stateDelta ?? {} });
   const session = options.session ?? (await sessions.open({ user })).session;
-  const entered = await sessions.enter(session, { signal, busy }).catch((thrown: unknown) => {
-    throw signal?.aborted ? cancelledRun(signal) : thrown;
-  });
+  const entered = await sessions
+    .enter(session, { signal, busy, call, digest, isContinuing: message === undefined })
+    .catch((thrown: unknown) => {
+      throw signal?.aborted ? cancelledRun(signal) : thrown;
+    });
+  if ("leave" in entered) {
+    return yield* runEntered(agent, family, entered, { ...options, session }, items, digest, standIn);
+  }
+  for (const event of entered.events) yield event as RunEvent;
+  return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
+}
+
+async function* runEntered(
+  agent: Agent,
+  family: Family,
+  entered: Entered,
+  options: RunOptions & { session: string },
+  items: Item[] | undefined,
+  digest: string | undefined,
+  standIn: StandIn | undefined,
+): AsyncGenerator<RunEvent, RunResult, undefined> {
+  const { session, user, call, signal } = options;
   const stopping = new AbortController();
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
@@ -79,13 +112,13 @@ export async function* runWith(
   let working: Promise<RunResult> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
-    if (options.session !== undefined && user !== undefined && user !== entered.user) {
+    if (user !== undefined && user !== entered.user) {
       throw new HoldfastError("session_not_found", `user ${user} has no session ${session}`);
     }
-    const start = message === undefined ? cutShort(entered) : beginning(entered, agent, family);
+    const start = entered.continued ?? (items ? beginning(entered, agent, family) : nothingToContinue(session));
     const invocation = createInvocation({
       id: start.invocation,
-      isContinued: message === undefined,
+      isContinued: entered.continued !== undefined,
       entered,
       family,
       signal: stopping.signal,
@@ -106,18 +139,21 @@ export async function* runWith(
       isOutermost: true,
     };
     working = (async (): Promise<RunResult> => {
-      if (message !== undefined) {
-        const given = messageItems(message);
-        const working = invocation.working();
-        const draft = working.draft();
+      if (!entered.continued) {
+        const given = invocation.working();
+        const draft = given.draft();
         Object.assign(draft.state, copyJson(options.stateDelta ?? {}, "stateDelta", "drop"));
-        working.keep(draft);
-        await invocation.commit(
-          { type: "invocation.began", invocation: start.invocation, agent: first.name, items: given },
-          working,
-        );
+        given.keep(draft);
+        const began: BeganEvent = {
+          type: "invocation.began",
+          invocation: start.invocation,
+          agent: first.name,
+          items: items as Item[],
+        };
+        if (call !== undefined && digest !== undefined) Object.assign(began, { call, digest });
+        await invocation.commit(began, given);
       }
-      const about = { session, invocation: start.invocation };
+      const about = { session, invocation: start.invocation, repeated: false };
       try {
         return { ...about, outcome: await runAgent(invocation, first, place) };
       } catch (thrown) {
@@ -143,6 +179,8 @@ export async function* runWith(
   }
 }
 
+type BeganEvent = Omit<EventOf<"invocation.began">, "at" | "delta" | "shared">;
+
 const over = new HoldfastError("run_cancelled", "the run is over");
 
 interface Start {
@@ -158,11 +196,11 @@ function beginning({ conversation: { speaker } }: Entered, { name }: Agent, fami
   return { invocation: newInvocation(), agent: isModel ? speaker : name };
 }
 
-/** The invocation that an earlier run did not end. */
-function cutShort({ session, conversation: { turn } }: Entered): Start {
-  if (turn) return turn;
+function nothingToContinue(session: string): never {
   throw new HoldfastError("nothing_to_continue", `session ${session} has no turn to continue; send a message`);
 }
+
+const digestOf = (asked: object): string => hash("sha256", canonicalText(asked as Json), "base64url");
 
 const newInvocation = (): string => crypto.randomUUID();
 

@@ -1,14 +1,28 @@
 // A conversation in the hands of one run.
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
-import type { AgentEvent, NumberedEvent } from "./event.ts";
+import type { AgentEvent, NumberedEvent, AgentOutcome, OpenTurn } from "./event.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { View } from "./turn.ts";
 
 export interface EnterOptions {
   signal?: AbortSignal | undefined;
+  /** The id of the turn, and the digest of its message and state. */
+  call?: string | undefined;
+  digest?: string | undefined;
+  /** Continues the open turn: there is no message. */
+  isContinuing?: boolean | undefined;
   /** While another run has the session: wait for it (by default), or be refused as `session_busy`. */
   busy?: "wait" | "refuse" | undefined;
+}
+
+/** A turn that is over, as the log has it. */
+export interface RecordedTurn {
+  session: string;
+  invocation: string;
+  events: NumberedEvent[];
+  /** "abandoned": another message came before it was over. */
+  outcome: AgentOutcome | "abandoned";
 }
 
 /** What is known of an event before it is committed. */
@@ -27,6 +41,8 @@ export interface StepChange {
 /** A session in the hands of one run: nobody else in the process commits to it before it is left. */
 export interface Entered {
   readonly session: string;
+  /** The open turn that this run continues; undefined if it begins one. */
+  readonly continued: OpenTurn | undefined;
   readonly user: string;
   /** As it is after the newest commit, with what is shared. Not to be changed. */
   readonly state: AgentState;

@@ -52,10 +52,6 @@ export const errorTable = {
     meaning: "others changed the same value at the same time, and the two changes do not combine; nothing was changed",
   },
   session_busy: { status: 409, meaning: "an agent is running on the session, here or in another process" },
-  turn_lost: {
-    status: 409,
-    meaning: "another process took over the turn while this run was silent; it continues there",
-  },
   run_cancelled: {
     status: 408,
     meaning: "the caller cancelled the run; what was committed stays, and the next run can go on from there",

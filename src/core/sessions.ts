@@ -1,6 +1,6 @@
 // The contract of the engine: what can be done with sessions, be they episodes of an environment or conversations with an
 // agent. Protocols, agents and commands are given one of these.
-import type { Entered, EnterOptions } from "./agent-sessions.ts";
+import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
 import type { Event, Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
@@ -224,7 +224,7 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    */
   update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
   /** The conversation in the hands of one run: nobody else in the process commits to it before it is left. */
-  enter(session: string, options?: EnterOptions): Promise<Entered>;
+  enter(session: string, options?: EnterOptions): Promise<Entered | RecordedTurn>;
 }
 
 /** The sessions of an environment. */

@@ -17,6 +17,8 @@ export interface RunRequest {
   session: string;
   message: string | Item[] | undefined;
   stateDelta: AgentState | undefined;
+  /** The id of the turn: a repeat gets its recorded events and outcome. */
+  call: string | undefined;
   signal: AbortSignal;
   stream: boolean;
   busy: "refuse";
@@ -62,7 +64,8 @@ export function agentProtocol({ agent, sessions, run }: AgentProtocolOptions): P
       const stream = wantsStream(request);
       const { state_delta: stateDelta, message: said } = body;
       const message = said as string | Item[] | undefined;
-      const running = run({ sessions, session: id, message, stateDelta, signal, stream, busy: "refuse" });
+      const call = body.call ?? request.headers["idempotency-key"];
+      const running = run({ sessions, session: id, message, stateDelta, call, signal, stream, busy: "refuse" });
       return stream ? streamed(running, signal) : whole(running);
     },
     rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, { before: body.invocation })),

@@ -1,10 +1,10 @@
 // Conversations: the sessions of an agent. Shared state has logs of its own, which are committed to together with them.
-import type { Entered, EnterOptions } from "../core/agent-sessions.ts";
+import type { Entered, EnterOptions, RecordedTurn } from "../core/agent-sessions.ts";
 import type { Conversation } from "../core/conversation.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { createDraft } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { updateKey, type AgentEvent, type Event, type EventOf, type Labels } from "../core/event.ts";
+import { updateKey, type AgentEvent, type Event, type EventOf, type Labels, type OpenTurn } from "../core/event.ts";
 import { copyJson, escapeKey, freezeJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
@@ -23,6 +23,7 @@ import { exclusive } from "./exclusive.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { createScopes, type Make, type Shared } from "./scopes.ts";
+import { createTurns } from "./turn.ts";
 import { createViews } from "./views.ts";
 
 export interface ConversationOptions extends EngineOptions {
@@ -57,6 +58,7 @@ export function createConversations(options: ConversationOptions): Conversations
   const cache = createLogCache(options.cache);
   const logs = createLogs(store, environment, { cache, isHandedOut: true });
   const views = createViews(logs);
+  const turns = createTurns(logs);
   const scopes = createScopes({ app, store, cache, logs });
   const engine = createEngine<AgentState, ConversationFork>(
     {
@@ -92,10 +94,7 @@ export function createConversations(options: ConversationOptions): Conversations
     return copyJson(withShared(own, await sharedOf(session)), "state") as AgentState;
   }
 
-  async function entered(log: OpenLog, leave: () => void): Promise<Entered> {
-    await logs.refresh(log);
-    assertOpen(log);
-    assertWithinLimits(log);
+  async function entered(log: OpenLog, continued: OpenTurn | undefined, leave: () => void): Promise<Entered> {
     const user = userOf(log.session);
     let steps = await views.openSteps(log);
     let sharedNow = await sharedOf(log.session);
@@ -113,6 +112,7 @@ export function createConversations(options: ConversationOptions): Conversations
     const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
     return {
       session: log.id,
+      continued,
       user,
       get steps() {
         return steps.events;
@@ -169,18 +169,26 @@ export function createConversations(options: ConversationOptions): Conversations
     };
   }
 
-  function enter(id: string, { signal, busy = "wait" }: EnterOptions = {}): Promise<Entered> {
+  function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
+    const { signal, busy = "wait", call, digest, isContinuing = false } = given;
     return new Promise((resolve, reject) => {
       const work = (log: OpenLog): Promise<void> => {
         const before = runs.get(log) ?? 0;
         if (busy === "refuse" && before > 0) {
-          throw new HoldfastError("session_busy", `an agent is running on session ${log.id}`);
+          const isRepeat = call !== undefined && log.session.conversation?.turn?.call === call;
+          const message = `an agent is running on session ${log.id}`;
+          throw new HoldfastError(isRepeat ? "call_in_progress" : "session_busy", message);
         }
         runs.set(log, before + 1);
         const running = exclusive(log, signal, async () => {
+          await logs.refresh(log);
+          assertOpen(log);
+          assertWithinLimits(log);
+          const turn = await turns.decide(log, { call, digest, isContinuing });
+          if (turn && "recorded" in turn) return resolve(turn.recorded);
           let leave = (): void => undefined;
           const left = new Promise<void>((done) => (leave = done));
-          resolve(await entered(log, leave));
+          resolve(await entered(log, turn?.open, leave));
           await left;
         });
         return running.finally(() => runs.set(log, (runs.get(log) ?? 1) - 1));

@@ -72,7 +72,7 @@ export async function finish(
       await look(next.value);
     }
   } finally {
-    await running.return({ session: "", invocation: "", outcome: "failed" });
+    await running.return({ session: "", invocation: "", outcome: "failed", repeated: false });
   }
 }
 

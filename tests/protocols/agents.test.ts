@@ -176,6 +176,20 @@ describe("a run", () => {
     expect(await client("POST", `${at}/run`, { body: { message: "three" } })).toMatchObject({ status: 200 });
   });
 
+  test("ONCE: sent again under its Idempotency-Key gives the recorded outcome and events, and nothing is added", async () => {
+    const { client } = onMemory(scriptedModel(() => "Hello!"));
+    const at = await opened(client);
+    const headers = { "idempotency-key": "m1" };
+    const first = await client("POST", `${at}/run`, { body: { message: "I am Ann." }, headers });
+    const again = await client("POST", `${at}/run`, { body: { message: "I am Ann." }, headers });
+    const { repeated: _, ...recorded } = first.body as { repeated: boolean };
+    expect(again.body).toEqual({ ...recorded, repeated: true });
+    const byBody = await client("POST", `${at}/run`, { body: { message: "I am Ann.", call: "m1" } });
+    expect(byBody.body).toEqual(again.body);
+    const other = await client("POST", `${at}/run`, { body: { message: "I am Bob." }, headers });
+    expect(other).toMatchObject({ status: 409, body: { error: { code: "call_conflict" } } });
+  });
+
   test("whose client disconnects is cancelled: committed events stay, and it can resume", async () => {
     const { model, asked, answer } = waiting();
     const { client } = onMemory(model);

@@ -42,8 +42,12 @@ export const routes = {
           description: "what the user says: a text, or items. Without it a turn that was cut short goes on",
         },
         state_delta: { type: "object", description: "set together with the message" },
+        call: {
+          type: "string",
+          description: "the id of the turn, as the Idempotency-Key header: a repeat is applied once",
+        },
       }),
-      dependentRequired: { state_delta: ["message"] },
+      dependentRequired: { state_delta: ["message"], call: ["message"] },
     },
   },
   rewindSession: {

@@ -88,7 +88,7 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
       let next = await running.next();
       for (; !next.done; next = await running.next()) if (next.value.type !== "partial") events.push(next.value);
       const { version } = await episodes.info(session);
-      return { session, version, outcome: next.value.outcome, ...transcript(events) };
+      return { session, version, outcome: next.value.outcome as PlayResult["outcome"], ...transcript(events) };
     } catch (thrown) {
       throw lost.signal.aborted && !signal.aborted ? lost.signal.reason : thrown;
     } finally {

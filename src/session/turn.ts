@@ -1,0 +1,64 @@
+// Turns are calls: decides whether a run begins a turn, continues one that was cut short, or gets a recorded one.
+import type { RecordedTurn } from "../core/agent-sessions.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { turnKey, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
+import { isInForce } from "../core/session.ts";
+import { assertCallId, undone } from "./find-repeat.ts";
+import type { Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
+
+/** What a run asks for. */
+export interface TurnRequest {
+  /** The id of the turn, and the digest of its message and state. A run without a message has neither. */
+  call?: string | undefined;
+  digest?: string | undefined;
+  /** Continues the open turn: there is no message. */
+  isContinuing: boolean;
+}
+
+type Began = EventOf<"invocation.began"> & { version: number };
+
+export interface Turns {
+  /**
+   * Decides on a log that was just refreshed. Gives the turn to continue, the recorded turn of a repeat, or undefined to begin
+   * one. Commits nothing.
+   */
+  decide(log: OpenLog, request: TurnRequest): Promise<{ open: OpenTurn } | { recorded: RecordedTurn } | undefined>;
+}
+
+export function createTurns(logs: Logs): Turns {
+  async function findBegan(log: OpenLog, { call, digest }: TurnRequest): Promise<Began | undefined> {
+    assertCallId(call);
+    if (call === undefined) return undefined;
+    const event = await logs.find(log.id, turnKey(call));
+    if (event?.type !== "invocation.began") return undefined;
+    if (event.digest !== digest) {
+      const message = `the call id ${call} was used before, for a turn with another message`;
+      throw new HoldfastError("call_conflict", message, { detail: { call } });
+    }
+    if (!isInForce(log.session, event.version)) throw undone(call);
+    return event;
+  }
+
+  async function readRecorded(log: OpenLog, { invocation, version }: Began): Promise<RecordedTurn> {
+    const events: NumberedEvent[] = [];
+    for await (const event of logs.events(log.id, version - 1)) {
+      if (!("invocation" in event) || event.invocation !== invocation) continue;
+      events.push(event);
+      if (event.type === "agent.ended" && event.last) {
+        return { session: log.id, invocation, events, outcome: event.outcome };
+      }
+    }
+    return { session: log.id, invocation, events, outcome: "abandoned" };
+  }
+
+  return {
+    async decide(log, request) {
+      const { turn } = log.session.conversation ?? {};
+      const began = await findBegan(log, request);
+      if (began && turn?.invocation !== began.invocation) return { recorded: await readRecorded(log, began) };
+      // A repeat of a turn that was cut short continues it. Another message abandons it.
+      return turn && (began || request.isContinuing) ? { open: turn } : undefined;
+    },
+  };
+}

@@ -1,0 +1,145 @@
+// Turns are calls: a turn that is sent again under its id is applied once.
+import { defineAgent, scriptedModel, tool, type Agent } from "holdfast";
+import { describe, expect, test } from "vitest";
+import { finish as run, onEveryStore, type Committed } from "./engine.ts";
+
+/** Runs a turn to its end. Gives its committed events apart from its result. */
+async function finish(...given: Parameters<typeof run>) {
+  const { events, ...result } = await run(...given);
+  return { events: events as Committed[], result };
+}
+
+/** Pays once per turn; `effects` counts the payments. */
+function payer(): { agent: Agent; effects: string[]; gate: { open(): void; reached: Promise<void> } } {
+  const effects: string[] = [];
+  let open = (): void => undefined;
+  let reach = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  const reached = new Promise<void>((resolve) => (reach = resolve));
+  const agent = defineAgent({
+    name: "payer",
+    model: scriptedModel(({ input }) =>
+      input.at(-1)?.type === "function_call_output" ? "Paid." : { calls: [{ name: "pay", arguments: {} }] },
+    ),
+    tools: {
+      pay: tool({
+        description: "Pays.",
+        effects: "external",
+        run: async () => {
+          effects.push("pay");
+          reach();
+          await opened;
+          return "paid";
+        },
+      }),
+    },
+  });
+  return { agent, effects, gate: { open, reached } };
+}
+
+const paid = (): { agent: Agent; effects: string[] } => {
+  const { gate, ...rest } = payer();
+  gate.open();
+  return rest;
+};
+
+describe("ONCE: a turn that is sent again", () => {
+  onEveryStore("gets the recorded events and outcome, here and on another replica", async (place) => {
+    const { agent, effects } = paid();
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const first = await finish(agent, { sessions, session, message: "pay", call: "m1" });
+    expect(first.result).toMatchObject({ outcome: "answered", repeated: false });
+    for (const other of [sessions, await place.replica()]) {
+      const again = await finish(agent, { sessions: other, session, message: "pay", call: "m1" });
+      expect(again.result).toEqual({ ...first.result, repeated: true });
+      expect(again.events.map(({ type, version }) => [type, version])).toEqual(
+        first.events.map(({ type, version }) => [type, version]),
+      );
+    }
+    expect(effects).toEqual(["pay"]);
+  });
+
+  onEveryStore("waits for the one that is running, or is told so", async (place) => {
+    const { agent, effects, gate } = payer();
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const first = finish(agent, { sessions, session, message: "pay", call: "m1" });
+    await gate.reached;
+    await expect(
+      finish(agent, { sessions, session, message: "pay", call: "m1", busy: "refuse" }),
+    ).rejects.toMatchObject({ code: "call_in_progress" });
+    const repeat = finish(agent, { sessions, session, message: "pay", call: "m1" });
+    gate.open();
+    expect((await repeat).result).toEqual({ ...(await first).result, repeated: true });
+    expect(effects).toEqual(["pay"]);
+  });
+
+  onEveryStore(
+    "continues a turn that was cut short on another replica, and does not repeat its effect",
+    async (place) => {
+      const { agent, effects, gate } = payer();
+      const [one, two] = [place.engine(), await place.replica()];
+      const { session } = await one.open();
+      const stopping = new AbortController();
+      const cut = finish(agent, { sessions: one, session, message: "pay", call: "m1", signal: stopping.signal });
+      await gate.reached;
+      stopping.abort();
+      await expect(cut).rejects.toMatchObject({ code: "run_cancelled" });
+      const again = await finish(agent, { sessions: two, session, message: "pay", call: "m1" });
+      expect(again.result).toMatchObject({ outcome: "answered", repeated: false });
+      const failed = again.events.flatMap((event) => (event.type === "tools.answered" ? (event.failed ?? []) : []));
+      expect(failed).toMatchObject([{ code: "outcome_unknown" }]);
+      expect(effects).toEqual(["pay"]);
+      gate.open();
+    },
+  );
+
+  onEveryStore("is refused with another message or another state, and after a rewind", async (place) => {
+    const { agent } = paid();
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const { result } = await finish(agent, { sessions, session, message: "pay", call: "m1" });
+    const other = [{ message: "pay twice" }, { message: "pay", stateDelta: { a: 1 } }];
+    for (const given of other) {
+      await expect(finish(agent, { sessions, session, ...given, call: "m1" })).rejects.toMatchObject({
+        code: "call_conflict",
+      });
+    }
+    await sessions.rewind(session, { before: result.invocation });
+    await expect(finish(agent, { sessions, session, message: "pay", call: "m1" })).rejects.toMatchObject({
+      code: "call_undone",
+    });
+  });
+
+  onEveryStore("continues the turn that failed, and says so of one that another message replaced", async (place) => {
+    let fails = true;
+    const agent = defineAgent({
+      name: "moody",
+      model: scriptedModel(() => {
+        if (fails) throw new Error("no");
+        return "yes";
+      }),
+    });
+    const sessions = place.engine();
+    const { session } = await sessions.open();
+    const failed = await finish(agent, { sessions, session, message: "a", call: "m1" });
+    expect(failed.result.outcome).toBe("failed");
+    fails = false;
+    const again = await finish(agent, { sessions: await place.replica(), session, message: "a", call: "m1" });
+    expect(again.result).toMatchObject({ invocation: failed.result.invocation, outcome: "answered" });
+    fails = true;
+    await finish(agent, { sessions, session, message: "b", call: "m2" });
+    fails = false;
+    await finish(agent, { sessions, session, message: "c", call: "m3" });
+    const replaced = await finish(agent, { sessions, session, message: "b", call: "m2" });
+    expect(replaced.result).toMatchObject({ outcome: "abandoned", repeated: true });
+  });
+});
+
+test("a call id without a message is refused", async () => {
+  const { createSessions, memoryStore } = await import("holdfast");
+  const sessions = createSessions({ app: "app", store: memoryStore() });
+  const { agent } = paid();
+  await expect(finish(agent, { sessions, call: "m1" })).rejects.toMatchObject({ code: "invalid_option" });
+});
