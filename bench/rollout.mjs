@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSessions, defineAgent, defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
-import { createPlayer } from "../dist/agent/play.js";
+import { createPlayer } from "../dist/rollout/play/player.js";
 import { collect } from "../dist/rollout/collect.js";
 import { forgetIn } from "../dist/rollout/forget.js";
 import { quantile } from "./measure.mjs";

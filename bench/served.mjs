@@ -1,7 +1,7 @@
 // The real server with all that it counts and checks, and the counter of the README behind it.
 import { defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
-import { serve } from "../dist/serve.js";
+import { serve } from "../dist/server/serve.js";
 
 const counter = defineEnvironment({
   name: "counter",
