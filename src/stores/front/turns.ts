@@ -24,13 +24,17 @@ export function createTurns() {
   let row = 0;
   let since = performance.now();
 
-  // A tick comes when no microtask is left.
+  // A tick that is asked for by a microtask comes when no microtask is left; one that is asked for by a tick comes before.
   function schedule(): void {
     isScheduled = true;
     const now = performance.now();
-    if (now - since < longest) return process.nextTick(serveNext);
+    if (now - since < longest) return queueMicrotask(serveNextTick);
     since = now;
     setImmediate(serveNext);
+  }
+
+  function serveNextTick(): void {
+    process.nextTick(serveNext);
   }
 
   function serveNext(): void {
@@ -48,8 +52,8 @@ export function createTurns() {
   }
 
   return {
-    /** Whether a session need not wait. Must be served then. */
-    isNext: (session: string): boolean => session === last && ++row < inARow,
+    /** Whether a session need not wait. Must be served then. Nobody is overtaken: commits keep the order of asking. */
+    isNext: (session: string): boolean => !isScheduled && session === last && ++row < inARow,
     wait(waiting: InTurn): void {
       queue.push(waiting);
       if (!isScheduled) schedule();
