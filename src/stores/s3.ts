@@ -1,18 +1,21 @@
 // The S3 store: logs as objects of a bucket, shared by any number of processes anywhere, with no server of our own.
 import { HoldfastError } from "../core/errors.ts";
-import type { Entry, Store } from "../core/store.ts";
-import { assertDifferentSessions } from "../core/store.ts";
-import type { Client, Deadline } from "./s3/client.ts";
-import { createClient, deadlineFor } from "./s3/client.ts";
+import type { Store } from "../core/store.ts";
+import type { Call, Driver, Entry, Page, Unit } from "./front.ts";
+import { createStore } from "./front.ts";
+import { createChunks, Gone } from "./s3/chunks.ts";
+import type { Client } from "./s3/client.ts";
+import { backgroundCall, createClient } from "./s3/client.ts";
+import type { Abilities } from "./s3/commit.ts";
+import { createCommits } from "./s3/commit.ts";
 import type { Head, Kept } from "./s3/head.ts";
-import { corrupt, randomMark } from "./s3/head.ts";
-import { createHeads } from "./s3/heads.ts";
-import { createLadder, Gone } from "./s3/ladder.ts";
-import { createListing } from "./s3/listing.ts";
+import { corrupt, endOf, randomMark } from "./s3/head.ts";
+import { createHeads } from "./s3/head-cache.ts";
+import { createLister } from "./s3/listing.ts";
 import type { S3Credentials } from "./s3/location.ts";
 import { locationOf } from "./s3/location.ts";
-import type { Abilities } from "./s3/writing.ts";
-import { createWriter } from "./s3/writing.ts";
+import { placeOf } from "./s3/opening-index.ts";
+import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 
 export interface S3StoreOptions {
   /**
@@ -34,18 +37,16 @@ export interface S3StoreOptions {
  * const store = s3Store({ url: "s3://bucket/sessions?region=eu-central-1" });
  */
 export function s3Store({ url, credentials }: S3StoreOptions): Store {
-  const client = createClient(locationOf(url, credentials, process.env));
-  const ladder = createLadder(client);
-  const heads = createHeads(client, ladder);
+  return createStore(s3Driver(createClient(locationOf(url, credentials, process.env))));
+}
+
+function s3Driver(client: Client): Driver {
+  const chunks = createChunks(client);
+  const heads = createHeads(client, chunks);
   const tasks = new Set<Promise<unknown>>();
-  let closing: Promise<void> | undefined;
   let abilities: Promise<Abilities> | undefined;
 
-  function assertOpen(): void {
-    if (closing !== undefined) throw new HoldfastError("store_closed", `the S3 store ${client.name} was closed`);
-  }
-
-  /** What fails in here is left as it is: nothing depends on it. */
+  /** Failures in here do not matter: nothing depends on it. */
   function background(task: () => Promise<unknown>): void {
     const run: Promise<unknown> = task()
       .catch(() => undefined)
@@ -62,22 +63,19 @@ export function s3Store({ url, credentials }: S3StoreOptions): Store {
     return abilities;
   }
 
-  const writer = createWriter({ client, heads, ladder, background, ready });
-  const listing = createListing({ client, heads, assertOpen, background });
+  const parts = { client, heads, chunks, background, ready };
+  const commits = createCommits(parts);
+  const several = createTwoPhaseCommit(parts, commits);
+  const { list, count } = createLister(parts);
 
   /** Reads, and reads again if the session was deleted while its objects were fetched. */
-  async function reading<T>(
-    session: string,
-    read: (head: Head, deadline: Deadline) => Promise<T>,
-  ): Promise<T | undefined> {
-    assertOpen();
-    const deadline = deadlineFor();
+  async function reading<T>(session: string, call: Call, read: (head: Head) => Promise<T>): Promise<T | undefined> {
     let missed: string | undefined;
     for (;;) {
-      const { head, etag } = await heads.look(session, deadline);
+      const { head, etag } = await heads.look(session, call);
       if (head.version === 0) return undefined;
       try {
-        return await read(head, deadline);
+        return await read(head);
       } catch (thrown) {
         if (!(thrown instanceof Gone)) throw thrown;
         if (missed === etag) throw corrupt(`session ${JSON.stringify(session)}: ${thrown.message}, and it`, thrown);
@@ -87,55 +85,47 @@ export function s3Store({ url, credentials }: S3StoreOptions): Store {
   }
 
   return {
+    name: `the S3 store ${client.name}`,
     persistent: true,
+    together: true,
+    text: "any",
+    idle: true,
+    groups: { of: "session", commits: 256 },
+    overtime: client.hasOvertime,
 
-    async append(commit, ...together) {
-      assertOpen();
-      if (together.length > 0) assertDifferentSessions([commit, ...together]);
-      return writer.append([commit, ...together]);
+    async append(units, call) {
+      const [first] = units as [Unit];
+      if (first.length > 1) return [await several.append(first, call)];
+      return commits.commit(first[0].session, units.flat(), call);
     },
 
-    read: (session, after, limit = Infinity) =>
-      reading(session, async (head, deadline) => {
-        const last = Math.min(head.version, after + limit);
-        return last <= after ? [] : numbered(await ladder.entries(head, after + 1, last, deadline), after);
+    read: (session, { after, upTo, limit, bytes, snapshot: fromSnapshot }, call) =>
+      reading(session, call, async (head) => {
+        const newest = fromSnapshot ? await chunks.snapshotUpTo(head, Math.min(head.version, upTo), call) : undefined;
+        const snapshot = newest && newest.version > after ? newest : undefined;
+        const start = snapshot?.version ?? after;
+        const last = Math.min(head.version, upTo, start + limit);
+        const entries = last <= start ? [] : await chunks.entries(head, start + 1, last, call, bytes);
+        const page: Page = { end: endOf(head), place: placeOf(head), entries: numbered(entries, start) };
+        if (snapshot) page.snapshot = snapshot;
+        return page;
       }),
 
-    load: (session, version = Infinity) =>
-      reading(session, async (head, deadline) => {
-        const last = Math.min(head.version, version);
-        const snapshot = await ladder.snapshotUpTo(head, last, deadline);
-        const start = snapshot?.version ?? 0;
-        const entries = last <= start ? [] : numbered(await ladder.entries(head, start + 1, last, deadline), start);
-        return snapshot ? { snapshot, entries } : { entries };
-      }),
-
-    find: (session, key) =>
-      reading(session, async (head, deadline) => {
-        const version = (await heads.keysOf(session, head, deadline)).get(key);
+    find: (session, key, call) =>
+      reading(session, call, async (head) => {
+        const version = (await heads.keysOf(session, head, call)).get(key);
         if (version === undefined || version > head.version) return undefined;
-        return numbered(await ladder.entries(head, version, version, deadline), version - 1)[0];
+        return numbered(await chunks.entries(head, version, version, call), version - 1)[0];
       }),
 
-    list: (filter = {}) => listing.list({ ...filter }),
+    list,
+    count,
+    delete: commits.remove,
 
-    async count(environment) {
-      assertOpen();
-      return listing.count(environment);
-    },
-
-    async delete(session, end) {
-      assertOpen();
-      return writer.remove(session, end && { ...end });
-    },
-
-    close() {
-      closing ??= (async () => {
-        await writer.idle();
-        while (tasks.size > 0) await Promise.all(tasks);
-        await client.close();
-      })();
-      return closing;
+    async close() {
+      several.settleAll();
+      while (tasks.size > 0) await Promise.all(tasks);
+      await client.close();
     },
   };
 }
@@ -143,14 +133,14 @@ export function s3Store({ url, credentials }: S3StoreOptions): Store {
 /** Finds out what the service does with conditions. */
 async function probe(client: Client): Promise<Abilities> {
   const key = `probes/${randomMark()}`;
-  const deadline = deadlineFor();
-  await client.putIf(key, "probe", { absent: true }, deadline);
+  const call = backgroundCall();
+  await client.putIf(key, "probe", { absent: true }, call);
   const [again, over] = await Promise.all([
-    client.putIf(key, "again", { absent: true }, deadline),
-    client.putIf(key, "over", { etag: '"00000000000000000000000000000000"' }, deadline),
+    client.putIf(key, "again", { absent: true }, call),
+    client.putIf(key, "over", { etag: '"00000000000000000000000000000000"' }, call),
   ]);
-  const removesIf = !(await client.remove(key, deadline, '"00000000000000000000000000000000"'));
-  if (removesIf) await client.remove(key, deadline);
+  const removesIf = !(await client.remove(key, call, '"00000000000000000000000000000000"'));
+  if (removesIf) await client.remove(key, call);
   if (typeof again === "object" || typeof over === "object") {
     throw new HoldfastError(
       "store_failed",
@@ -161,5 +151,8 @@ async function probe(client: Client): Promise<Abilities> {
 }
 
 function numbered(entries: Kept[], after: number): Entry[] {
-  return entries.map(({ body }, at) => ({ version: after + at + 1, body }));
+  return entries.map(({ body, at, key }, index) => {
+    const version = after + index + 1;
+    return key === undefined ? { version, body, at } : { version, body, at, key };
+  });
 }

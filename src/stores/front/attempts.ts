@@ -21,8 +21,9 @@ export type Effect = "reads" | "writes";
 
 export type Attempts = ReturnType<typeof createAttempts>;
 
-export function createAttempts({ name, fault }: Driver) {
-  const deadlines = createDeadlines<Waiting>(({ call }) => {
+export function createAttempts({ name, fault, overtime }: Driver) {
+  const deadlines = createDeadlines<Waiting>(({ until, call }) => {
+    if (overtime?.(call ?? { until })) return undefined;
     if (call?.reason !== undefined) return coded(call.reason);
     return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });

@@ -9,8 +9,8 @@ export interface Timed {
 /** How often to look for verbs that are late, in milliseconds. */
 const pace = 50;
 
-/** `late` makes the error of a verb whose time is up. */
-export function createDeadlines<T extends Timed>(late: (timed: T) => Error) {
+/** `late` makes the error of a verb whose time is up; undefined if it may take longer. */
+export function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined) {
   const pending = new Set<T>();
   let timer: NodeJS.Timeout | undefined;
 
@@ -18,8 +18,10 @@ export function createDeadlines<T extends Timed>(late: (timed: T) => Error) {
     const now = performance.now();
     for (const each of pending) {
       if (each.until > now) continue;
+      const error = late(each);
+      if (!error) continue;
       pending.delete(each);
-      each.reject(late(each));
+      each.reject(error);
     }
     timer = pending.size > 0 ? setTimeout(look, pace) : undefined;
   }

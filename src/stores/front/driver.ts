@@ -136,6 +136,8 @@ export interface Driver {
   delete(session: string, end: End | undefined, call: Call): Answer<boolean>;
   /** Says what something that a verb threw means. By default: the store failed, and what was changed is unknown. */
   fault?(thrown: unknown): Fault;
+  /** Whether a verb whose time is up may take longer, because the server answers others. By default not. */
+  overtime?(call: Call): boolean;
   /** By default the log is read until the key is found. */
   find?(session: string, key: string, call: Call): Answer<Entry | undefined>;
   /** By default the open sessions are listed. */

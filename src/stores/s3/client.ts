@@ -4,21 +4,20 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { AwsV4Signer } from "aws4fetch";
 import type { Pool } from "undici";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { Call } from "../front.ts";
 import type { Location } from "./location.ts";
 
-/** How long a verb takes at most before it gives up, in milliseconds, and how much more for each byte that it sends. */
-export const patience = 5000;
+/** How long work in the background may take, in milliseconds, and how much more for each byte that it sends. */
+const patience = 5000;
 const perByte = 1 / 1000;
-/** How much longer it may take while the server does answer, only not all that this process asks of it at once. */
+/** How much longer a verb may take while the server answers, but not all that this process asks of it at once. */
 const overtime = 25_000;
 /** With more requests than this at once they only wait for each other. */
 const mostConnections = 64;
 
-/** The moment, on the clock of this process, by which something has to be done. */
-export type Deadline = number;
-
-export function deadlineFor(bytes = 0): Deadline {
-  return performance.now() + patience + bytes * perByte;
+/** The time for work in the background. */
+export function backgroundCall(bytes = 0): Call {
+  return { until: performance.now() + patience + bytes * perByte };
 }
 
 export interface Found {
@@ -56,7 +55,7 @@ interface Request {
   query?: Record<string, string>;
   headers?: Record<string, string>;
   body?: string;
-  deadline: Deadline;
+  call: Call;
 }
 
 interface Answer {
@@ -76,10 +75,15 @@ export function createClient(location: Location) {
   let running = 0;
   let answered = -Infinity;
 
-  /** Whether it is time to give up. */
-  function isLate(deadline: Deadline): boolean {
+  /** Whether a verb whose time is up may take longer: the server answers others. */
+  function hasOvertime({ until }: Call): boolean {
     const now = performance.now();
-    return now > deadline && (now - answered > 1000 || now > deadline + overtime);
+    return now - answered <= 1000 && now <= until + overtime;
+  }
+
+  /** Whether it is time to give up. */
+  function isLate(call: Call, pause = 0): boolean {
+    return performance.now() + pause > call.until && !hasOvertime(call);
   }
 
   /** Waits for one of the connections. */
@@ -106,14 +110,14 @@ export function createClient(location: Location) {
   }
 
   /** One try. Throws if there was no answer. */
-  async function once({ method, key, query = {}, headers = {}, body, deadline }: Request): Promise<Answer> {
+  async function once({ method, key, query = {}, headers = {}, body, call }: Request): Promise<Answer> {
     const { pool, Signer } = await (loading ??= load());
     const path = key === undefined ? bucketPath || "/" : `${bucketPath}/${encodePath(prefix + key)}`;
     const search = Object.entries(query).map((pair) => pair.map(encode).join("="));
     const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
     const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
     // A try that hangs must leave time for another one, which may reach a server that is well.
-    const left = deadline - performance.now();
+    const left = call.until - performance.now();
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), Math.max(left * 0.6, 1000));
     try {
@@ -137,7 +141,7 @@ export function createClient(location: Location) {
       await enter();
       try {
         // Nothing was sent yet: those who had the connections had no answer in all this time.
-        if (isLate(request.deadline)) throw busy(reason);
+        if (isLate(request.call)) throw busy(reason);
         const answer = await once(request);
         if (!isPassing(answer)) {
           answered = performance.now();
@@ -153,7 +157,7 @@ export function createClient(location: Location) {
         leave();
       }
       const pause = Math.random() * Math.min(10 * 2 ** tries, 500);
-      if (isLate(request.deadline - pause)) throw busy(reason);
+      if (isLate(request.call, pause)) throw busy(reason);
       await delay(pause);
     }
   }
@@ -187,17 +191,18 @@ export function createClient(location: Location) {
   return {
     name,
     isLate,
+    hasOvertime,
 
     /** An object: all of it, or its first bytes. "same" if it is the one that is known already. */
     async get(
       key: string,
-      deadline: Deadline,
+      call: Call,
       { known, bytes }: { known?: string | undefined; bytes?: number } = {},
     ): Promise<Found | "same" | undefined> {
       const headers: Record<string, string> = {};
       if (known !== undefined) headers["if-none-match"] = known;
       if (bytes !== undefined) headers["range"] = `bytes=0-${bytes - 1}`;
-      const answer = await send({ method: "GET", key, headers, deadline });
+      const answer = await send({ method: "GET", key, headers, call });
       if (answer.status === 304) return "same";
       if (answer.status === 404 && codeOf(answer) !== "NoSuchBucket") return undefined;
       if (answer.status !== 200 && answer.status !== 206) throw failed(answer);
@@ -205,16 +210,16 @@ export function createClient(location: Location) {
     },
 
     /** Puts what may be put as often as one likes. */
-    async put(key: string, body: string, deadline: Deadline): Promise<void> {
-      const answer = await send({ method: "PUT", key, body, deadline });
+    async put(key: string, body: string, call: Call): Promise<void> {
+      const answer = await send({ method: "PUT", key, body, call });
       if (answer.status !== 200) throw failed(answer);
     },
 
-    async putIf(key: string, body: string, condition: Condition, deadline: Deadline): Promise<Put> {
+    async putIf(key: string, body: string, condition: Condition, call: Call): Promise<Put> {
       let doubt = false;
       const headers: Record<string, string> =
         "etag" in condition ? { "if-match": condition.etag } : { "if-none-match": "*" };
-      const answer = await send({ method: "PUT", key, body, headers, deadline }, () => (doubt = true));
+      const answer = await send({ method: "PUT", key, body, headers, call }, () => (doubt = true));
       if (answer.status === 200) return { etag: String(answer.headers["etag"]) };
       const gone = answer.status === 404 && codeOf(answer) !== "NoSuchBucket";
       if (answer.status === 412 || gone) return doubt ? "unclear" : "refused";
@@ -222,19 +227,19 @@ export function createClient(location: Location) {
     },
 
     /** Removes an object, if it is still the one with this etag where one is given. False if it was not. */
-    async remove(key: string, deadline: Deadline, etag?: string): Promise<boolean> {
+    async remove(key: string, call: Call, etag?: string): Promise<boolean> {
       const headers: Record<string, string> = etag === undefined ? {} : { "if-match": etag };
-      const answer = await send({ method: "DELETE", key, headers, deadline });
+      const answer = await send({ method: "DELETE", key, headers, call });
       if (answer.status === 412) return false;
       if (answer.status > 204 && !(answer.status === 404 && codeOf(answer) !== "NoSuchBucket")) throw failed(answer);
       return true;
     },
 
-    /** The objects under a prefix, in the order of their keys, after one of them; at most a thousand. */
-    async list(under: string, after: string | undefined, deadline: Deadline): Promise<ListedPage> {
-      const query = { "list-type": "2", prefix: prefix + under };
+    /** The objects under a prefix, in the order of their keys, after one of them; at most so many, and a thousand. */
+    async list(under: string, after: string | undefined, call: Call, most = 1000): Promise<ListedPage> {
+      const query = { "list-type": "2", "max-keys": String(Math.min(most, 1000)), prefix: prefix + under };
       const from: Record<string, string> = after === undefined ? {} : { "start-after": prefix + after };
-      const answer = await send({ method: "GET", query: { ...query, ...from }, deadline });
+      const answer = await send({ method: "GET", query: { ...query, ...from }, call });
       if (answer.status !== 200) throw failed(answer);
       const objects = Array.from(answer.text.matchAll(/<Contents>(.*?)<\/Contents>/gs), ([, text = ""]) => ({
         key: tag(text, "Key").slice(prefix.length),

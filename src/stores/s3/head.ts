@@ -1,7 +1,9 @@
 // The head of a session: the one object that says how far its log goes. What a commit changes, it changes here.
 import { createHash, randomBytes } from "node:crypto";
 import { HoldfastError } from "../../core/errors.ts";
-import type { Appended, Commit, Heading, Snapshot } from "../../core/store.ts";
+import type { Appended, Heading, Snapshot } from "../../core/store.ts";
+import type { End, Write } from "../front.ts";
+import { timeMark, timeOfMark } from "../front/mark.ts";
 
 /** An entry as it is kept. `mark` is that of the put that brought it: it tells a writer in doubt whether it was its own. */
 export interface Kept {
@@ -22,6 +24,7 @@ export interface Pending {
   version: number;
   touched: number;
   heading: Heading;
+  chain?: string;
   entries: Kept[];
   snapshot?: Snapshot;
 }
@@ -39,7 +42,9 @@ export interface Summary {
   version: number;
   touched: number;
   heading: Heading;
-  pending?: Pick<Pending, "intent" | "life" | "order" | "version" | "touched" | "heading">;
+  /** `VERSION:MARK`. Of another version than the log's, it was left behind by a process that knows no marks. */
+  chain?: string;
+  pending?: Pick<Pending, "intent" | "life" | "order" | "version" | "touched" | "heading" | "chain">;
 }
 
 export interface Head extends Omit<Summary, "pending"> {
@@ -80,6 +85,7 @@ export function encodeHead({ tail, fresh, chunks, snapshots, pending, ...summary
       version: pending.version,
       touched: pending.touched,
       heading: pending.heading,
+      chain: pending.chain,
     },
   };
   const rest = pending && { entries: pending.entries, snapshot: pending.snapshot };
@@ -119,33 +125,39 @@ export function corrupt(what: string, cause?: unknown): HoldfastError {
   return new HoldfastError("store_corrupt", `${what} is not what Holdfast put there; it was left untouched`, { cause });
 }
 
-/** The answer to a commit. `taken` tells whether the log has a key. */
-export function judge(head: Head, commit: Commit, taken: (key: string) => boolean): Appended {
-  const { version, seen, entries, heading } = commit;
-  const keys = entries.flatMap(({ key }) => key ?? []);
-  if (new Set(keys).size < keys.length || keys.some(taken)) return "duplicate";
-  if (head.version !== version) return "conflict";
-  if (version > 0 && seen !== undefined && head.touched !== seen) return "conflict";
-  if (version === 0 && heading === undefined) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-  }
-  return "ok";
+/** Where a log ends, by its head or the beginning of it. */
+export function endOf({ version, touched, chain }: Pick<Summary, "version" | "touched" | "chain">): End {
+  const prefix = `${version}:`;
+  return { version, mark: chain?.startsWith(prefix) ? chain.slice(prefix.length) : timeMark(touched) };
 }
 
-/** What a commit that was judged to be ok will have been. A log that it opens has this life and order. */
-export function pendingOf(head: Head, commit: Commit, intent: string, mark: string, birth: Birth): Pending {
+export function endsAt(head: Pick<Summary, "version" | "touched" | "chain">, { version, mark }: End): boolean {
+  return head.version === version && (mark === "" || endOf(head).mark === mark);
+}
+
+/** The answer to a write. `taken` tells whether the log has a key. */
+export function judge(head: Head, { seen, entries }: Write, taken: (key: string) => boolean): Appended {
+  if (entries.some(({ key }) => key !== undefined && taken(key))) return "duplicate";
+  return endsAt(head, seen) ? "ok" : "conflict";
+}
+
+/** What a write that was judged to be ok will have been. A log that it opens has this life and order. */
+export function pendingOf(head: Head, write: Write, intent: string, mark: string, birth: Birth): Pending {
   const { life, order } = head.version === 0 ? birth : head;
-  const entries = commit.entries.map(({ body, at, key }) => ({ body, at, ...(key !== undefined && { key }), mark }));
-  return {
+  const entries = write.entries.map((entry): Kept => ({ ...entry, mark }));
+  const version = head.version + entries.length;
+  const pending: Pending = {
     intent,
     life,
     order,
     entries,
-    version: head.version + entries.length,
+    version,
     touched: entries.at(-1)!.at,
-    heading: commit.heading === undefined ? head.heading : copyOf(commit.heading),
-    ...(commit.snapshot && { snapshot: { ...commit.snapshot } }),
+    heading: write.heading ?? head.heading,
   };
+  if (timeOfMark(write.mark) === undefined) pending.chain = `${version}:${write.mark}`;
+  if (write.snapshot) pending.snapshot = write.snapshot;
+  return pending;
 }
 
 export interface Birth {
@@ -156,34 +168,10 @@ export interface Birth {
 /** The head with what was pending: as if it had been committed alone, and without if it was not. */
 export function settled({ pending, ...head }: Head, isCommitted: boolean): Head {
   if (!pending || !isCommitted) return head;
-  const { life, order, version, touched, heading, entries, snapshot } = pending;
-  return {
-    ...head,
-    life,
-    order,
-    version,
-    touched,
-    heading,
-    tail: [...head.tail, ...entries],
-    fresh: snapshot === undefined ? head.fresh : [...head.fresh, snapshot],
-  };
-}
-
-function copyOf({ environment, opened, parent, ended }: Heading): Heading {
-  const copy: Heading = { environment, opened };
-  if (parent) copy.parent = { session: parent.session, version: parent.version };
-  if (ended) copy.ended = ended;
-  return copy;
-}
-
-/** The caller may do with the one it gave what it likes. */
-export function copyOfCommit({ session, version, seen, entries, heading, snapshot }: Commit): Commit {
-  const copy: Commit = { session, version, entries: entries.map((entry) => ({ ...entry })) as Commit["entries"] };
-  if (heading) copy.heading = { ...heading, ...(heading.parent && { parent: { ...heading.parent } }) };
-  if (snapshot) copy.snapshot = { ...snapshot };
-  if (seen !== undefined) copy.seen = seen;
-  if (version === 0 && !heading) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-  }
-  return copy;
+  const { life, order, version, touched, heading, chain, entries, snapshot } = pending;
+  const tail = [...head.tail, ...entries];
+  const fresh = snapshot === undefined ? head.fresh : [...head.fresh, snapshot];
+  const next: Head = { ...head, life, order, version, touched, heading, tail, fresh };
+  if (chain !== undefined) next.chain = chain;
+  return next;
 }

@@ -1,11 +1,12 @@
 // Reading heads: what this process knows of each session, brought up to date, with what is pending decided.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
-import type { Client, Deadline } from "./client.ts";
+import type { Call } from "../front.ts";
+import type { Chunks, Moved } from "./chunks.ts";
+import { sizeOf } from "./chunks.ts";
+import type { Client } from "./client.ts";
 import type { Head, Summary } from "./head.ts";
 import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled } from "./head.ts";
-import type { Ladder, Moved } from "./ladder.ts";
-import { sizeOf } from "./ladder.ts";
 
 /** A session as it was at one time. */
 export interface State {
@@ -51,7 +52,7 @@ export type Heads = ReturnType<typeof createHeads>;
 export const headKey = (name: string): string => `heads/${name}`;
 export const intentKey = (intent: string): string => `intents/${intent}`;
 
-export function createHeads(client: Client, ladder: Ladder) {
+export function createHeads(client: Client, chunks: Chunks) {
   const all = new Map<string, Known>();
   const decisions = new Map<string, Decision>();
   let weight = 0;
@@ -89,10 +90,10 @@ export function createHeads(client: Client, ladder: Ladder) {
   }
 
   /** What was decided on an intent, if anything was. */
-  async function decisionOn(intent: string, deadline: Deadline): Promise<Decision | undefined> {
+  async function decisionOn(intent: string, call: Call): Promise<Decision | undefined> {
     const known = decisions.get(intent);
     if (known) return known;
-    const found = await client.get(intentKey(intent), deadline);
+    const found = await client.get(intentKey(intent), call);
     if (found === undefined || found === "same") return undefined;
     if (found.text !== "committed" && found.text !== "aborted") throw corrupt(`${intentKey(intent)} of ${client.name}`);
     remember(intent, found.text);
@@ -100,11 +101,11 @@ export function createHeads(client: Client, ladder: Ladder) {
   }
 
   /** Decides an intent, unless that was done already; says what it is now, for good. */
-  async function decide(intent: string, decision: Decision, deadline: Deadline): Promise<Decision> {
-    const put = await client.putIf(intentKey(intent), decision, { absent: true }, deadline);
+  async function decide(intent: string, decision: Decision, call: Call): Promise<Decision> {
+    const put = await client.putIf(intentKey(intent), decision, { absent: true }, call);
     if (typeof put === "object") remember(intent, decision);
     // Refused means that it is there; it goes only after all that waited for it have it no more.
-    else return (await decisionOn(intent, deadline)) ?? "aborted";
+    else return (await decisionOn(intent, call)) ?? "aborted";
     return decision;
   }
 
@@ -112,12 +113,12 @@ export function createHeads(client: Client, ladder: Ladder) {
    * The session as it is now. A commit that waits for its intent is left out: it was not made yet. That holds only if the
    * head is still the same after the intent was looked for, as intents are removed once no head waits for them.
    */
-  async function look(session: string, deadline: Deadline): Promise<State> {
+  async function look(session: string, call: Call): Promise<State> {
     const known = knownOf(session);
     const key = headKey(nameOf(session));
     for (;;) {
       const { turn, state: before } = known;
-      const found = await client.get(key, deadline, { known: before?.etag });
+      const found = await client.get(key, call, { known: before?.etag });
       if (found === "same" && before?.undecided === undefined) return before!;
       const raw =
         found === "same"
@@ -127,8 +128,8 @@ export function createHeads(client: Client, ladder: Ladder) {
             : emptyHead(session);
       const etag = found === "same" ? before!.etag : found?.etag;
       if (raw.session !== session) throw corrupt(`${key} of ${client.name}`);
-      const decision = raw.pending && (await decisionOn(raw.pending.intent, deadline));
-      if (raw.pending && decision !== "committed" && (await client.get(key, deadline, { known: etag })) !== "same") {
+      const decision = raw.pending && (await decisionOn(raw.pending.intent, call));
+      if (raw.pending && decision !== "committed" && (await client.get(key, call, { known: etag })) !== "same") {
         continue;
       }
       const head = settled(raw, decision === "committed");
@@ -139,16 +140,16 @@ export function createHeads(client: Client, ladder: Ladder) {
   }
 
   /** The session as it is now, with nothing undecided: whoever wants to write waits for others, but not for long. */
-  async function lookDecided(session: string, deadline: Deadline): Promise<State> {
+  async function lookDecided(session: string, call: Call): Promise<State> {
     const since = new Map<string, number>();
     for (;;) {
-      const state = await look(session, deadline);
+      const state = await look(session, call);
       if (state.undecided === undefined) return state;
       const now = performance.now();
       const first = since.get(state.undecided) ?? now;
       since.set(state.undecided, first);
-      if (now - first > intentPatience) await decide(state.undecided, "aborted", deadline);
-      else if (client.isLate(deadline)) throw busy(session);
+      if (now - first > intentPatience) await decide(state.undecided, "aborted", call);
+      else if (client.isLate(call)) throw busy(session);
       else await delay(2 + Math.random() * Math.min(50, now - first + 5));
     }
   }
@@ -159,33 +160,33 @@ export function createHeads(client: Client, ladder: Ladder) {
   }
 
   /** The keys of a log, at least up to the end of this head. */
-  async function keysOf(session: string, head: Head, deadline: Deadline): Promise<ReadonlyMap<string, number>> {
+  async function keysOf(session: string, head: Head, call: Call): Promise<ReadonlyMap<string, number>> {
     const known = knownOf(session);
     if (known.keys.life !== head.life) known.keys = { life: head.life, upTo: 0, versions: new Map() };
     const { keys } = known;
     if (keys.upTo < head.version) {
-      for (const [key, version] of await ladder.keys(head, keys.upTo, deadline)) keys.versions.set(key, version);
+      for (const [key, version] of await chunks.keys(head, keys.upTo, call)) keys.versions.set(key, version);
       keys.upTo = Math.max(keys.upTo, head.version);
     }
     return keys.versions;
   }
 
   /** What a listing shows of a session, from the beginning of its head; "same" if it has this etag and nothing is undecided. */
-  async function peek(name: string, deadline: Deadline, seen?: string): Promise<Peek | "same"> {
+  async function peek(name: string, call: Call, seen?: string): Promise<Peek | "same"> {
     const key = headKey(name);
     for (;;) {
-      let found = await client.get(key, deadline, { known: seen, bytes: summaryBytes });
+      let found = await client.get(key, call, { known: seen, bytes: summaryBytes });
       if (found === "same") return "same";
       if (found === undefined) return { etag: undefined, summary: undefined, isFinal: true };
-      if (!found.text.includes("\n")) found = await client.get(key, deadline);
+      if (!found.text.includes("\n")) found = await client.get(key, call);
       if (found === undefined || found === "same") continue;
       const { pending, ...summary } = decodeSummary(
         found.text.slice(0, found.text.indexOf("\n")),
         `${key} of ${client.name}`,
       );
-      const decision = pending && (await decisionOn(pending.intent, deadline));
+      const decision = pending && (await decisionOn(pending.intent, call));
       if (pending && decision !== "committed") {
-        if ((await client.get(key, deadline, { known: found.etag, bytes: 1 })) !== "same") continue;
+        if ((await client.get(key, call, { known: found.etag, bytes: 1 })) !== "same") continue;
       }
       const { intent: _, ...instead } = pending ?? { intent: "" };
       const shown = decision === "committed" ? { ...summary, ...instead } : summary;

@@ -1,5 +1,7 @@
 // The order of opening: each session has an empty object whose name sorts by when it was opened.
 import { randomBytes } from "node:crypto";
+import type { Head } from "./head.ts";
+import { nameOf } from "./head.ts";
 
 /** Tells the sessions opened by this process from those of others, whose clocks may be ahead. */
 const own = randomBytes(4).toString("hex");
@@ -14,6 +16,11 @@ export function nextOrder(): string {
 
 export function indexKey(order: string, name: string): string {
   return `index/${order}-${name}`;
+}
+
+/** The place of a log in the order of opening, as the name of its object sorts. */
+export function placeOf({ session, order }: Pick<Head, "session" | "order">): string {
+  return `${order}-${nameOf(session)}`;
 }
 
 export function parseIndexKey(key: string): { order: string; name: string } {

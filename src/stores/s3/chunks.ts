@@ -1,7 +1,8 @@
 // The older part of a log: entries and snapshots moved out of the head into objects that never change, and pages of such.
 import type { Snapshot } from "../../core/store.ts";
-import type { Client, Deadline } from "./client.ts";
-import { deadlineFor } from "./client.ts";
+import type { Call } from "../front.ts";
+import type { Client } from "./client.ts";
+import { backgroundCall } from "./client.ts";
 import type { Head, Kept, Ref } from "./head.ts";
 import { nameOf, parse } from "./head.ts";
 
@@ -38,20 +39,20 @@ export interface Moved {
 /** An object that was there is not any more: the session was deleted since its head was read. */
 export class Gone extends Error {}
 
-export type Ladder = ReturnType<typeof createLadder>;
+export type Chunks = ReturnType<typeof createChunks>;
 
-export function createLadder(client: Client) {
+export function createChunks(client: Client) {
   const cache = new Map<string, { value: unknown; size: number }>();
   let cached = 0;
 
-  async function fetch(key: string, deadline: Deadline): Promise<unknown> {
+  async function fetch(key: string, call: Call): Promise<unknown> {
     const known = cache.get(key);
     if (known) {
       cache.delete(key);
       cache.set(key, known);
       return known.value;
     }
-    const found = await client.get(key, deadline);
+    const found = await client.get(key, call);
     if (found === undefined || found === "same") throw new Gone(`${client.name} has no ${key}`);
     const value = parse(found.text, `${key} of ${client.name}`);
     const size = found.text.length;
@@ -67,54 +68,69 @@ export function createLadder(client: Client) {
     return value;
   }
 
-  const chunkOf = (head: Head, ref: Ref, deadline: Deadline): Promise<Chunk> =>
-    fetch(keyOf(head, "e", ref), deadline) as Promise<Chunk>;
-  const pageOf = (head: Head, kind: "e" | "s", ref: Ref, deadline: Deadline): Promise<Page> =>
-    fetch(keyOf(head, kind, ref), deadline) as Promise<Page>;
+  const chunkOf = (head: Head, ref: Ref, call: Call): Promise<Chunk> =>
+    fetch(keyOf(head, "e", ref), call) as Promise<Chunk>;
+  const pageOf = (head: Head, kind: "e" | "s", ref: Ref, call: Call): Promise<Page> =>
+    fetch(keyOf(head, kind, ref), call) as Promise<Page>;
 
   /** The chunks among these and under them that have something of the versions from `first` to `last`. */
-  async function chunksIn(head: Head, refs: Ref[], first: number, last: number, deadline: Deadline): Promise<Ref[]> {
+  async function chunksIn(head: Head, refs: Ref[], first: number, last: number, call: Call): Promise<Ref[]> {
     const wanted = refs.filter((ref) => ref[1] <= last && ref[2] >= first);
     const found = await inParallel(wanted, parallel, async (ref) =>
-      ref[0] === 0 ? [ref] : chunksIn(head, (await pageOf(head, "e", ref, deadline)).refs, first, last, deadline),
+      ref[0] === 0 ? [ref] : chunksIn(head, (await pageOf(head, "e", ref, call)).refs, first, last, call),
     );
     return found.flat();
   }
 
-  /** The entries from one version to another, both included. */
-  async function entries(head: Head, first: number, last: number, deadline: Deadline): Promise<Kept[]> {
+  /** The entries from one version to another, both included, but no more than so many bytes if it is more than one. */
+  async function entries(head: Head, first: number, last: number, call: Call, bytes = Infinity): Promise<Kept[]> {
     const start = head.version - head.tail.length;
-    const inTail = head.tail.slice(Math.max(first - 1 - start, 0), Math.max(last - start, 0));
-    if (first > start) return inTail;
-    const refs = await chunksIn(head, head.chunks, first, Math.min(last, start), deadline);
-    const parts = await inParallel(refs, parallel, async (ref) => {
-      const chunk = await chunkOf(head, ref, deadline);
-      return chunk.entries.slice(Math.max(first - ref[1], 0), last - ref[1] + 1);
-    });
-    return [...parts.flat(), ...inTail];
+    const found: Kept[] = [];
+    let left = bytes;
+    const add = (entries: Kept[]): void => {
+      for (const entry of entries) {
+        if (left <= 0) return;
+        found.push(entry);
+        left -= entry.body.length;
+      }
+    };
+    if (first <= start) {
+      const refs = await chunksIn(head, head.chunks, first, Math.min(last, start), call);
+      for (let at = 0; at < refs.length; at += parallel) {
+        if (left <= 0) break;
+        const parts = await inParallel(refs.slice(at, at + parallel), parallel, async (ref) => {
+          const chunk = await chunkOf(head, ref, call);
+          return chunk.entries.slice(Math.max(first - ref[1], 0), last - ref[1] + 1);
+        });
+        parts.forEach(add);
+      }
+    }
+    add(head.tail.slice(Math.max(first - 1 - start, 0), Math.max(last - start, 0)));
+    return found;
   }
 
-  async function snapshotUpTo(head: Head, version: number, deadline: Deadline): Promise<Snapshot | undefined> {
+  /** The newest snapshot up to a version. */
+  async function snapshotUpTo(head: Head, version: number, call: Call): Promise<Snapshot | undefined> {
     const fresh = head.fresh.findLast((snapshot) => snapshot.version <= version);
     if (fresh) return { ...fresh };
     // The first version of each is that of a snapshot.
     let ref = head.snapshots.findLast((ref) => ref[1] <= version);
     while (ref && ref[0] > 0) {
-      ref = (await pageOf(head, "s", ref, deadline)).refs.findLast((ref) => ref[1] <= version);
+      ref = (await pageOf(head, "s", ref, call)).refs.findLast((ref) => ref[1] <= version);
     }
     if (!ref) return undefined;
-    const { body } = (await fetch(keyOf(head, "s", ref), deadline)) as { body: string };
+    const { body } = (await fetch(keyOf(head, "s", ref), call)) as { body: string };
     return { version: ref[1], body };
   }
 
   /** The keys of the entries after a version. */
-  async function keys(head: Head, after: number, deadline: Deadline): Promise<[string, number][]> {
+  async function keys(head: Head, after: number, call: Call): Promise<[string, number][]> {
     const start = head.version - head.tail.length;
     const refs = head.chunks.filter((ref) => ref[2] > after);
     const parts = await inParallel(refs, parallel, async (ref) =>
       ref[0] === 0
-        ? keysIn((await chunkOf(head, ref, deadline)).entries, ref[1])
-        : (await pageOf(head, "e", ref, deadline)).keys,
+        ? keysIn((await chunkOf(head, ref, call)).entries, ref[1])
+        : (await pageOf(head, "e", ref, call)).keys,
     );
     return [...parts.flat(), ...keysIn(head.tail, start + 1)].filter(([, version]) => version > after);
   }
@@ -146,7 +162,7 @@ export function createLadder(client: Client) {
         puts.push({ key: keyOf(head, kind, ref), body: JSON.stringify(page) });
       }
     }
-    await inParallel(puts, parallel, ({ key, body }) => client.put(key, body, deadlineFor(body.length)));
+    await inParallel(puts, parallel, ({ key, body }) => client.put(key, body, backgroundCall(body.length)));
     return moved;
   }
 

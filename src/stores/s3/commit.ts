@@ -1,0 +1,219 @@
+// Commits to one session: one conditional put of its head for all that wait. And its end.
+import { HoldfastError } from "../../core/errors.ts";
+import type { Appended } from "../../core/store.ts";
+import type { Call, End, Write } from "../front.ts";
+import type { Chunks } from "./chunks.ts";
+import { folderOf, inParallel, isDue, parallel, sizeOf, without } from "./chunks.ts";
+import type { Client, Put } from "./client.ts";
+import { backgroundCall } from "./client.ts";
+import type { Birth, Head } from "./head.ts";
+import { emptyHead, encodeHead, endsAt, judge, nameOf, pendingOf, randomMark, settled } from "./head.ts";
+import type { Heads, Known, State } from "./head-cache.ts";
+import { headKey } from "./head-cache.ts";
+import { indexKey, nextOrder } from "./opening-index.ts";
+
+export interface WritingParts {
+  client: Client;
+  heads: Heads;
+  chunks: Chunks;
+  /** Starts work that nobody waits for but `close`. */
+  background(task: () => Promise<unknown>): void;
+  /** What the service can do; rejects if that is not enough. */
+  ready(): Promise<Abilities>;
+}
+
+export interface Abilities {
+  /** Whether a delete can be conditional. */
+  removesIf: boolean;
+}
+
+/** A head with more than this in it waits until that was moved out, in characters. */
+const mostInHead = 1024 * 1024;
+
+export type Commits = ReturnType<typeof createCommits>;
+
+export function createCommits({ client, heads, chunks, background, ready }: WritingParts) {
+  /** Puts a head over the one that is known. False if it was another one by then. */
+  async function put(known: Known, state: State, next: Head, call: Call): Promise<boolean> {
+    if (known.moving && sizeOf(next) > mostInHead) await known.moving;
+    const trimmed = (known.moved && without(next, known.moved)) ?? next;
+    const raw = { ...trimmed, mark: randomMark() };
+    const condition = state.etag === undefined ? ({ absent: true } as const) : { etag: state.etag };
+    const body = encodeHead(raw);
+    // Used now, or of no use any more.
+    known.moved = undefined;
+    let answer: Put;
+    try {
+      answer = await client.putIf(headKey(nameOf(known.session)), body, condition, call);
+    } catch (thrown) {
+      heads.learn(known, undefined);
+      throw thrown;
+    }
+    if (typeof answer === "object") {
+      heads.learn(known, { raw, head: settled(raw, false), etag: answer.etag, undecided: raw.pending?.intent });
+      return true;
+    }
+    heads.learn(known, undefined);
+    return answer === "unclear" && isApplied(known.session, raw, state.head, call);
+  }
+
+  /** Of a put that was refused after a try that went unanswered: whether that try was the reason. */
+  async function isApplied(session: string, ours: Head, before: Head, call: Call): Promise<boolean> {
+    const { head, raw } = await heads.look(session, call);
+    if (raw.mark === ours.mark) return true;
+    // Nobody puts over a pending commit before it is decided: it would be there.
+    if (ours.pending) return false;
+    // A mark of deletion of ours would be there: another process deleted it, or nobody did.
+    if (ours.version === 0 && (head.version === 0 || head.life === before.life)) return false;
+    if (ours.version === 0 || head.life !== ours.life) {
+      const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by others`;
+      throw new HoldfastError("store_failed", `${message} while a request to change it went unanswered`);
+    }
+    if (head.version < ours.version) return false;
+    const [entry] = await chunks.entries(head, ours.version, ours.version, call);
+    return entry !== undefined && entry.mark === ours.tail.at(-1)?.mark;
+  }
+
+  /** The known state of a session, or, if there is none, its state now. */
+  async function stateOf(known: Known, call: Call): Promise<{ state: State; isFresh: boolean }> {
+    const { state } = known;
+    if (state && state.undecided === undefined) return { state, isFresh: false };
+    return { state: await lookAgain(known, call), isFresh: true };
+  }
+
+  /** The state of a session now. It becomes the known one, also if others took its place among those remembered. */
+  async function lookAgain(known: Known, call: Call): Promise<State> {
+    const state = await heads.lookDecided(known.session, call);
+    if (heads.knownOf(known.session) !== known) heads.learn(known, state);
+    return state;
+  }
+
+  /** Writes to one session: judged one after the other, and all that are in order put at once. */
+  async function commit(session: string, writes: Write[], call: Call): Promise<Appended[]> {
+    await ready();
+    const known = heads.knownOf(session);
+    let isFresh = false;
+    let index: string | undefined;
+    for (;;) {
+      const { state, ...found } = await stateOf(known, call);
+      isFresh ||= found.isFresh;
+      const keys = writes.some(hasKeys) ? await heads.keysOf(session, state.head, call) : new Map<string, number>();
+      const birth: Birth = { life: randomMark(), order: nextOrder() };
+      const { next, answers } = judgeAll(state.head, writes, keys, birth);
+      const isOpening = next.version > 0 && state.head.version === 0;
+      if (next === state.head && !isFresh) {
+        // A refusal is only as good as the state it was judged by.
+        await lookAgain(known, call);
+        isFresh = true;
+        continue;
+      }
+      if (isOpening) {
+        // Before the log, so that there is never one that no listing finds.
+        if (index !== undefined) drop(index);
+        index = indexKey(birth.order, nameOf(session));
+        await client.put(index, "", call);
+      }
+      if (next !== state.head && !(await put(known, state, next, call))) {
+        await lookAgain(known, call);
+        isFresh = true;
+        if (client.isLate(call)) throw heads.busy(session);
+        continue;
+      }
+      if (next !== state.head) committed(known, state.head, next);
+      if (index !== undefined && !isOpening) drop(index);
+      return answers;
+    }
+  }
+
+  /** Notes the keys that a put has added. */
+  function committed(known: Known, before: Head, after: Head): void {
+    const { keys } = known;
+    if (before.version === 0) known.keys = { life: after.life, upTo: after.version, versions: new Map() };
+    else if (keys.life !== after.life || keys.upTo !== before.version) return moveIfDue(known);
+    known.keys.upTo = after.version;
+    const count = after.version - before.version;
+    for (const [at, { key }] of after.tail.slice(-count).entries()) {
+      if (key !== undefined) known.keys.versions.set(key, before.version + at + 1);
+    }
+    moveIfDue(known);
+  }
+
+  /** Moves the newest part of a log out of its head, in the background. If it fails, a later commit tries again. */
+  function moveIfDue(known: Known): void {
+    const head = known.state?.head;
+    if (!head || known.moving || known.moved || !isDue(head)) return;
+    known.moving = heads
+      .keysOf(known.session, head, backgroundCall())
+      .then((keys) => chunks.move(head, keys))
+      .then(
+        (moved) => void (known.moved = moved),
+        () => undefined,
+      )
+      .finally(() => (known.moving = undefined));
+    const { moving } = known;
+    background(() => moving);
+  }
+
+  function drop(...keys: string[]): void {
+    background(() => inParallel(keys, parallel, (key) => client.remove(key, backgroundCall())));
+  }
+
+  async function remove(session: string, end: End | undefined, call: Call): Promise<boolean> {
+    await ready();
+    const known = heads.knownOf(session);
+    let isFresh = false;
+    for (;;) {
+      const found = await stateOf(known, call);
+      const state = isFresh ? await lookAgain(known, call) : found.state;
+      isFresh ||= found.isFresh;
+      const { head } = state;
+      const isMeant = head.version > 0 && (!end || endsAt(head, end));
+      if (!isMeant && isFresh) return false;
+      if (isMeant && (await put(known, state, emptyHead(session), call))) {
+        background(() => clean(known, head));
+        return true;
+      }
+      isFresh = true;
+      if (client.isLate(call)) throw heads.busy(session);
+    }
+  }
+
+  /** Removes all objects of a log that was deleted; the head last, and only if the session was not opened again. */
+  async function clean(known: Known, head: Head): Promise<void> {
+    const etag = known.state?.head.version === 0 ? known.state.etag : undefined;
+    await known.moving;
+    for (let more = true; more;) {
+      const page = await client.list(folderOf(head), undefined, backgroundCall());
+      await inParallel(page.objects, parallel, ({ key }) => client.remove(key, backgroundCall()));
+      more = page.more;
+    }
+    await client.remove(indexKey(head.order, nameOf(head.session)), backgroundCall());
+    if (etag !== undefined && (await ready()).removesIf)
+      await client.remove(headKey(nameOf(head.session)), backgroundCall(), etag);
+  }
+
+  return { commit, remove, put, stateOf, lookAgain, committed, drop };
+}
+
+export const hasKeys = ({ entries }: Write): boolean => entries.some(({ key }) => key !== undefined);
+
+/** What a head becomes with those of the writes that are in order, and the answer to each. */
+function judgeAll(
+  head: Head,
+  writes: Write[],
+  keys: ReadonlyMap<string, number>,
+  birth: Birth,
+): { next: Head; answers: Appended[] } {
+  let next = head;
+  const mark = randomMark();
+  const added = new Set<string>();
+  const isTaken = (key: string): boolean => added.has(key) || (keys.get(key) ?? Infinity) <= head.version;
+  const answers = writes.map((write, at): Appended => {
+    const answer = judge(next, write, isTaken);
+    if (answer !== "ok") return answer;
+    next = settled({ ...next, pending: pendingOf(next, write, "", `${mark}${at}`, birth) }, true);
+    for (const { key } of write.entries) if (key !== undefined) added.add(key);
+    return "ok";
+  });
+  return { next, answers };
+}
