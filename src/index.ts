@@ -23,6 +23,7 @@ export type {
   ForkOptions,
   ListFilter,
   OpenOptions,
+  Replayable,
   Replayed,
   SavedSession,
   Seeded,
@@ -44,7 +45,6 @@ export type { ConversationOptions } from "./session/conversation.ts";
 export { defineAgent, sequence, loop, parallel, type AgentOptions } from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";
-export { replaySession, type ReplayedSession } from "./agent/replay.ts";
 export { run, type RunOptions, type RunResult } from "./agent/run.ts";
 export type { RunEvent } from "./agent/invocation.ts";
 export { scriptedModel } from "./models/scripted.ts";

@@ -12,7 +12,9 @@ import type {
 } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Model } from "../core/model.ts";
+import { replaying, type Replayable, type Replayed } from "../core/sessions.ts";
 import { transferTool } from "./family.ts";
+import { replayConversation } from "./replay.ts";
 
 export interface AgentOptions<Tools> {
   /** Letters, digits, `-` and `_`. */
@@ -78,6 +80,7 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     callbacks,
     outputKey,
     limits,
+    [replaying]: replay,
   };
 }
 
@@ -107,7 +110,12 @@ function composed(kind: Composition["kind"], options: CompositionOptions, times 
   const { name, description = "", agents, callbacks = {} } = options;
   assertName(name);
   if (agents.length === 0) throw wrong(`${name} has no agents to run`);
-  return { kind, name, description, agents, callbacks, times };
+  return { kind, name, description, agents, callbacks, times, [replaying]: replay };
+}
+
+/** A method, so that an agent copied with another model replays with that one. */
+function replay(this: Agent, ...given: Parameters<Replayable[typeof replaying]>): Promise<Replayed> {
+  return replayConversation(this, ...given);
 }
 
 export function isAgent(made: unknown): made is Agent {

@@ -1,7 +1,7 @@
-// replaySession(): runs a saved session again on its recorded model answers, and names the first event that differs.
+// Replays conversations: runs a saved one again on its recorded model answers, and names the first event that differs.
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
-import type { Conversations, SavedConversation } from "../core/sessions.ts";
+import type { Conversations, Replayed, SavedConversation } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { applyDelta, changed, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
@@ -11,7 +11,19 @@ import { comparableDelta, firstDifference, named, shown, type Difference } from 
 import { createTape, type RecordedEvent, type Tape } from "./replay-tape.ts";
 import { runWith } from "./run.ts";
 
-export type ReplayedSession = { same: true; events: number } | Difference;
+/** Replays a saved conversation with its agent, for the verb of the engine. */
+export async function replayConversation(
+  agent: Agent,
+  saved: SavedConversation,
+  scratch: Conversations,
+): Promise<Replayed> {
+  const replayed = await replaySession(agent, saved, scratch);
+  if (replayed.same) return replayed;
+  const { same, version, expected, actual, message } = replayed;
+  return { same, version, what: "event", recorded: toJson(expected), replayed: toJson(actual), message };
+}
+
+const toJson = (value: unknown): Json => (value === undefined ? null : copyJson(value, "the event", "drop"));
 
 /**
  * Runs a saved session again, with its agent, in `sessions`: a new engine on a new store in memory. Messages, answers of
@@ -26,18 +38,12 @@ export type ReplayedSession = { same: true; events: number } | Difference;
  * Not known, so code that looks at it may differ: `temp:` state that was given with a message or lost in a crash; what
  * others shared; and, of agents that ran side by side, who read a key before the other wrote it. Shared state begins as it
  * was when the session was saved, less what the session itself had added since.
- *
- * @example
- * const saved = await sessions.save(session);
- * const again = createSessions({ app: saved.app, store: memoryStore() });
- * const result = await replaySession(agent, saved, again);
- * if (!result.same) console.log(result.message);
  */
 export async function replaySession(
   agent: Agent,
   saved: SavedConversation,
   sessions: Conversations,
-): Promise<ReplayedSession> {
+): Promise<{ same: true; events: number } | Difference> {
   const events = saved.events.map((event, index) => ({ ...event, version: index + 1 }) as NumberedEvent);
   const [opened] = events;
   if (opened?.type !== "session.opened") {

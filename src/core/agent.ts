@@ -1,4 +1,5 @@
 // What an author defines, in types: an agent, its callbacks, and what they are given.
+import type { Replayable } from "./sessions.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { DeepReadonly, Tool, ToolDefinition, UpdateKey } from "./environment.ts";
 import type { HoldfastError } from "./errors.ts";
@@ -88,7 +89,7 @@ export interface Toolset {
   call(context: AgentContext, call: CallOfTool & { once: string }): Promise<Json>;
 }
 
-interface AnyAgent {
+interface AnyAgent extends Replayable {
   readonly name: string;
   readonly description: string;
   readonly callbacks: Callbacks;

@@ -133,10 +133,27 @@ export interface SavedSession {
   shared?: AgentState;
 }
 
-/** The result of running a log again. */
+/** The result of running a log again: the same, or the first event that differs. */
 export type Replayed =
   | { same: true; events: number }
-  | { same: false; version: number; what: "outcome" | "state"; recorded: Json; replayed: Json };
+  | {
+      same: false;
+      version: number;
+      /** Which part differs: of a call its outcome, or the state; of a conversation a field of the event. */
+      what: "outcome" | "state" | "event";
+      recorded: Json;
+      replayed: Json;
+      message: string;
+    };
+
+/** The key under which an agent carries its replay. The engine calls it: it cannot import agents. */
+export const replaying: unique symbol = Symbol.for("holdfast.replaying");
+
+/** Code that can replay a conversation: an agent. */
+export interface Replayable {
+  /** Runs a saved conversation again in an empty engine, and compares. */
+  [replaying](saved: SavedConversation, scratch: Conversations): Promise<Replayed>;
+}
 
 /** The verbs of every session. `State` is the state it has, `Open` what it may be opened with. */
 export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
@@ -156,6 +173,8 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
   /** Makes the session what it was at a version, or before a turn of a conversation, by one more event. */
   rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
+  /** Runs the log again on nothing but the log, and names the first event that differs. */
+  replay(session: string): Promise<Replayed>;
   /** The session with all its events, as data. */
   save(session: string): Promise<SavedSession>;
   /** A new session with the events of a saved one. */
@@ -192,8 +211,6 @@ export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends Ses
    * recorded nowhere. Of more than 1,000 versions that many are judged, spread evenly.
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
-  /** Runs the log again on nothing but the log, and names the first event that comes out differently. */
-  replay(session: string): Promise<Replayed>;
 }
 
 export interface OpenConversation extends OpenSession {
@@ -217,6 +234,11 @@ export type SavedConversation = SavedSession & Required<Pick<SavedSession, "app"
 export interface Conversations extends SessionsBase<AgentState, OpenConversation> {
   readonly app: string;
   fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
+  /**
+   * Runs a conversation again with its agent, on a store in memory, and names the first event that differs. Messages and
+   * the answers of models come from the log; callbacks and tools run, except tools with `effects: "external"`.
+   */
+  replay(session: string, options?: { agent?: Replayable }): Promise<Replayed>;
   save(session: string): Promise<SavedConversation>;
   /**
    * Changes the state outside of a turn, by one event. The function may run again if others change the state meanwhile. A

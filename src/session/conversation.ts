@@ -8,7 +8,16 @@ import { updateKey, type AgentEvent, type Event, type EventOf, type Labels, type
 import { copyJson, escapeKey, freezeJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
-import type { ConversationFork, Conversations, OpenConversation, SavedSession, SessionInfo } from "../core/sessions.ts";
+import {
+  replaying,
+  type ConversationFork,
+  type Conversations,
+  type OpenConversation,
+  type Replayable,
+  type Replayed,
+  type SavedSession,
+  type SessionInfo,
+} from "../core/sessions.ts";
 import {
   nothingShared,
   splitDelta,
@@ -18,6 +27,7 @@ import {
   type Scope,
 } from "../core/shared-state.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import { memoryStore } from "../stores/memory.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
 import { exclusive } from "./exclusive.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
@@ -29,6 +39,8 @@ import { createViews } from "./views.ts";
 export interface ConversationOptions extends EngineOptions {
   /** Letters, digits, `-` and `_`. `app:` state is shared under this name. */
   app: string;
+  /** The agent that `replay` runs. By default each replay names one. */
+  agent?: Replayable;
 }
 
 const eventTypes: ReadonlySet<Event["type"]> = new Set([
@@ -261,11 +273,27 @@ export function createConversations(options: ConversationOptions): Conversations
   }
 
   const { verbs } = engine;
+  const save = verbs.save as Conversations["save"];
+
+  async function replay(id: string, agent: Replayable | undefined): Promise<Replayed> {
+    if (typeof agent?.[replaying] !== "function") {
+      const message = "replay needs the agent of the conversation: give it to createSessions or to replay";
+      throw new HoldfastError("invalid_option", message);
+    }
+    const scratch = createConversations({ app, store: memoryStore(), timeout, keepEnded: true });
+    try {
+      return await agent[replaying](await save(id), scratch);
+    } finally {
+      await scratch.stop();
+    }
+  }
+
   return {
     ...verbs,
     app,
     open: (given = {}) => track(() => create((id, at) => open(id, at, given), given.session)),
-    save: verbs.save as Conversations["save"],
+    save,
+    replay: (id, { agent = options.agent } = {}) => track(() => replay(id, agent)),
     update: (id, change, { call } = {}) =>
       useOpen(id, async (log) => {
         await exclusive(log, undefined, () => update(log, change, call));

@@ -48,7 +48,7 @@ export interface Kind<State, Fork extends ForkOptions> {
   };
 }
 
-type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork"> & {
+type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork" | "replay"> & {
   fork(session: string, options?: Fork): Promise<SessionInfo>;
 };
 

@@ -44,7 +44,10 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
     if (session) {
       const again = await rerun(options, session, event, read);
       const difference = again && compare(session.state, event, again);
-      if (difference) return { same: false, version: event.version, ...difference };
+      if (difference) {
+        const message = inWords(event, difference);
+        return { same: false, version: event.version, ...difference, message };
+      }
     }
     session = fold(session, event);
     const left = readers.get(event.version);
@@ -86,11 +89,23 @@ function isFromOutside({ outcome }: EventOf<"tool.called">): boolean {
   return !outcome.ok && fromOutside.has(outcome.error.code);
 }
 
-function compare(
-  before: Json,
-  event: NumberedEvent,
-  again: Partial<Finished>,
-): { what: "outcome" | "state"; recorded: Json; replayed: Json } | undefined {
+interface Difference {
+  what: "outcome" | "state";
+  recorded: Json;
+  replayed: Json;
+}
+
+function inWords(event: NumberedEvent, { what, recorded, replayed }: Difference): string {
+  const where = "tool" in event ? `${event.type} ${event.tool}` : event.type;
+  return `event ${event.version} (${where}) has another ${what}: it was ${short(recorded)} and is ${short(replayed)}`;
+}
+
+function short(value: Json): string {
+  const text = JSON.stringify(value);
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
+
+function compare(before: Json, event: NumberedEvent, again: Partial<Finished>): Difference | undefined {
   if (event.type === "tool.called" && again.outcome && !equalJson(event.outcome as Json, again.outcome as Json)) {
     return { what: "outcome", recorded: event.outcome as Json, replayed: again.outcome as Json };
   }

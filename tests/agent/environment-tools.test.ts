@@ -17,7 +17,6 @@ import {
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { environmentTools } from "../../src/agent/environment-tools.ts";
-import { replaySession } from "../../src/agent/replay.ts";
 import { codeOf, finish, onEveryStore } from "./engine.ts";
 
 const tally = defineEnvironment({
@@ -171,9 +170,8 @@ test("REPLAY: a replay plays a new episode, and leaves the recorded one unchange
   for (const message of ["go", "more"]) for await (const _ of run(agent, { sessions, session, message })) continue;
   const episode = (await sessions.state(session))["environment:tally"] as string;
   const { version } = await episodes.info(episode);
-  const saved = await sessions.save(session);
-  const again = createSessions({ app: "app", store: memoryStore() });
-  expect(await replaySession(agent, saved, again)).toEqual({ same: true, events: saved.events.length });
+  const { version: events } = await sessions.info(session);
+  expect(await sessions.replay(session, { agent })).toEqual({ same: true, events });
   expect((await episodes.info(episode)).version).toBe(version);
 });
 

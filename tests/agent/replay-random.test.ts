@@ -5,7 +5,6 @@ import {
   loop,
   memoryStore,
   parallel,
-  replaySession,
   run,
   scriptedModel,
   sequence,
@@ -230,9 +229,7 @@ test("REPLAY, ONCE: random agents, stopped anywhere and resumed, do nothing twic
         // Every external effect was recorded before it started.
         const started = events.flatMap((event) => (event.type === "tools.started" ? event.calls : []));
         expect(world.sent.length).toBeLessThanOrEqual(started.length);
-        const saved = JSON.parse(JSON.stringify(await sessions.save(session))) as Parameters<typeof replaySession>[1];
-        const again = createSessions({ app: "app", store: memoryStore() });
-        const result = await replaySession(randomAgent(seed, world, true), saved, again);
+        const result = await sessions.replay(session, { agent: randomAgent(seed, world, true) });
         expect(result, result.same ? "" : result.message).toEqual({ same: true, events: events.length });
       },
     ),

@@ -18,11 +18,11 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { HoldfastError } from "../../src/core/errors.ts";
 import type { SavedConversation } from "../../src/core/sessions.ts";
-import { replaySession, type ReplayedSession } from "../../src/agent/replay.ts";
+import { replaySession } from "../../src/agent/replay.ts";
 
 const engine = (): Conversations => createSessions({ app: "app", store: memoryStore(), keepEnded: true });
 
-const replay = (agent: Agent, saved: SavedConversation): Promise<ReplayedSession> =>
+const replay = (agent: Agent, saved: SavedConversation): ReturnType<typeof replaySession> =>
   // As from a file.
   replaySession(agent, JSON.parse(JSON.stringify(saved)) as SavedConversation, engine());
 

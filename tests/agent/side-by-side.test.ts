@@ -6,7 +6,6 @@ import {
   defineEnvironment,
   environmentTools,
   memoryStore,
-  replaySession,
   scriptedModel,
   tool,
   type Agent,
@@ -231,9 +230,8 @@ test("REPLAY: calls with different durations replay the same, whatever they writ
   const sessions = engine();
   const { session } = await sessions.open({ state: { order: "", n: 0 } });
   await finish(make(), { sessions, session, message: "go" });
-  const saved = await sessions.save(session);
   for (let time = 0; time < 5; time++) {
-    const result = await replaySession(make(), saved, engine());
+    const result = await sessions.replay(session, { agent: make() });
     expect(result, result.same ? "" : result.message).toMatchObject({ same: true });
   }
 });

@@ -1,15 +1,6 @@
 // The only file here that names the engine's entry points: how this version opens, runs and replays the sessions of a store.
 import * as holdfast from "holdfast";
-import {
-  createSessions,
-  memoryStore,
-  replaySession,
-  run,
-  type Agent,
-  type Sessions,
-  type Store,
-  type Verification,
-} from "holdfast";
+import { createSessions, memoryStore, run, type Agent, type Sessions, type Store, type Verification } from "holdfast";
 import { define, type DefineOptions, type Definitions } from "./definitions.ts";
 
 export type Episodes = Sessions<Definitions["ledger"]>;
@@ -57,9 +48,7 @@ export const engines: Engines = {
   },
   rewindBefore: (sessions, session, invocation) => sessions.rewind(session, { before: invocation }),
   async firstDifference(sessions, agent, session) {
-    const saved = await sessions.save(session);
-    const scratch = createSessions({ app: saved.app, store: memoryStore() });
-    const replayed = await replaySession(agent, saved, scratch);
+    const replayed = await sessions.replay(session, { agent });
     return replayed.same ? undefined : replayed.version;
   },
   verdict: ({ reward, total, calls, answer }) => ({ reward, total, calls, answer }),

@@ -12,7 +12,6 @@ import {
 } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { gymTools } from "../../src/rollout/gym-tools.ts";
-import { replaySession } from "../../src/agent/replay.ts";
 import { serve } from "../../src/server/serve.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { codeOf, finish } from "../agent/engine.ts";
@@ -75,8 +74,8 @@ test("an agent plays an episode on a server, with the tools the server describes
   });
   expect(await verified.json()).toMatchObject({ reward: 1, count: 6, reseeds: 0 });
 
-  const saved = await sessions.save(session);
-  expect(await replaySession(agent, saved, engine())).toEqual({ same: true, events: saved.events.length });
+  const { version } = await sessions.info(session);
+  expect(await sessions.replay(session, { agent })).toEqual({ same: true, events: version });
 });
 
 test("ONCE: interrupted after a call reached the server, it is not applied again", async () => {

@@ -60,6 +60,9 @@ onEveryStore("REPLAY: the first different event is named", async (place) => {
   expect(await sessions.replay(session)).toEqual({
     same: false,
     version: 2,
+    message:
+      'event 2 (tool.called add) has another outcome: it was {"ok":true,"output":"same"} and is {"ok":true,"output":"other"}',
+
     what: "outcome",
     recorded: { ok: true, output: "same" },
     replayed: { ok: true, output: "other" },

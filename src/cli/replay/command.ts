@@ -1,6 +1,5 @@
 // Replays the episodes of a file or of a store, and says which differ.
 import { HoldfastError } from "../../core/errors.ts";
-import type { Json } from "../../core/json.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";
 import { replayEpisode, type ReplayedEpisode } from "../../rollout/replay.ts";
@@ -74,15 +73,7 @@ async function* sessionsOf(file: string): AsyncGenerator<Named, void, undefined>
 }
 
 function inWords(episode: Exclude<ReplayedEpisode, { result: "same" }>, environment: string): string {
-  if (episode.result === "missing") return `the store has no such episode of ${environment}`;
-  const { version, event, tool, what, recorded, replayed } = episode;
-  const where = tool === undefined ? event : `${event} ${tool}`;
-  return `event ${version} (${where}) has another ${what}: it was ${short(recorded)} and is ${short(replayed)}`;
-}
-
-function short(value: Json): string {
-  const text = JSON.stringify(value);
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  return episode.result === "missing" ? `the store has no such episode of ${environment}` : episode.message;
 }
 
 function print(line: string): void {

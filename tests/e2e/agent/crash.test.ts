@@ -67,10 +67,8 @@ async function open(source: string, file: string): Promise<Opened> {
       return [...lines];
     },
     async replay(session) {
-      const saved = await sessions.save(session);
-      const again = holdfast.createSessions({ app: "crash", store: holdfast.memoryStore() });
       lines.length = 0;
-      const result = await holdfast.replaySession(agent, saved, again);
+      const result = await sessions.replay(session, { agent });
       // No model is asked, and nothing is sent.
       expect(lines.filter((line) => /^asked|^ran send/.test(line))).toEqual([]);
       return result;

@@ -1,0 +1,49 @@
+// replay as a verb of conversations, on every store: it runs the agent again in memory and changes nothing.
+import { defineAgent, scriptedModel, tool, type Agent, type AgentState } from "holdfast";
+import { expect } from "vitest";
+import { z } from "zod";
+import { finish, onEveryStore } from "./engine.ts";
+
+const counter = (step = 1): Agent =>
+  defineAgent({
+    name: "counter",
+    model: scriptedModel([{ calls: [{ name: "add", arguments: { n: 2 } }] }, "Done.", "Bye."]),
+    tools: {
+      add: tool({
+        description: "Add.",
+        input: z.object({ n: z.number() }),
+        run: ({ state }: { state: AgentState }, { n }) => (state["total"] = (state["total"] ?? 0) + n * step),
+      }),
+    },
+  });
+
+onEveryStore("REPLAY: a conversation comes out the same, and code that changed is named by version", async (place) => {
+  const sessions = place.engine("app", { agent: counter() });
+  const { session } = await sessions.open();
+  await finish(counter(), { sessions, session, message: "go" });
+  await sessions.update(session, (state) => void (state["note"] = 1));
+  await sessions.rewind(session, 3);
+  const { version } = await sessions.info(session);
+  expect(await sessions.replay(session)).toEqual({ same: true, events: version });
+  const other = await place.replica();
+  expect(await other.replay(session, { agent: counter() })).toEqual({ same: true, events: version });
+  const changed = await other.replay(session, { agent: counter(10) });
+  expect(changed).toMatchObject({ same: false, version: 4, what: "event", recorded: "2", replayed: "20" });
+  expect(changed).toMatchObject({ message: /^event 4 \(tools\.answered of counter\): .* was "2", and is "20"$/ });
+  expect((await sessions.info(session)).version).toBe(version);
+});
+
+onEveryStore("REPLAY: a fork of a conversation replays as its parent does", async (place) => {
+  const sessions = place.engine("app", { agent: counter() });
+  const { session } = await sessions.open({ user: "ann", state: { total: 1, "user:name": "Ann" } });
+  await finish(counter(), { sessions, session, message: "go" });
+  const fork = await sessions.fork(session, { version: 4, set: { total: 7 } });
+  expect(await sessions.replay(fork.session)).toEqual({ same: true, events: fork.version });
+});
+
+onEveryStore("a replay without an agent is refused, as is one of a session that is not there", async (place) => {
+  const sessions = place.engine();
+  const { session } = await sessions.open();
+  await expect(sessions.replay(session)).rejects.toMatchObject({ code: "invalid_option", message: /needs the agent/ });
+  await expect(sessions.replay("nope", { agent: counter() })).rejects.toMatchObject({ code: "session_not_found" });
+});
