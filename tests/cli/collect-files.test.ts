@@ -51,7 +51,7 @@ test("an output that does not end in .jsonl is refused: its side files could bel
   expect(readdirSync(world.folder).filter((name) => name.startsWith("a_"))).toEqual([]);
 });
 
-test("RESUME: tasks may be added with --force, but a started task must be unchanged", async () => {
+test("RESUME: tasks may be added with --force, but a started task must be unchanged", { tags: ["full"] }, async () => {
   const world = newWorld(tasksOf(3));
   expect((await world.collect("--out", "a.jsonl")).code).toBe(0);
   const rows = readFileSync(world.at("a.jsonl"), "utf8");
@@ -84,6 +84,7 @@ test("RESUME: tasks may be added with --force, but a started task must be unchan
 
 test.each(["", '{"run":'])(
   "RESUME: a record that is %j is reported, and --force continues with a new one",
+  { tags: ["full"] },
   async (text) => {
     const world = newWorld(tasksOf(2));
     expect((await world.collect("--out", "a.jsonl", "--limit", "1")).code).toBe(0);

@@ -105,7 +105,7 @@ test("a collection has all its files, with the fields that other tools look for"
   expect(existsSync(world.at("runs/a.db"))).toBe(true);
 });
 
-test("the same seed gives the same rewards, and another seed gives others", async () => {
+test("the same seed gives the same rewards, and another seed gives others", { tags: ["full"] }, async () => {
   const world = newWorld(tasksOf(20));
   const totals = async (name: string, seed: string) => {
     expect((await world.collect("--out", `${name}.jsonl`, "--seed", seed, "--store", "memory:")).code).toBe(0);

@@ -106,7 +106,7 @@ test(
   },
 );
 
-test("invalid options are refused clearly, without a password", async () => {
+test("invalid options are refused clearly, without a password", { tags: ["full"] }, async () => {
   const world = worldOf(1);
   const collect = ["collect", world.folder, "--agent", world.at("agent.mjs"), "--out"];
   const bad: [string[], string][] = [
@@ -136,27 +136,31 @@ test("invalid options are refused clearly, without a password", async () => {
   }
 });
 
-test("a worker stops on Ctrl-C, at once on a second one, and its rollouts continue elsewhere", async () => {
-  const [world, redis] = [worldOf(4), await newRedis()];
-  const first = await startWorker(world, redis.url, { pause: 60_000 });
-  const shared = ["--queue", redis.url, "--store", "sqlite:sessions.db"];
-  const collecting = await world.start(["--out", "x.jsonl", ...shared]);
-  while (world.calls().length < 4) await sleep(10);
-  first.process.kill("SIGINT");
-  const ended = await first.ended;
-  expect(ended.code).toBe(0);
-  expect(eventsIn(ended).at(-1)).toMatchObject({ type: "ended", played: 0, returned: 4 });
-  const second = await startWorker(world, redis.url, { pause: 60_000 });
-  while (world.calls().length < 8) await sleep(10);
-  second.process.kill("SIGINT");
-  await second.printed("stopping");
-  second.process.kill("SIGINT");
-  expect((await second.ended).code).toBe(130);
-  await startWorker(world, redis.url);
-  expect(await collecting.ended).toMatchObject({ code: 0 });
-});
+test(
+  "a worker stops on Ctrl-C, at once on a second one, and its rollouts continue elsewhere",
+  { tags: ["full"] },
+  async () => {
+    const [world, redis] = [worldOf(4), await newRedis()];
+    const first = await startWorker(world, redis.url, { pause: 60_000 });
+    const shared = ["--queue", redis.url, "--store", "sqlite:sessions.db"];
+    const collecting = await world.start(["--out", "x.jsonl", ...shared]);
+    while (world.calls().length < 4) await sleep(10);
+    first.process.kill("SIGINT");
+    const ended = await first.ended;
+    expect(ended.code).toBe(0);
+    expect(eventsIn(ended).at(-1)).toMatchObject({ type: "ended", played: 0, returned: 4 });
+    const second = await startWorker(world, redis.url, { pause: 60_000 });
+    while (world.calls().length < 8) await sleep(10);
+    second.process.kill("SIGINT");
+    await second.printed("stopping");
+    second.process.kill("SIGINT");
+    expect((await second.ended).code).toBe(130);
+    await startWorker(world, redis.url);
+    expect(await collecting.ended).toMatchObject({ code: 0 });
+  },
+);
 
-test("the commands of docs/queue.md do what the page says", slowTest, async () => {
+test("the commands of docs/queue.md do what the page says", { tags: ["full"], timeout: slowTest.timeout }, async () => {
   const redis = await newRedis();
   const folder = mkdtempSync(join(tmpdir(), "holdfast-docs-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

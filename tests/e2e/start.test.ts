@@ -9,7 +9,7 @@ import { inShell } from "./installed.ts";
 
 test(
   "npm start collects, prints metrics and a transcript, and says what to run next; twice in a row",
-  { timeout: 120_000 },
+  { tags: ["full"], timeout: 120_000 },
   async () => {
     const folder = await mkdtemp(join(tmpdir(), "holdfast-start-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));

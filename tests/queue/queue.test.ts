@@ -234,7 +234,7 @@ describe("a queue", () => {
     expect(loser.events.map(({ type }) => type)).toEqual(["lost"]);
   });
 
-  test("a rollout that returns to the worker that lost it is played again there", async () => {
+  test("a rollout that returns to the worker that lost it is played again there", { tags: ["full"] }, async () => {
     let times = 0;
     const worker = await newWorker((rollout, signal) =>
       ++times === 1 ? untilCancelled(rollout, signal) : atOnce(rollout, signal),
@@ -391,31 +391,35 @@ describe("a queue", () => {
     });
   }
 
-  test("a queue without workers, a missing queue and missing packages are reported clearly", async () => {
-    const said: string[] = [];
-    void (await newPlayer("one", (text) => void said.push(text))).play(rolloutOf(0), never);
-    await expect(queueStatus(addressTo(1))).rejects.toMatchObject({
-      code: "store_busy",
-      message: expect.stringContaining("the queue at redis://127.0.0.1:1 cannot be reached: connect ECONNREFUSED"),
-    });
-    await expect.poll(() => said, { timeout: 10_000 }).toHaveLength(1);
-    const text = "no worker takes part; start some with: holdfast worker --queue";
-    expect(said).toEqual([`${text} redis://127.0.0.1:${redis.port}`]);
-    await redis.command("config", "set", "requirepass", "secret");
-    const wrong = { ...addressTo(redis.port), password: "geheim" };
-    const refused = await queueStatus(wrong).catch((thrown: Error) => thrown);
-    await redis.command("-a", "secret", "config", "set", "requirepass", "");
-    expect(refused).toMatchObject({ code: "store_failed", message: expect.stringContaining("WRONGPASS") });
-    expect((refused as Error).message).not.toContain("geheim");
-    vi.resetModules();
-    vi.doMock("bullmq", () => {
-      throw new Error("Cannot find package");
-    });
-    const { queueStatus: without } = await import("../../src/queue/status.ts");
-    await expect(without(addressTo(redis.port))).rejects.toMatchObject({
-      code: "missing_dependency",
-      message: "the job queue needs `npm install bullmq ioredis`",
-    });
-    vi.doUnmock("bullmq");
-  });
+  test(
+    "a queue without workers, a missing queue and missing packages are reported clearly",
+    { tags: ["full"] },
+    async () => {
+      const said: string[] = [];
+      void (await newPlayer("one", (text) => void said.push(text))).play(rolloutOf(0), never);
+      await expect(queueStatus(addressTo(1))).rejects.toMatchObject({
+        code: "store_busy",
+        message: expect.stringContaining("the queue at redis://127.0.0.1:1 cannot be reached: connect ECONNREFUSED"),
+      });
+      await expect.poll(() => said, { timeout: 10_000 }).toHaveLength(1);
+      const text = "no worker takes part; start some with: holdfast worker --queue";
+      expect(said).toEqual([`${text} redis://127.0.0.1:${redis.port}`]);
+      await redis.command("config", "set", "requirepass", "secret");
+      const wrong = { ...addressTo(redis.port), password: "geheim" };
+      const refused = await queueStatus(wrong).catch((thrown: Error) => thrown);
+      await redis.command("-a", "secret", "config", "set", "requirepass", "");
+      expect(refused).toMatchObject({ code: "store_failed", message: expect.stringContaining("WRONGPASS") });
+      expect((refused as Error).message).not.toContain("geheim");
+      vi.resetModules();
+      vi.doMock("bullmq", () => {
+        throw new Error("Cannot find package");
+      });
+      const { queueStatus: without } = await import("../../src/queue/status.ts");
+      await expect(without(addressTo(redis.port))).rejects.toMatchObject({
+        code: "missing_dependency",
+        message: "the job queue needs `npm install bullmq ioredis`",
+      });
+      vi.doUnmock("bullmq");
+    },
+  );
 });

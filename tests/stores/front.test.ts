@@ -152,7 +152,7 @@ describe("a failure", () => {
   });
 });
 
-describe("the time limit of a verb", () => {
+describe("the time limit of a verb", { tags: ["full"] }, () => {
   const never = (): Promise<never> => new Promise(() => undefined);
 
   test("is one for all tries, and ends what the driver never answers", async () => {

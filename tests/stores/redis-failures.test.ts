@@ -244,7 +244,7 @@ describe("a Redis with other answers", () => {
     expect(await store.append(commitOf("a", 1))).toBe("ok");
   });
 
-  test("that is a replica is store_busy until it is the master", async () => {
+  test("that is a replica is store_busy until it is the master", { tags: ["full"], timeout: 30_000 }, async () => {
     const master = await server();
     const replica = await server("--replicaof", "127.0.0.1", `${master.port}`, "--repl-diskless-sync-delay", "0");
     // While it loads the master's data it answers nobody.
@@ -254,7 +254,7 @@ describe("a Redis with other answers", () => {
     expect([error.code, error.message]).toEqual(["store_busy", expect.stringContaining("replica")]);
     await replica.command("replicaof", "no", "one");
     expect(await store.append(commitOf("a", 0))).toBe("ok");
-  }, 30_000);
+  });
 
   test("that requires a password says so, and the password is in no message", async () => {
     const redis = await server("--requirepass", "correct");
