@@ -163,6 +163,8 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   newSession(): string;
   open(options?: Open): Promise<SessionInfo>;
   info(session: string): Promise<SessionInfo>;
+  /** Like `info`. Gives undefined if there is no such session. */
+  peek(session: string): Promise<SessionInfo | undefined>;
   /** Sessions in the order of opening, or by idle time. Conversations, and lists by label, give the whole info. */
   list(filter?: ListFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
   /** A copy of the state, at a version or the newest. */

@@ -168,23 +168,21 @@ export function createEngine<State, Fork extends ForkOptions>(
       logs.forget(log);
       if (!keepEnded) await store.delete(id);
     };
-    try {
-      await logs.use(id, work);
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
-    }
+    await logs.useIfThere(id, work);
     return ended;
   }
 
   /** Reads the session as it is in the store now. */
   function read<T>(id: string, look: (session: Session) => T | Promise<T>): Promise<T> {
-    return use(id, async (log) => {
-      // The draft of a running call reads this process's fold, which must not move under it: fold another one.
-      if (log.busy) return look((await logs.load(id)).session);
-      return exclusive(log, undefined, async () => {
-        await logs.refresh(log);
-        return look(log.session);
-      });
+    return use(id, (log) => readNow(log, look));
+  }
+
+  async function readNow<T>(log: OpenLog, look: (session: Session) => T | Promise<T>): Promise<T> {
+    // The draft of a running call reads this process's fold, which must not move under it: fold another one.
+    if (log.busy) return look((await logs.load(log.id)).session);
+    return exclusive(log, undefined, async () => {
+      await logs.refresh(log);
+      return look(log.session);
     });
   }
 
@@ -212,7 +210,7 @@ export function createEngine<State, Fork extends ForkOptions>(
 
   /** A row of a list; undefined if it lacks some of the labels, or was deleted since it was listed. */
   async function labelled(id: string, wanted: Labels): Promise<SessionInfo | undefined> {
-    const found = await logs.load(id).catch(unlessMissing);
+    const found = await logs.peek(id);
     const { labels = {} } = found?.session ?? {};
     const isWanted = Object.entries(wanted).every(([name, value]) => equalJson(labels[name] ?? null, value));
     if (!found || !isWanted) return undefined;
@@ -268,6 +266,7 @@ export function createEngine<State, Fork extends ForkOptions>(
       cache: logs.counts,
       newSession: newId,
       info: (id) => read(id, (session) => infoOf(id, session)),
+      peek: (id) => track(() => logs.useIfThere(id, (log) => readNow(log, (session) => infoOf(id, session)))),
       state: (id, version) =>
         version === undefined ? read(id, stateOf) : track(async () => stateOf((await logs.load(id, version)).session)),
       async *events(id, { after = 0 } = {}) {
@@ -314,10 +313,6 @@ export function createEngine<State, Fork extends ForkOptions>(
       },
     },
   };
-}
-
-function unlessMissing(thrown: unknown): undefined {
-  if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
 }
 
 /** The event that makes a session again what it was. */

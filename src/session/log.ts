@@ -32,8 +32,12 @@ type Make = (session: Session) => Event | undefined | Promise<Event | undefined>
 export interface Logs {
   /** Runs with the log open in this process. */
   use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
+  /** Like `use`. Gives undefined if there is no such session, or if it is deleted meanwhile. */
+  useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined>;
   /** Folds the session at a version, by default the newest, from the store. Only the caller has it. */
   load(id: string, version?: number): Promise<OpenLog>;
+  /** Like `load`. Gives undefined if there is no such session. */
+  peek(id: string, version?: number): Promise<OpenLog | undefined>;
   /** Folds what others have committed since. Only exclusively: the draft of a running call reads the same state. */
   refresh(log: OpenLog): Promise<void>;
   /**
@@ -81,7 +85,7 @@ export interface LogsOptions {
 /** The logs of one environment. */
 export function createLogs(store: Store, environment: string, options: LogsOptions): Logs {
   const { cache, isHandedOut = false } = options;
-  const loading = new Map<string, Promise<OpenLog>>();
+  const loading = new Map<string, Promise<OpenLog | undefined>>();
   const counts = {
     hits: 0,
     misses: 0,
@@ -94,12 +98,18 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
 
   async function load(id: string, version?: number): Promise<OpenLog> {
+    const log = await peek(id, version);
+    if (!log) throw notFound(id);
+    return log;
+  }
+
+  async function peek(id: string, version?: number): Promise<OpenLog | undefined> {
     // Logs of the server itself are not sessions.
     const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
     // Not a valid version: skip the store and report it missing.
     const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
     const found = isForeign ? undefined : await store.load(id, asked);
-    if (!found) throw notFound(id);
+    if (!found) return undefined;
     const snapshot = found.snapshot && decode<Session>(found.snapshot.body, id);
     let session = snapshot && isWhole(snapshot) ? snapshot : undefined;
     let whole = session ? (found.snapshot?.body.length ?? 0) : 0;
@@ -114,7 +124,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     }
     // Sessions of other environments are reported missing, whatever version was asked for.
     const whose = session?.environment ?? (await environmentOf(id));
-    if (whose !== environment) throw notFound(id);
+    if (whose !== environment) return undefined;
     if (!session || (version !== undefined && session.version !== version)) {
       const message = `session ${id} has no version ${version}`;
       throw new HoldfastError("version_not_found", message, { detail: { version } });
@@ -154,22 +164,39 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     return event?.type === "session.opened" ? event.environment : undefined;
   }
 
-  async function acquire(id: string): Promise<OpenLog> {
+  async function acquire(id: string): Promise<OpenLog | undefined> {
     counts.misses++;
     let pending = loading.get(id);
     if (!pending) {
-      pending = load(id).finally(() => loading.delete(id));
+      pending = peek(id).finally(() => loading.delete(id));
       loading.set(id, pending);
     }
-    return cache.put(await pending);
+    const log = await pending;
+    return log && cache.put(log);
   }
 
   async function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     let log = cache.take(id);
     if (log) counts.hits++;
     else log = await acquire(id);
+    if (!log) throw notFound(id);
     try {
       return await run(log);
+    } finally {
+      cache.release(log);
+    }
+  }
+
+  async function useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined> {
+    let log = cache.take(id);
+    if (log) counts.hits++;
+    else log = await acquire(id);
+    if (!log) return undefined;
+    try {
+      return await run(log);
+    } catch (thrown) {
+      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return undefined;
+      throw thrown;
     } finally {
       cache.release(log);
     }
@@ -307,7 +334,9 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   return {
     use,
+    useIfThere,
     load,
+    peek,
     refresh,
     commit,
     appendAll,

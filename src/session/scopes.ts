@@ -57,18 +57,13 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
 
   /** What is shared in a scope now. */
   async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
-    try {
-      return await logs.use(scopeId(scope, user), (log) =>
-        exclusive(log, undefined, async () => {
-          await logs.refresh(log);
-          return handedOut(log);
-        }),
-      );
-    } catch (thrown) {
-      // Nobody has shared anything yet.
-      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return {};
-      throw thrown;
-    }
+    const shared = await logs.useIfThere(scopeId(scope, user), (log) =>
+      exclusive(log, undefined, async () => {
+        await logs.refresh(log);
+        return handedOut(log);
+      }),
+    );
+    return shared ?? {};
   }
 
   async function all(user: string): Promise<Shared> {
@@ -94,11 +89,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   /** Runs exclusively with the log of a scope, which is created if it is missing. */
   async function inScope<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     const work = (log: OpenLog): Promise<T> => exclusive(log, undefined, () => run(log));
-    try {
-      return await logs.use(id, work);
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
-    }
+    const done = await logs.useIfThere(id, async (log) => ({ result: await work(log) }));
+    if (done) return done.result;
     await ensureScope(id);
     return logs.use(id, work);
   }

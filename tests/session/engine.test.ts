@@ -34,6 +34,18 @@ onEveryStore(
   },
 );
 
+onEveryStore("peek gives the info of a session, and undefined if it is missing or was deleted", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  expect(await sessions.peek(session)).toEqual(await sessions.info(session));
+  expect(await sessions.peek("missing")).toBeUndefined();
+  const renamed = place.engine(defineEnvironment({ name: "renamed", tools: {} }));
+  expect(await renamed.peek(session)).toBeUndefined();
+  const other = await place.replica(counter, { keepEnded: false });
+  await other.close(session);
+  expect(await sessions.peek(session)).toBeUndefined();
+});
+
 test("a file that is not a saved session is refused", async () => {
   const sessions = createSessions({ environment: counter, store: memoryStore() });
   const { session } = await sessions.open({ task });

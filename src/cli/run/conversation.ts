@@ -81,7 +81,7 @@ export async function openSession(sessions: Conversations, opening: Opening): Pr
     assertUser("the saved session", saved.user, user);
     return (await sessions.restore(saved, session)).session;
   }
-  const known = session === undefined ? undefined : await knownSession(sessions, session);
+  const known = session === undefined ? undefined : await sessions.peek(session);
   if (!known) return (await sessions.open({ session, user, state })).session;
   assertUser(`session ${known.session}`, known.user ?? "user", user);
   if (known.ended) throw new HoldfastError("session_closed", `session ${known.session} was closed`);
@@ -90,15 +90,6 @@ export async function openSession(sessions: Conversations, opening: Opening): Pr
     throw new HoldfastError("session_exists", message);
   }
   return known.session;
-}
-
-async function knownSession(sessions: Conversations, session: string) {
-  try {
-    return await sessions.info(session);
-  } catch (thrown) {
-    if (isHoldfastError(thrown) && thrown.code === "session_not_found") return undefined;
-    throw thrown;
-  }
 }
 
 function assertUser(what: string, is: string, wanted: string | undefined): void {

@@ -75,8 +75,7 @@ export function createPlayerOn(
 
   /** Opens the episode and its conversation if they do not exist. Returns the events so far. */
   async function opened(rollout: Rollout, signal: AbortSignal): Promise<NumberedEvent[]> {
-    const before = await readEvents(rollout.session).catch(unlessCoded("session_not_found"));
-    if (before) return before;
+    if (await sessions.peek(rollout.session)) return readEvents(rollout.session);
     // The conversation is opened second, so an existing conversation always has an episode.
     const state = await orCancelled(signal, host.open(rollout, signal));
     const { session, origin } = rollout;
