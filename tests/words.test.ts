@@ -10,6 +10,7 @@ const clean = [
   "src/",
   "src/environment",
   "src/io",
+  "src/models",
   "src/protocols",
   "src/queue",
   "src/server",
@@ -35,16 +36,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = [
-  "src/agent",
-  "src/cli",
-  "src/core",
-  "src/models",
-  "src/rollout",
-  "src/session",
-  "src/stores",
-  "tests/compat",
-];
+const pending = ["src/agent", "src/cli", "src/core", "src/rollout", "src/session", "src/stores", "tests/compat"];
 
 interface Rule {
   /** The text that is refused. */

@@ -7,7 +7,7 @@ import { changed, type Delta } from "../core/delta.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
-import { textOf, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
+import { toText, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
 import type { Place, StandIn } from "./invocation.ts";
@@ -160,7 +160,7 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
         if (!isExternal && !(failed && fromOutside.has(failed.code))) return undefined;
         if (failed) return { output: null, error: new HoldfastError(failed.code, failed.message) };
         const item = found.items.find((one) => (one as FunctionCallOutput).call_id === call) as FunctionCallOutput;
-        return { output: textOf(item?.output ?? "") };
+        return { output: toText(item?.output ?? "") };
       }
       if (!isExternal) return undefined;
       if (found?.type === "agent.failed" && found.step === "tools") throw errorOf(found);

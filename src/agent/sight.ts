@@ -3,7 +3,7 @@ import type { AgentEvent, NumberedEvent } from "../core/event.ts";
 import {
   isFunctionCall,
   isMessage,
-  textOf,
+  toText,
   type FunctionCall,
   type FunctionCallOutput,
   type Item,
@@ -198,12 +198,12 @@ function createTranscript(agent: string) {
 function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
   const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);
   if (isMessage(item)) {
-    const text = textOf(item.content);
+    const text = toText(item.content);
     return said(text && `[${agent}] said: ${text}`);
   }
   if (isFunctionCall(item)) return said(`[${agent}] called ${item.name} with ${item.arguments}`);
   if (item.type !== "function_call_output") return [];
   const { call_id, output } = item as FunctionCallOutput;
   const name = calls.find((call) => call.call_id === call_id)?.name ?? "a tool";
-  return said(`[${agent}] was given by ${name}: ${textOf(output)}`);
+  return said(`[${agent}] was given by ${name}: ${toText(output)}`);
 }

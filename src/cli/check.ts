@@ -1,8 +1,8 @@
 // holdfast check: tries on an environment, on any running server of the gym protocol, or on a store, all that a program can try.
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
+import { isObject, type Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import type { Solution } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
@@ -61,7 +61,7 @@ async function run(target: string | undefined, flags: Flags): Promise<void> {
 
 async function check(target: string | undefined, flags: Flags): Promise<Checked[]> {
   if ((target === undefined) === (flags.store === undefined)) {
-    throw new HoldfastError("invalid_option", "name one thing to check: an environment, a server, or --store URL");
+    throw invalidOption("name one thing to check: an environment, a server, or --store URL");
   }
   if (target === undefined) {
     const { checkStore } = await import("./check/store.ts");
@@ -177,8 +177,7 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
   const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
   if (tools.size === 0) {
-    throw new HoldfastError(
-      "invalid_option",
+    throw invalidOption(
       "no tool of the server is known; name one with --tool, give --tasks, or a --token if it wants one",
     );
   }
@@ -192,8 +191,8 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
 }
 
 function rowOf(value: Json | undefined): Row {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  throw new HoldfastError("invalid_option", `a task is a JSON object, not ${JSON.stringify(value)}`);
+  if (isObject(value)) return value;
+  throw invalidOption(`a task is a JSON object, not ${JSON.stringify(value)}`);
 }
 
 function inWords(results: Checked[]): string {

@@ -1,6 +1,6 @@
 // holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
 import { InvalidArgumentError, type Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
 import { duration, whole } from "./flags.ts";
 import { storeUrls } from "../stores/open.ts";
@@ -83,25 +83,19 @@ export function addCollect(program: Command): void {
       };
       const [target, server] = isUrl(given) ? [undefined, flags.server ?? given] : [given, flags.server];
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
-        throw new HoldfastError("invalid_option", "name an environment, or where it is played: --server, --agent URL");
+        throw invalidOption("name an environment, or where it is played: --server, --agent URL");
       }
       // Beside it are files with its name and other endings: x.jsonl and x.json would have the same.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
-        throw new HoldfastError(
-          "invalid_option",
-          `--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`,
-        );
+        throw invalidOption(`--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`);
       }
       if (flags.branch && (server !== undefined || isUrl(flags.agent))) {
         const message = "--branch forks episodes of this process: not those of a --server, nor of an --agent URL";
-        throw new HoldfastError("invalid_option", message);
+        throw invalidOption(message);
       }
       const { branch = [], maxSteps = Infinity } = flags;
       if (branch.some(({ step }) => step >= maxSteps)) {
-        throw new HoldfastError(
-          "invalid_option",
-          "--branch forks at a step below --max-steps: nothing would follow it",
-        );
+        throw invalidOption("--branch forks at a step below --max-steps: nothing would follow it");
       }
       const { runCollection } = await import("./collect/command.ts");
       const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });

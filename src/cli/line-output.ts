@@ -4,7 +4,7 @@ import { createWriteStream, existsSync, mkdirSync, type WriteStream } from "node
 import { rename, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { finished } from "node:stream/promises";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 
 export interface LineOutput {
   write(line: string): Promise<void>;
@@ -21,12 +21,8 @@ export function openOutput(file: string | undefined): LineOutput {
 
 /** Refuses to write over what is there, and over what is read from whatever is asked for. */
 export function assertFree(file: string, { force, input }: { force: boolean; input: string }): void {
-  if (resolve(file) === resolve(input)) {
-    throw new HoldfastError("invalid_option", `${file} is what is read; choose another --out`);
-  }
-  if (existsSync(file) && !force) {
-    throw new HoldfastError("invalid_option", `${file} is there already; choose another --out, or --force`);
-  }
+  if (resolve(file) === resolve(input)) throw invalidOption(`${file} is what is read; choose another --out`);
+  if (existsSync(file) && !force) throw invalidOption(`${file} is there already; choose another --out, or --force`);
 }
 
 function toStream(stream: NodeJS.WritableStream): LineOutput {

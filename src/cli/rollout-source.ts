@@ -1,6 +1,6 @@
 // What the commands on a file of rollouts have in common: what is wrong with its lines, and where its sessions are.
 import { existsSync } from "node:fs";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { storeFileFor } from "../rollout/output.ts";
 import type { BadRow } from "../rollout/tasks.ts";
@@ -27,8 +27,8 @@ export function note(text: string): void {
 /** Opens the store with the sessions of a file. Who calls this closes it. */
 export async function openStoreOf(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
-  if (file === undefined) throw new HoldfastError("invalid_option", "name a file of rows, or a store with --store");
+  if (file === undefined) throw invalidOption("name a file of rows, or a store with --store");
   const beside = storeFileFor(file);
   if (existsSync(beside)) return openStore(`sqlite:${beside}`, { isThere: true });
-  throw new HoldfastError("invalid_option", `there is no ${beside} with the sessions; name their store with --store`);
+  throw invalidOption(`there is no ${beside} with the sessions; name their store with --store`);
 }

@@ -1,6 +1,6 @@
 // holdfast run: a conversation with an agent, on a terminal, from a pipe or from a file.
 import type { Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Replay } from "./run/files.ts";
 import type { RunFlags } from "./run/start.ts";
 import { endProcess } from "../telemetry/process.ts";
@@ -54,7 +54,7 @@ export function addRun(program: Command): void {
 async function run(target: string, flags: Flags): Promise<void> {
   const { replay, resume, model, save, json = false } = flags;
   if (replay !== undefined && resume !== undefined) {
-    throw new HoldfastError("invalid_option", "--replay and --resume cannot be given together");
+    throw invalidOption("--replay and --resume cannot be given together");
   }
   const { assertWritable, readReplay, readSaved } = await import("./run/files.ts");
   if (save !== undefined) await assertWritable(save);
@@ -81,5 +81,5 @@ function assertBare({ save, session, user, model, store }: Flags): void {
   const flag = given.find(([, value]) => value !== undefined)?.[0];
   if (flag === undefined) return;
   const message = `--${flag} does not go with a saved session in --replay, which is run again as it was; use --resume`;
-  throw new HoldfastError("invalid_option", message);
+  throw invalidOption(message);
 }

@@ -1,7 +1,7 @@
 // holdfast serve: environments and agents over HTTP, in one process or in several behind one port.
 import cluster from "node:cluster";
 import { Option, type Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { duration, whole } from "./flags.ts";
 import { closeOnSignals, tokenFor } from "./listening.ts";
 
@@ -68,16 +68,13 @@ export function addServe(program: Command): void {
 
 async function run(targets: string[], flags: Flags): Promise<void> {
   if (!["none", "failures", "all"].includes(flags.log)) {
-    throw new HoldfastError("invalid_option", `--log is none, failures or all, not ${flags.log}`);
+    throw invalidOption(`--log is none, failures or all, not ${flags.log}`);
   }
   if (flags.coldAfter !== undefined && flags.cold === undefined) {
-    throw new HoldfastError("invalid_option", "--cold-after goes with --cold, the store that idle sessions move to");
+    throw invalidOption("--cold-after goes with --cold, the store that idle sessions move to");
   }
   if (flags.workers > 1 && flags.store.startsWith("memory:")) {
-    throw new HoldfastError(
-      "invalid_option",
-      "workers cannot share memory:; give them a --store such as sqlite:runs.db",
-    );
+    throw invalidOption("workers cannot share memory:; give them a --store such as sqlite:runs.db");
   }
   // A worker is this same command, started by the supervisor with the port and the token that all share.
   const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;

@@ -1,6 +1,6 @@
 // holdfast sessions: looks at the sessions of a store or a server, copies, exports and deletes them.
 import type { Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
@@ -85,10 +85,7 @@ export function addSessions(program: Command): void {
 
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {
   if (flags.from.startsWith("memory:")) {
-    throw new HoldfastError(
-      "invalid_option",
-      "the sessions of memory: are those of one process; ask the server that has them",
-    );
+    throw invalidOption("the sessions of memory: are those of one process; ask the server that has them");
   }
   const { openSource } = await import("../rollout/session-source.ts");
   const source = await openSource(flags.from, flags);

@@ -129,6 +129,8 @@ export class HoldfastError extends Error {
   }
 }
 
+export const invalidOption = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
+
 export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }

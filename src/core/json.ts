@@ -106,6 +106,10 @@ function noSymbols(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0;
 }
 
+/** Tells whether a value is an object, and neither an array nor null. */
+export const isObject = (value: unknown): value is { [key: string]: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
 /** Sets a key as plain data, also `__proto__`. */
 export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === "__proto__") {

@@ -1,7 +1,7 @@
 // Merging: places a change that was made to one state on a state that others have changed since.
 import type { Delta, Operation } from "./delta.ts";
 import { isRewrite } from "./draft-delta.ts";
-import { equalJson, unescapeKey, type Json } from "./json.ts";
+import { equalJson, isObject, unescapeKey, type Json } from "./json.ts";
 
 export interface Merged {
   delta: Delta;
@@ -102,10 +102,6 @@ function isGrown(
 ): operations is Added[] {
   if (!Array.isArray(base) || !Array.isArray(now)) return false;
   return operations.every(({ op, path }, at) => op === "add" && path === `${pointer}/${base.length + at}`);
-}
-
-function isObject(value: Json | undefined): value is { [key: string]: Json } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function valueOf(object: { [key: string]: Json }, key: string): Json | undefined {

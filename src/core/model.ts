@@ -108,7 +108,7 @@ export interface Model {
 }
 
 /** Returns the text of a message's content or of a tool's output. */
-export function textOf(content: string | Content[]): string {
+export function toText(content: string | Content[]): string {
   if (typeof content === "string") return content;
   return content.map(({ text }) => (typeof text === "string" ? text : "")).join("");
 }
@@ -118,7 +118,7 @@ export const isFunctionCall = (item: Item): item is FunctionCall => item.type ==
 
 /** Returns the text of an answer's messages. */
 export function answerText(output: Item[]): string {
-  return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? textOf(item.content) : [])).join("");
+  return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? toText(item.content) : [])).join("");
 }
 
 /** Describes the first problem of items; undefined if they are valid. A log keeps items for ever. */

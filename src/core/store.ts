@@ -1,5 +1,5 @@
 // The contract of a store: where logs live. Entries are text to it; what they mean is not its business.
-import { HoldfastError } from "./errors.ts";
+import { invalidOption } from "./errors.ts";
 import type { EndReason } from "./event.ts";
 
 /** One event of a log. */
@@ -114,5 +114,5 @@ export interface Store {
 /** Refuses commits to be appended together of which two are for the same session. */
 export function assertDifferentSessions(commits: Commit[]): void {
   if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
-  throw new HoldfastError("invalid_option", "commits that are appended together must be for different sessions");
+  throw invalidOption("commits that are appended together must be for different sessions");
 }

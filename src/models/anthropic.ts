@@ -1,22 +1,22 @@
 // anthropicModel(): a model behind Anthropic's Messages API.
 import type { Model, ModelRequest, ToolSchema } from "../core/model.ts";
 import { answerIn } from "./anthropic/answer.ts";
-import { messagesOf, type AnthropicMessage } from "./anthropic/messages.ts";
+import { toMessages, type AnthropicMessage } from "./anthropic/messages.ts";
 import { readEvents } from "./anthropic/stream.ts";
 import { callIdsFor } from "./wire/call-ids.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
 import { addOthers } from "./wire/fields.ts";
-import { remoteModel, type Api } from "./wire/remote-model.ts";
+import { mapped, remoteModel, type Api } from "./wire/remote-model.ts";
 
 export type AnthropicModelOptions = EndpointOptions;
 
 /**
- * A model that is asked by `POST /v1/messages`: Anthropic's, or one of a server that speaks the same API. The base URL
- * and the key are `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` unless they are given.
+ * Returns a model behind `POST /v1/messages`: Anthropic's, or one of a server with the same API. The base URL and the
+ * key default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
  *
- * The API wants a limit on every answer: it is 4,096 tokens unless `max_output_tokens` says otherwise. Settings that it
- * has and Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens`
- * counts what was read from and written to the cache too.
+ * The API requires a limit on every answer; it defaults to 4,096 tokens, set by `max_output_tokens`. Settings of the API
+ * that Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens` includes
+ * tokens read from and written to the cache.
  *
  * @example
  * const model = anthropicModel({ model: "claude-sonnet-4-5", request: { max_output_tokens: 16_000 } });
@@ -31,7 +31,7 @@ export const messagesApi: Api = {
   publicUrl: "https://api.anthropic.com",
   urlVariable: "ANTHROPIC_BASE_URL",
   keyVariable: "ANTHROPIC_API_KEY",
-  // A base URL is often written with the version, as that of the other APIs is.
+  // Base URLs often include the version, as those of the other APIs do.
   path: (base) => (base.endsWith("/v1") ? "/messages" : "/v1/messages"),
   keyHeader: (key) => ({ "x-api-key": key }),
   headers: { "anthropic-version": "2023-06-01" },
@@ -41,10 +41,7 @@ export const messagesApi: Api = {
   reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),
 };
 
-/** The fields of a request that have another name or shape here. All others are passed on. */
-const mapped = ["instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens"];
-
-/** What is sent, less what is passed on untouched. */
+/** The body, without the fields that are passed on unchanged. */
 export interface AnthropicBody {
   max_tokens: number;
   messages: AnthropicMessage[];
@@ -67,16 +64,16 @@ type ToolChoice =
 
 export function anthropicBody(request: ModelRequest): AnthropicBody {
   const { tools = [], max_output_tokens: most = 4_096 } = request;
-  const choice = tools.length === 0 ? undefined : choiceOf(request);
+  const choice = tools.length === 0 ? undefined : toChoice(request);
   return {
     max_tokens: most,
-    ...messagesOf(request),
-    ...(tools.length === 0 ? {} : { tools: tools.map(toolOf) }),
+    ...toMessages(request),
+    ...(tools.length === 0 ? {} : { tools: tools.map(toTool) }),
     ...(choice ? { tool_choice: choice } : {}),
   };
 }
 
-function toolOf({ name, description, parameters, strict }: ToolSchema): AnthropicTool {
+function toTool({ name, description, parameters, strict }: ToolSchema): AnthropicTool {
   return {
     name,
     ...(description === undefined ? {} : { description }),
@@ -85,7 +82,7 @@ function toolOf({ name, description, parameters, strict }: ToolSchema): Anthropi
   };
 }
 
-function choiceOf({ tool_choice: choice, parallel_tool_calls: parallel }: ModelRequest): ToolChoice | undefined {
+function toChoice({ tool_choice: choice, parallel_tool_calls: parallel }: ModelRequest): ToolChoice | undefined {
   if (choice === "none") return { type: "none" };
   const serial = parallel === false ? { disable_parallel_tool_use: true } : {};
   if (typeof choice === "object") return { type: "tool", name: choice.name, ...serial };

@@ -1,25 +1,25 @@
-// Models by name, as commands take them, and how they take the place of an agent's own.
+// Creates models from names such as "openai:gpt-5.1", for commands, and puts them in place of an agent's own.
 import { existsSync } from "node:fs";
 import type { Agent, ModelAgent } from "../core/agent.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Model } from "../core/model.ts";
 
 const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE";
 
-/** The agent with the model of that name, and so is every agent below it. */
+/** Returns a copy of the agent with the named model, for every agent below it too. */
 export async function withModel(agent: Agent, name: string): Promise<Agent> {
   if (name === "scripted") return assertScripted(agent);
   const model = await modelNamed(name);
   return eachModelAgent(agent, (found) => ({ ...found, model }));
 }
 
-/** The model of a name. `seed` is that of a random one that names none. */
+/** Creates the named model. `seed` is the seed of a random model whose name has none. */
 export async function modelNamed(name: string, seed = 0): Promise<Model> {
   const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
   switch (kind) {
     case "random": {
       const { randomModel } = await import("./random.ts");
-      return randomModel({ seed: rest === "" ? seed : seedOf(name, rest) });
+      return randomModel({ seed: rest === "" ? seed : parseSeed(name, rest) });
     }
     case "openai": {
       const { openaiModel } = await import("./openai.ts");
@@ -40,38 +40,34 @@ export async function modelNamed(name: string, seed = 0): Promise<Model> {
       return recordedModel({ file });
     }
     default:
-      throw wrong(`"${name}" is no model; there are ${names}`);
+      throw invalidOption(`"${name}" is no model; there are ${names}`);
   }
 }
 
-function seedOf(name: string, text: string): number {
+function parseSeed(name: string, text: string): number {
   const seed = Number(text);
   if (/^\d*$/.test(text) && Number.isSafeInteger(seed)) return seed;
-  throw wrong(`the seed of ${name} is not a whole number, as in random:7`);
+  throw invalidOption(`the seed of ${name} is not a whole number, as in random:7`);
 }
 
 function given(name: string, rest: string, example: string): string {
   if (rest !== "") return rest;
-  throw wrong(`the model ${name} lacks what comes after the colon, as in ${example}`);
+  throw invalidOption(`the model ${name} lacks what comes after the colon, as in ${example}`);
 }
 
-/** A script is the author's: it cannot be had by its name where there is none. */
+/** Refuses an agent without a script: only its author can write one. */
 function assertScripted(agent: Agent): Agent {
   return eachModelAgent(agent, (found) => {
     if (found.model.name === "scripted") return found;
-    throw wrong(`the agent ${found.name} has no script: its model is ${found.model.name}`);
+    throw invalidOption(`the agent ${found.name} has no script: its model is ${found.model.name}`);
   });
 }
 
-/** A copy of an agent in which every agent that asks a model is changed: those below it, and those that are tools. */
+/** Copies an agent and changes every agent in it that has a model, including its tools. */
 function eachModelAgent(agent: Agent, change: (agent: ModelAgent) => ModelAgent): Agent {
   const copy = (child: Agent): Agent => eachModelAgent(child, change);
   const agents = agent.agents.map(copy);
   if (agent.kind !== "model") return { ...agent, agents };
   const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
   return change({ ...agent, agents, tools: new Map(tools) });
-}
-
-function wrong(message: string): HoldfastError {
-  return new HoldfastError("invalid_option", message);
 }

@@ -1,8 +1,10 @@
-// Answers that are made in this process and not by a server: their items, usage and pieces, and the refusal to go on.
+// Answers made in this process: their items, usage, pieces and cancellation.
 import { HoldfastError } from "../core/errors.ts";
 import { unlessAborted } from "../io/abort.ts";
 import {
-  textOf,
+  isFunctionCall,
+  isMessage,
+  toText,
   type FunctionCall,
   type FunctionCallOutput,
   type Item,
@@ -14,7 +16,7 @@ import {
   type RespondOptions,
 } from "../core/model.ts";
 
-/** `id` tells the items of a conversation apart: it is the end of the item's own id. */
+/** Returns a message of the assistant. `id` must be unique in the conversation; it is the end of the item's id. */
 export function textItem(id: string, text: string): Message {
   return {
     type: "message",
@@ -29,7 +31,7 @@ export function callItem(id: string, name: string, args: string): FunctionCall {
   return { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, name, arguments: args, status: "completed" };
 }
 
-/** An answer of these items. Its usage is a rough count: a token for every four characters of text. */
+/** Returns an answer with these items. Its usage is an estimate: one token per four characters of text. */
 export function madeResponse(model: string, request: ModelRequest, output: Item[]): ModelResponse {
   const { instructions = "", input, tools = [] } = request;
   const input_tokens = tokens([instructions, ...input.map(textIn), ...tools.map((tool) => JSON.stringify(tool))]);
@@ -44,32 +46,32 @@ export function madeResponse(model: string, request: ModelRequest, output: Item[
 
 const tokens = (texts: string[]): number => Math.ceil(texts.reduce((sum, { length }) => sum + length, 0) / 4);
 
-// Item is an open union: a type that is known says what else the item has, but TypeScript cannot tell.
+// The casts: Item is an open union, so TypeScript cannot narrow it by its type.
 function textIn(item: Item): string {
   switch (item.type) {
     case "message":
-      return textOf((item as Message).content);
+      return toText((item as Message).content);
     case "function_call": {
       const { name, arguments: args } = item as FunctionCall;
       return name + args;
     }
     case "function_call_output":
-      return textOf((item as FunctionCallOutput).output);
+      return toText((item as FunctionCallOutput).output);
     case "reasoning":
-      return textOf((item as Reasoning).summary);
+      return toText((item as Reasoning).summary);
     default:
       return JSON.stringify(item);
   }
 }
 
-/** Gives out an answer's pieces: one for each of its texts, or as many as `split` makes of it. Stops if that is cancelled. */
+/** Passes on an answer's pieces: one per text, or as many as `split` returns. Stops when cancelled. */
 export function givePieces(
   output: readonly Item[],
   { onPiece, signal }: RespondOptions,
   split: (text: string) => string[] = (text) => [text],
 ): void {
   if (!onPiece) return;
-  for (const piece of output.flatMap(piecesOf)) {
+  for (const piece of output.flatMap(toPieces)) {
     for (const text of split(piece.text)) {
       if (text !== "") onPiece({ ...piece, text });
       refuseCancelled(signal);
@@ -77,28 +79,23 @@ export function givePieces(
   }
 }
 
-function piecesOf(item: Item): Piece[] {
-  switch (item.type) {
-    case "message": {
-      const { role, content } = item as Message;
-      return role === "assistant" ? [{ type: "text", text: textOf(content) }] : [];
-    }
-    case "reasoning":
-      return [{ type: "reasoning", text: textOf((item as Reasoning).summary) }];
-    case "function_call": {
-      const { call_id, name, arguments: text } = item as FunctionCall;
-      return [{ type: "arguments", call_id, name, text }];
-    }
-    default:
-      return [];
+/** Returns an item of a complete answer as a piece, if it is the assistant's. Servers may omit the role. */
+export function toPieces(item: Item): Piece[] {
+  if (isMessage(item)) {
+    const isAssistants = (item.role ?? "assistant") === "assistant";
+    return isAssistants ? [{ type: "text", text: toText(item.content) }] : [];
   }
+  const { type, summary } = item as Partial<Reasoning>;
+  if (type === "reasoning" && Array.isArray(summary)) return [{ type: "reasoning", text: toText(summary) }];
+  if (!isFunctionCall(item)) return [];
+  return [{ type: "arguments", call_id: item.call_id, name: item.name, text: item.arguments }];
 }
 
 export function refuseCancelled(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled(signal);
 }
 
-/** Returns the result of the work, or refuses once it is cancelled. */
+/** Returns the result of the work, or rejects once it is cancelled. */
 export const orCancelled = <T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> =>
   unlessAborted(signal, work, () => cancelled(signal));
 

@@ -1,19 +1,19 @@
-// openaiModel(): a model behind OpenAI's Responses API, whose items are ours.
+// openaiModel(): a model behind OpenAI's Responses API, whose items are Holdfast's items.
 import type { Item, Model, ModelResponse, Piece } from "../core/model.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
 import { listIn, stringIn } from "./wire/expect.ts";
-import { broken, complaintIn, faultOfComplaint, Fault } from "./wire/fault.ts";
+import { broken, complaintIn, complaintFault, Fault } from "./wire/fault.ts";
 import { isFields, without, type Fields } from "./wire/fields.ts";
 import { remoteModel, type Api, type StreamReader } from "./wire/remote-model.ts";
 
 export type OpenaiModelOptions = EndpointOptions;
 
 /**
- * A model that is asked by `POST /responses`: OpenAI's, or one of a server that speaks the same API. The base URL and
- * the key are `OPENAI_BASE_URL` and `OPENAI_API_KEY` unless they are given.
+ * Returns a model behind `POST /responses`: OpenAI's, or one of a server with the same API. The base URL and the key
+ * default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
  *
- * Nothing is stored at the server unless `store` says so. A reasoning model of OpenAI then wants its reasoning back in
- * a form that only it can read: `request: { include: ["reasoning.encrypted_content"] }`.
+ * The server stores nothing unless `store` is set. OpenAI's reasoning models then require their reasoning back in
+ * encrypted form: `request: { include: ["reasoning.encrypted_content"] }`.
  *
  * @example
  * const model = openaiModel({ model: "gpt-5.1", request: { temperature: 0 } });
@@ -43,30 +43,27 @@ export const responsesApi: Api = {
 };
 
 /**
- * An item as OpenAI takes it: what other servers have added to one, as token ids, is theirs, and so are kinds of theirs.
- * Servers of one's own get all of it back, as some need it.
+ * Removes fields and kinds of items that OpenAI does not know, such as token ids of other servers. Self-hosted servers
+ * get them back, because some need them.
  */
 function publicItem(item: Item): Item[] {
   if (item.type.includes(".")) return [];
-  const fields = fieldsOf[item.type];
+  const fields = knownFields[item.type];
   if (!fields) return [item];
   return [Object.fromEntries(Object.entries(item).filter(([name]) => fields.includes(name))) as Item];
 }
 
-const fieldsOf: { [type: string]: string[] } = {
+const knownFields: { [type: string]: string[] } = {
   message: ["type", "id", "status", "role", "content", "phase"],
   function_call: ["type", "id", "status", "call_id", "name", "arguments"],
   function_call_output: ["type", "id", "status", "call_id", "output"],
   reasoning: ["type", "id", "status", "summary", "content", "encrypted_content"],
 };
 
-/**
- * An item of an answer that the server has not kept: it is not known by its id, and reasoning of which only the id could
- * tell is left out.
- */
+/** Prepares an item that the server has not stored: removes its id, and drops reasoning that has nothing but an id. */
 function unstored(item: Item): Item[] {
   if (item.type === "reasoning") return typeof item["encrypted_content"] === "string" ? [item] : [];
-  if (!(item.type in fieldsOf)) return [item];
+  if (!(item.type in knownFields)) return [item];
   const { id: _, ...rest } = item;
   return [rest as Item];
 }
@@ -74,13 +71,13 @@ function unstored(item: Item): Item[] {
 function answerIn(body: Fields): ModelResponse {
   const { output, status = "completed", error, usage } = body;
   const complaint = complaintIn({ error }) ?? (status === "failed" ? noReason : undefined);
-  if (complaint) throw faultOfComplaint(complaint);
+  if (complaint) throw complaintFault(complaint);
   if (!Array.isArray(output)) throw broken("a response without `output`");
   if (status !== "completed" && status !== "incomplete") {
     throw new Fault(`answered with a response that is ${String(status)}; only finished ones can be read`);
   }
   for (const item of output) checkItem(item);
-  // Null where there is nothing to say, in the answers of some servers.
+  // Some servers send null for a missing usage.
   return Object.assign(isFields(usage) ? body : without(body, "usage"), { output, status }) as ModelResponse;
 }
 
@@ -100,7 +97,7 @@ function checkParts(content: unknown): void {
 }
 
 function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamReader {
-  // By the place in the output, which every event names.
+  // By the index in the output, which is part of every event.
   const calls = new Map<unknown, { call_id: string; name: string }>();
   const items = new Map<unknown, unknown>();
 
@@ -120,7 +117,7 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
     }
   }
 
-  /** The response of a last event, with the items that came before it if it has none of its own. */
+  /** Returns the response of the last event, with the streamed items if it has no items. */
   function last(response: unknown): ModelResponse {
     if (!isFields(response)) throw broken("a last event without its response");
     const { output } = response;
@@ -156,5 +153,5 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
 }
 
 function failed(response: unknown): Fault {
-  return faultOfComplaint(complaintIn(response) ?? noReason);
+  return complaintFault(complaintIn(response) ?? noReason);
 }

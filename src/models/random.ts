@@ -1,7 +1,7 @@
-// A model that makes random valid calls: a baseline, and a stress test of an environment.
+// randomModel(): makes random valid calls, as a baseline and as a stress test of an environment.
 import { assistantTurns } from "../core/model.ts";
 import { digestJson } from "../core/digest.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption, type HoldfastError } from "../core/errors.ts";
 import { copyJson } from "../core/json.ts";
 import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "./local-response.ts";
 import { isMessage, type Item, type Model, type ModelRequest, type ToolSchema } from "../core/model.ts";
@@ -17,18 +17,18 @@ export interface RandomModelOptions {
    * names, repeated call ids, no output at all. 0 by default.
    */
   chaos?: number;
-  /** How many turns it takes at most after what the user said; the last is a text. 8 by default. */
+  /** Maximum number of turns after the user's message; the last one is a text. 8 by default. */
   steps?: number;
 }
 
 /**
- * A model that answers at random: it calls one or several of the tools it is offered, with arguments made from their
+ * Returns a model that answers at random: it calls one or several of the offered tools, with arguments made from their
  * schemas, and ends with a text.
  *
- * It keeps nothing. An answer is a function of the seed and the request: the same after a restart, whatever else is
- * asked meanwhile. A request that differs in any field gets another answer, so repeats can be told apart by a field of
- * their own, such as `metadata`. `tool_choice` and `parallel_tool_calls` are kept to, except that the last of
- * its `steps` is a text in any case. Usage is a rough count, a token for every four characters.
+ * It has no state. An answer is a function of the seed and the request: the same after a restart, whatever else is
+ * asked in between. A request that differs in any field gets another answer. So repeats differ if a field of theirs
+ * does, such as `metadata`. It obeys `tool_choice` and `parallel_tool_calls`, except that the last of its `steps` is
+ * always a text. Usage is an estimate: one token per four characters.
  *
  * @example
  * const model = randomModel({ seed: 7, chaos: 0.2 });
@@ -54,7 +54,7 @@ export function randomModel({ seed = 0, chaos = 0, steps = 8 }: RandomModelOptio
 }
 
 function invalid(option: string, range: string, value: unknown): HoldfastError {
-  return new HoldfastError("invalid_option", `${option} of randomModel must be ${range}, not ${String(value)}`);
+  return invalidOption(`${option} of randomModel must be ${range}, not ${String(value)}`);
 }
 
 function answerTo(request: ModelRequest, steps: number, id: string, random: Random): Item[] {

@@ -1,4 +1,4 @@
-// A model that answers from a file what another model once answered, and records there what it has not.
+// recordedModel(): replays answers of another model from a file, and records the missing ones.
 import { digestJson } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
@@ -10,28 +10,28 @@ import { nearestTo } from "./recorded/nearest.ts";
 export interface RecordedModelOptions {
   /** JSON lines of `{ digest, model, request, response }`. */
   file: string;
-  /** Is asked what the file has no answer to. Without one, the file must have them all. */
+  /** Answers requests that are not in the file. Without it, the file must have all of them. */
   model?: Model;
 }
 
-/** By digest, in the order of the file. An answer is let go once it was given. */
+/** Answers by digest, in the order of the file. An answer is removed when it is given. */
 type Answers = Map<string, { left: ModelResponse[]; given: number }>;
 
 /**
- * A model that is recorded once and then replayed: no key, no cost, the same answers.
+ * Returns a model that is recorded once and then replayed: no key, no cost, the same answers.
  *
- * A request is known by its digest, in which the order of keys does not count. The file may have several answers to one
- * request, as a model with a temperature gives: the first time that this object is asked it gives the first, the second
- * time the second. So repeats are replayed as they were recorded, and one repeat too many is not answered. Requests that
- * are made at once take their answers in the order in which they were made.
+ * Requests are compared by digest; the order of keys is ignored. The file may have several answers to one request, as
+ * from a model with a temperature. They are given in order: the first request gets the first answer, the second the
+ * second. So repeats are replayed as recorded, and one repeat too many gets no answer. Concurrent requests take their
+ * answers in the order in which they were made.
  *
- * With a `model`, only answers count that a model of that name gave; the others stay in the file. What the file lacks is
- * asked of the model and appended, in the order in which answers come; failures are not. Without a `model`, every
- * answer counts, and what the file lacks is `model_exhausted`, with a message that says what differs.
+ * With a `model`, only answers of a model of that name are used; the others stay in the file. Missing answers come from
+ * the model and are appended as they arrive; failures are not recorded. Without a `model`, every answer is used, and a
+ * missing one is `model_exhausted`, with a message about the difference to the nearest request.
  *
- * The file is read at the first request and its answers are kept in memory until they are given. What other processes
- * append later is not seen. They may append at the same time, on a local disk: lines do not mix. A line that a killed
- * process left unfinished is passed over. Any other line that cannot be read is `store_corrupt`.
+ * The file is read at the first request, and its answers are kept in memory until they are given. Lines that other
+ * processes append later are not seen. They may append at the same time, on a local disk: lines do not mix. Unfinished
+ * lines of killed processes are skipped. Any other invalid line is `store_corrupt`.
  *
  * @example
  * const live = recordedModel({ file: "answers.jsonl", model: openaiModel({ model: "gpt-5" }) });
@@ -40,7 +40,7 @@ type Answers = Map<string, { left: ModelResponse[]; given: number }>;
 export function recordedModel({ file, model }: RecordedModelOptions): Model {
   let loading: Promise<Answers> | undefined;
   const loaded = (): Promise<Answers> => {
-    // A failure is not kept: the file may be there the next time.
+    // Do not cache a failure: the file may exist the next time.
     loading ??= load(file, model).catch((error: unknown) => {
       loading = undefined;
       throw error;
@@ -48,7 +48,7 @@ export function recordedModel({ file, model }: RecordedModelOptions): Model {
     return loading;
   };
 
-  // One after the other, or requests that are the same would take their answers in an order of chance.
+  // Serialised: equal requests would otherwise take their answers in an arbitrary order.
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
     const mine = last.then(run);
@@ -102,7 +102,7 @@ async function record(
   entry: { digest: string; model: string; request: Json },
   answer: ModelResponse,
 ): Promise<ModelResponse> {
-  // What is given now is what a replay gives.
+  // Return the stored form: a replay returns the same.
   const response = copyJson(answer, "the model's answer", "drop") as unknown as ModelResponse;
   await appendEntry(file, { ...entry, response });
   return response;
@@ -112,7 +112,7 @@ async function notRecorded(file: string, asked: Json, digest: string, given: num
   const why =
     given > 0
       ? `the recording has ${given} of them, and all were given; record as many repeats as are asked`
-      : // Read again, so that the requests need no room in memory: this ends the run as a rule.
+      : // Read the file again instead of keeping requests in memory: this usually ends the run.
         await nearestTo(asked, readEntries(file));
   const what = given > 0 ? "no further answer" : "no answer";
   return new HoldfastError("model_exhausted", `${file} has ${what} to the request ${digest}: ${why}`, {

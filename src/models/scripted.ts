@@ -1,4 +1,4 @@
-// A model that says what a script says: for tests, examples and solutions, with no key and no network.
+// scriptedModel(): answers from a script, for tests, examples and solutions, without a key or a network.
 import { assistantTurns } from "../core/model.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
@@ -7,32 +7,31 @@ import type { Item, Model, ModelRequest, ModelResponse } from "../core/model.ts"
 
 export interface ScriptedCall {
   name: string;
-  /** {} by default. A string is sent as it is: so a script can write arguments that are not JSON. */
+  /** {} by default. A string is sent unchanged, so that a script can send arguments that are not JSON. */
   arguments?: Json;
 }
 
-/** One answer: a text, calls side by side (and what is said before them), or the items themselves as a server gives them. */
+/** One answer: a text, parallel calls (with a text before them), or the items of a server's answer. */
 export type ScriptedAnswer =
   string | { text?: string; calls: readonly ScriptedCall[] } | (Partial<ModelResponse> & { output: readonly Item[] });
 
 type MaybeAnswer = ScriptedAnswer | undefined;
 
-/** `turn` is the number of turns that the assistant has had, 0 at first. */
+/** `turn` is the number of the assistant's earlier turns, 0 at first. */
 export type Script =
   readonly ScriptedAnswer[] | ((request: ModelRequest, turn: number) => MaybeAnswer | Promise<MaybeAnswer>);
 
 /**
- * A model whose answers are written down: a list of them, or a function that gives one.
+ * Returns a model with written answers: a list, or a function that returns the next one.
  *
- * It keeps nothing. Which answer of a list is next is read from the request, by the number of turns that the assistant
- * has had in its input; so one model serves any number of conversations side by side, and goes on after a restart. A
- * turn is a longest run of the assistant's messages, calls and reasoning. Two things follow: an input that begins with
- * turns of an assistant skips as many answers (use a function there), and an answer with no items is given again, as
- * it leaves no trace.
+ * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input. So
+ * one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence of
+ * the assistant's messages, calls and reasoning. So turns of an assistant at the start of an input skip as many answers:
+ * use a function there. An answer without items is given again, because it leaves no trace.
  *
- * Where the list ends, or the function gives undefined, the model rejects with `model_exhausted`. What the function
- * throws becomes `model_failed`, unless it is a HoldfastError. Call ids are `call_<turn>_<n>`, both from 0; usage is
- * a rough count, a token for every four characters.
+ * At the end of the list, or if the function returns undefined, the model rejects with `model_exhausted`. An error of
+ * the function becomes `model_failed`, unless it is a HoldfastError. Call ids are `call_<turn>_<n>`, both from 0. Usage
+ * is an estimate: one token per four characters.
  *
  * @example
  * const model = scriptedModel(["Hello!", { calls: [{ name: "add", arguments: { by: 2 } }] }, "Done."]);
@@ -65,14 +64,14 @@ async function answerTo(
   if (answer === undefined) throw exhausted(script, turn);
   if (typeof answer === "string") return { output: [textItem(`${turn}_0`, answer)] };
   if (typeof answer === "object" && answer !== null) {
-    if ("calls" in answer) return { output: itemsOf(answer as { text?: string; calls: ScriptedCall[] }, turn) };
-    // A copy: who is given an answer may change it, and the script stays as it was written.
+    if ("calls" in answer) return { output: toItems(answer as { text?: string; calls: ScriptedCall[] }, turn) };
+    // A copy: the receiver may change it, and the script must stay unchanged.
     if ("output" in answer) return copyJson(answer, "the script's answer", "drop") as unknown as ModelResponse;
   }
   throw new HoldfastError("model_failed", `answer ${turn} of the script is not a text, { calls } or { output }`);
 }
 
-function itemsOf({ text, calls }: { text?: string; calls: readonly ScriptedCall[] }, turn: number): Item[] {
+function toItems({ text, calls }: { text?: string; calls: readonly ScriptedCall[] }, turn: number): Item[] {
   return [
     ...(text === undefined ? [] : [textItem(`${turn}_${calls.length}`, text)]),
     ...calls.map(({ name, arguments: args = {} }, n) =>
@@ -93,5 +92,5 @@ function exhausted(script: Script, turn: number): HoldfastError {
   );
 }
 
-/** Word by word, each with the white space after it. */
+/** Splits a text into words, each with the white space after it. */
 const words = (text: string): string[] => text.split(/(?<=\s)(?=\S)/);

@@ -2,7 +2,7 @@
 // worker holds keys.
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { PlaySettings } from "./collector.ts";
 import { locate } from "../rollout/load.ts";
 import { isUrl } from "../rollout/collection-settings.ts";
@@ -21,7 +21,7 @@ export function assertStore(folder: string, url: string, variables = process.env
   if (file !== undefined) return assertWithin(folder, file);
   const key = keysSentTo(url).find((name) => variables[name]);
   if (key === undefined) return;
-  throw refusal(`its store would be sent ${key} of this worker; name the store with the worker's own --store`);
+  throw invalidOption(`its store would be sent ${key} of this worker; name the store with the worker's own --store`);
 }
 
 /** Returns the environment variables that would be sent to a store because its URL has no key of its own. */
@@ -41,7 +41,7 @@ const isPackage = (target: string): boolean =>
 function assertWithin(folder: string, file: string): void {
   const way = relative(realpathSync(folder), realPath(resolve(file)));
   if (way !== ".." && !/^\.\.[/\\]/.test(way) && !isAbsolute(way)) return;
-  throw refusal(`${file} is not in the folder that this worker was started in`);
+  throw invalidOption(`${file} is not in the folder that this worker was started in`);
 }
 
 /** Resolves links of a path, also if the file does not exist yet. */
@@ -49,5 +49,3 @@ function realPath(file: string): string {
   if (existsSync(file) || dirname(file) === file) return realpathSync(file);
   return join(realPath(dirname(file)), basename(file));
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

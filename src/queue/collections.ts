@@ -1,7 +1,7 @@
 // createCollections(): prepares the player of each collection for a worker. The worker's files must equal the
 // collector's.
 import { hostname } from "node:os";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Play } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
 import type { QueuedCollection } from "./job.ts";
@@ -73,7 +73,7 @@ export function createCollections(options: CollectionsOptions): Collections {
     await assertFilesWithin(folder, settings);
     await assertSameFiles(settings);
     if (host !== undefined && override === undefined && host !== hostname()) {
-      throw refusal(
+      throw invalidOption(
         `its sessions are in ${store} on ${host}; use a store that all can reach, or name yours with --store`,
       );
     }
@@ -106,7 +106,7 @@ export function createCollections(options: CollectionsOptions): Collections {
       if (typeof digest !== "string" || path === undefined) continue;
       const before = loaded.get(`${name} ${path}`);
       if (before !== undefined && before !== digest) {
-        throw refusal(`${path} has changed since this worker loaded it; start the worker again`);
+        throw invalidOption(`${path} has changed since this worker loaded it; start the worker again`);
       }
       loaded.set(`${name} ${path}`, digest);
     }
@@ -156,7 +156,5 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   if (changed.length === 0) return;
   // Names only: the message goes into the queue, and details of this machine's files must not.
   const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
-  throw refusal(`the collector's files are others than this worker's: ${names}`);
+  throw invalidOption(`the collector's files are others than this worker's: ${names}`);
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

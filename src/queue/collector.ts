@@ -1,7 +1,7 @@
 // queuePlayer(): plays a collection on workers. Builds the settings they receive and opens the connection.
 import { hostname } from "node:os";
 import { resolve } from "node:path";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { QueuedCollection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
@@ -41,7 +41,7 @@ export async function queuePlayer(
 ): Promise<Player> {
   if ([target, flags.model, flags.agent].some((given) => typeof given === "object")) {
     const message = "workers load the environment, the model and the agent by name; name them, or leave the queue out";
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
   const { agent, server, model, seed, maxSteps, timeout, temperature, out } = flags;
   const settings: PlaySettings = {
@@ -64,7 +64,7 @@ function findStore({ store, queue }: CollectionSettings): Pick<PlaySettings, "st
   // Workers know the queue's URL, so jobs need not contain its password.
   if (store === undefined || store === queue) return {};
   if (store.startsWith("memory:")) {
-    throw new HoldfastError("invalid_option", "workers cannot share memory:; leave --store out, or name a server's");
+    throw invalidOption("workers cannot share memory:; leave --store out, or name a server's");
   }
   const [, file] = /^sqlite:(.+)$/.exec(store) ?? [];
   return file === undefined ? { store } : { store: `sqlite:${resolve(file)}`, host: hostname() };

@@ -1,7 +1,7 @@
 // createAgents(): builds the agent of each rollout, a plain one or the author's, with the requested model.
 import { defineAgent } from "../agent/define-agent.ts";
 import type { ModelAgent } from "../core/agent.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import type { Rollout } from "../core/rollout.ts";
@@ -20,7 +20,7 @@ export interface Agents {
 
 export async function createAgents(target: Target | undefined, flags: AgentFlags): Promise<Agents> {
   const given = typeof flags.agent === "string" ? await loadAgent(flags.agent) : flags.agent;
-  if (given && given.kind !== "model") throw refusal("--agent must be an agent with a model");
+  if (given && given.kind !== "model") throw invalidOption("--agent must be an agent with a model");
   const modelFor = await chooseModels(target, given, flags);
   const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
   const name = given?.name ?? "agent";
@@ -50,7 +50,7 @@ async function chooseModels(
   if (given) return () => given.model;
   const solution = typeof target === "string" ? await loadSolution(target) : undefined;
   if (solution) return ({ row }) => solutionModel(solution, row);
-  throw refusal("there is no solution beside the environment to play; choose a --model");
+  throw invalidOption("there is no solution beside the environment to play; choose a --model");
 }
 
 function withField(model: Model, { task, repeat, attempt, origin }: Rollout): Model {
@@ -58,5 +58,3 @@ function withField(model: Model, { task, repeat, attempt, origin }: Rollout): Mo
   const metadata = { rollout: `${task}-${repeat}-${attempt}${branch}` };
   return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 import { changedTask } from "./changed-task.ts";
 import { outputPaths } from "./output.ts";
 import { differences, readRecord, type CollectionRecord } from "./collection-record.ts";
@@ -27,11 +27,12 @@ export async function buildRecord(
   const before = await readEarlierRecord(run, flags, assertTasks);
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
-  if (!flags.resume) throw refusal(`${there ?? run} is there already; go on with --resume, or choose another --out`);
+  if (!flags.resume)
+    throw invalidOption(`${there ?? run} is there already; go on with --resume, or choose another --out`);
   const changed = before && differences(before.settings, settings);
   if (changed?.length !== 0 || flags.force) await assertTasks();
   if (flags.force || changed?.length === 0) return { run: before?.run ?? randomUUID(), settings };
-  throw refusal(
+  throw invalidOption(
     changed
       ? `${flags.out} was collected with other settings: ${changed.join("; ")}. Use the same, or --force`
       : `${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`,
@@ -63,7 +64,7 @@ async function assertSameTasks(inputs: string, tasks: string, { out, limit }: Co
   const changed = await changedTask(readRows(inputs), readRows(tasks), limit);
   if (!changed) return;
   const { task, line } = changed;
-  throw refusal(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
+  throw invalidOption(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
 }
 
 /**
@@ -144,5 +145,3 @@ async function digestFile(file: string): Promise<string> {
   for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
   return `sha256:${hash.digest("hex").slice(0, 16)}`;
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { BundleAbout, BundlePart, BundleRow, BundleCollection, CollectionDetails } from "./collection-view.ts";
 import { numberedRollouts } from "./collection-index.ts";
@@ -76,7 +76,7 @@ async function makeRoom(out: string): Promise<void> {
 }
 
 const taken = (out: string, why: string): HoldfastError =>
-  new HoldfastError("invalid_option", `${out} ${why}, and no older bundle: choose another folder for --bundle`);
+  invalidOption(`${out} ${why}, and no older bundle: choose another folder for --bundle`);
 
 async function writeCollection(details: CollectionDetails, options: BundleOptions): Promise<BundleCollection> {
   const { out, onBad, onRow } = options;

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
@@ -111,9 +111,9 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
 }
 
 async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
-  if (tasks === undefined && typeof target !== "string") throw refusal("name the file of --tasks");
+  if (tasks === undefined && typeof target !== "string") throw invalidOption("name the file of --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
-  if (resolve(file) === resolve(out)) throw refusal("--out must not be the file of tasks");
+  if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the file of tasks");
   if (existsSync(file)) return file;
   throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
 }
@@ -127,5 +127,3 @@ function locateCode(target: Target | undefined, { out, server, agent }: Collecti
   const way = relative(resolve(dirname(out)), resolve(target)).replaceAll("\\", "/");
   return { target: isAbsolute(way) || way.startsWith("..") ? way : `./${way}` };
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

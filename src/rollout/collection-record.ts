@@ -1,6 +1,7 @@
 // The record of a collection's settings, stored beside it. Resuming with other settings would mix two collections in
 // one file.
 import { readFileSync } from "node:fs";
+import { showJson } from "../core/ellipsis.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
@@ -43,11 +44,6 @@ export function differences(before: CollectionRecord["settings"], now: Collectio
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].flatMap((name) => {
     const [was, is] = [before[name] ?? null, now[name] ?? null];
-    return equalJson(was, is) ? [] : [`${name} was ${shown(was)} and is ${shown(is)}`];
+    return equalJson(was, is) ? [] : [`${name} was ${showJson(was, 60)} and is ${showJson(is, 60)}`];
   });
 }
-
-const shown = (value: Json): string => {
-  const text = JSON.stringify(value);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
-};

@@ -1,5 +1,5 @@
 // readConversation(): reads the conversation from a row: the model's input and output.
-import type { Json } from "../core/json.ts";
+import { isObject, type Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 
@@ -38,8 +38,6 @@ function isWhole({ type, role, content, call_id, name, arguments: given, output 
   return type === "function_call_output" ? isText(call_id) && isContent(output) : isText(type);
 }
 
-export function toFields(value: Json | undefined): TaskRow {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-}
+export const toFields = (value: Json | undefined): TaskRow => (isObject(value) ? value : {});
 
 const listIn = (value: Json | undefined): Json[] => (Array.isArray(value) ? value : []);

@@ -1,6 +1,7 @@
 // A client of servers of the gym protocol, Holdfast's and others: requests with cookies, and what is known of the server.
+import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError } from "../core/errors.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { exchange, ExchangeError, type ExchangeRequest } from "../io/exchange.ts";
@@ -147,13 +148,8 @@ export function outputOf(text: string): Json {
 /** Header values are plain text: another id stands for one that is not. */
 const headerText = (id: string): string => (/^[\w.:-]{1,200}$/.test(id) ? id : derivedId(id));
 
-const mostText = 2000;
-
-/** The text of a refusal, not too long to be told. */
-export function shownText(text: string): string {
-  if (text === "") return "with no text";
-  return text.length > mostText ? `${text.slice(0, mostText)}…` : text;
-}
+/** Returns the text of a refusal for a message, shortened. */
+export const shownText = (text: string): string => ellipsis(text || "with no text", 2000);
 
 // Servers of others refuse a row with any other field in it.
 const createParams = new Set([
@@ -193,7 +189,7 @@ export function objectIn(text: string): TaskRow | undefined {
   try {
     // A copy, because what can be read may be nested too deeply to be written again.
     const value: unknown = copyJson(JSON.parse(text), "the answer");
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as TaskRow) : undefined;
+    return isObject(value) ? (value as TaskRow) : undefined;
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 // createMetrics(): computes metrics of rollouts, row by row: NeMo Gym's statistics, pass rates, intervals, costs and
 // failures.
 import { HoldfastError } from "../core/errors.ts";
+import { isObject } from "../core/json.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
 import { addCosts, createCosts, type Costs } from "./metrics/costs.ts";
@@ -9,7 +10,7 @@ import { histogram, type Bin } from "./metrics/histogram.ts";
 import { outcomeOf } from "./metrics/outcome.ts";
 import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
 import { byIndex, createRollouts, type Rollouts } from "./metrics/rollouts.ts";
-import { isObject, readRow } from "./metrics/row.ts";
+import { readRow } from "./metrics/row.ts";
 import { sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 

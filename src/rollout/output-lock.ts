@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 import { outputPaths } from "./output.ts";
 
 export interface Claim {
@@ -30,9 +30,7 @@ export async function claimOutput(out: string): Promise<Claim> {
     const holder = findHolder(prefix, own);
     if (holder === undefined) return { release: () => rmSync(own, { force: true }) };
     rmSync(own, { force: true });
-    if (left === 1) {
-      throw new HoldfastError("invalid_option", `process ${holder} is collecting to ${out}; choose another --out`);
-    }
+    if (left === 1) throw invalidOption(`process ${holder} is collecting to ${out}; choose another --out`);
     await delay(20 + 100 * Math.random());
   }
 }

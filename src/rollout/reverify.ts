@@ -1,5 +1,5 @@
 // createReverifier(): computes rewards again. The current verifier judges a copy of each episode's log.
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
@@ -190,5 +190,5 @@ function failed(row: TaskRow, kind: string, reason: string): Reverified {
 function assertSame(environment: string, [first]: NumberedEvent[], session: string): void {
   const whose = first?.type === "session.opened" ? first.environment : "another kind";
   if (whose === environment) return;
-  throw new HoldfastError("invalid_option", `session ${session} is of ${whose}, not of ${environment}`);
+  throw invalidOption(`session ${session} is of ${whose}, not of ${environment}`);
 }

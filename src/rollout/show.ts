@@ -2,7 +2,7 @@
 import type { Delta } from "../core/delta.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
-import { isFunctionCall, isMessage, textOf, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
+import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
 import { readConversation, toFields } from "./conversation.ts";
@@ -110,7 +110,7 @@ function said(content: string | Content[]): string {
 }
 
 function thoughtIn({ summary, content }: Item): string {
-  return [summary, content].flatMap((parts) => (Array.isArray(parts) ? textOf(parts as Content[]) : [])).join("\n");
+  return [summary, content].flatMap((parts) => (Array.isArray(parts) ? toText(parts as Content[]) : [])).join("\n");
 }
 
 /** Returns the initial state of the last episode: a session may have been seeded again. */

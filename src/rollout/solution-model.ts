@@ -1,6 +1,6 @@
 // solutionModel(): a model that plays a solution. Given the results so far, it makes the next calls. It keeps no state.
 import type { Json } from "../core/json.ts";
-import { isFunctionCall, textOf, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
+import { isFunctionCall, toText, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
 import type { Call, Solution } from "../testing/environments.ts";
@@ -32,7 +32,7 @@ function readTurns(input: Item[]): Json[][] {
       open = true;
     } else if (item.type === "function_call_output") {
       open = false;
-      turns.at(-1)?.push(parsed(textOf((item as FunctionCallOutput).output)));
+      turns.at(-1)?.push(parsed(toText((item as FunctionCallOutput).output)));
     }
   }
   return turns;

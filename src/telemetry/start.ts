@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Reply, Request } from "../core/protocol.ts";
 import type { Play } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
@@ -55,7 +55,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
   const protocol = variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] ?? variables["OTEL_EXPORTER_OTLP_PROTOCOL"];
   if (protocol === "grpc") {
     const message = "traces are sent over HTTP: name a collector's port for OTLP over HTTP, which by default is 4318";
-    throw new HoldfastError("invalid_option", `${message}, and do not set the protocol to grpc`);
+    throw invalidOption(`${message}, and do not set the protocol to grpc`);
   }
   const [api, sdk, resources, { OTLPTraceExporter }] = await loaded();
   api.diag.setLogger(complaints(), { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true });

@@ -13,7 +13,7 @@ import {
   type Item,
 } from "holdfast";
 import { describe, expect } from "vitest";
-import { textOf } from "../../src/core/model.ts";
+import { toText } from "../../src/core/model.ts";
 import { codeOf, finish, gate, logOf, onEveryStore, type Committed } from "./engine.ts";
 
 type Options = Partial<AgentOptions<Record<string, never>>>;
@@ -25,8 +25,8 @@ const saying = (name: string, text: string, options: Options = {}): Agent =>
 /** The texts that a model is shown. */
 const texts = (input: Item[]): string[] =>
   input.flatMap((item) => {
-    if ("content" in item) return textOf(item.content as string);
-    if ("output" in item) return `= ${textOf(item.output as string)}`;
+    if ("content" in item) return toText(item.content as string);
+    if ("output" in item) return `= ${toText(item.output as string)}`;
     return "name" in item ? `${String(item.name)}()` : [];
   });
 

@@ -12,7 +12,7 @@ import {
   type Item,
 } from "holdfast";
 import { expect, test } from "vitest";
-import { textOf } from "../../src/core/model.ts";
+import { toText } from "../../src/core/model.ts";
 import { finish } from "./engine.ts";
 
 /** The texts that each agent was shown, one list per question. */
@@ -20,8 +20,8 @@ type Shown = Record<string, string[][]>;
 
 const texts = (input: Item[]): string[] =>
   input.flatMap((item) => {
-    if ("content" in item) return textOf(item.content as string);
-    if ("output" in item) return `= ${textOf(item.output as string)}`;
+    if ("content" in item) return toText(item.content as string);
+    if ("output" in item) return `= ${toText(item.output as string)}`;
     return "name" in item ? `${String(item.name)}()` : [];
   });
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionCreateParams } from "openai/resources/chat";
 import { describe, expect, expectTypeOf, test } from "vitest";
-import { isFunctionCall, textOf, type Item, type ModelRequest, type ModelResponse } from "../../src/core/model.ts";
+import { isFunctionCall, toText, type Item, type ModelRequest, type ModelResponse } from "../../src/core/model.ts";
 import type { Piece } from "../../src/core/model.ts";
 import { chatApi, chatBody, chatModel, type ChatBody } from "../../src/models/chat.ts";
 import { runs } from "../runs.ts";
@@ -464,7 +464,7 @@ describe("a conversation", () => {
           if (message.role === "tool") {
             return [{ type: "function_call_output", call_id: message.tool_call_id, output: message.content }];
           }
-          if (message.role !== "assistant") return [user(textOf(message.content as string))];
+          if (message.role !== "assistant") return [user(toText(message.content as string))];
           const request = { input: [] };
           return chatApi.answer({ choices: [{ message, finish_reason: "stop" }] }, request).output;
         });

@@ -4,7 +4,7 @@ import { messagesApi } from "../../src/models/anthropic.ts";
 import { chatApi } from "../../src/models/chat.ts";
 import { responsesApi } from "../../src/models/openai.ts";
 import type { EndpointOptions } from "../../src/models/wire/endpoint.ts";
-import { remoteModel, type Api, type Patience } from "../../src/models/wire/remote-model.ts";
+import { remoteModel, type Api, type Timing } from "../../src/models/wire/remote-model.ts";
 import { done, eventText } from "./server.ts";
 
 export interface Played {
@@ -56,7 +56,7 @@ export function impatient(
   api: Api,
   baseUrl: string,
   options: Partial<EndpointOptions> = {},
-  timing: Patience = {},
+  timing: Timing = {},
 ): { model: Model; waits: number[] } {
   const waits: number[] = [];
   const wait = (ms: number): Promise<void> => {

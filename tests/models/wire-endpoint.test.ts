@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { anthropicModel } from "../../src/models/anthropic.ts";
 import { chatModel } from "../../src/models/chat.ts";
 import { openaiModel } from "../../src/models/openai.ts";
-import { endpointOf } from "../../src/models/wire/endpoint.ts";
+import { resolveEndpoint } from "../../src/models/wire/endpoint.ts";
 import { cut, json, play, raw, stream, type Reply } from "./server.ts";
 import { apis, hello, impatient, key } from "./wire-apis.ts";
 
@@ -24,13 +24,13 @@ describe("the base URL", () => {
   ])("of %s is the API's own unless another is given", (name, url) => {
     const { api } = apis.find(({ api }) => api.name === name) ?? apis[0]!;
     const options = { model: "m", apiKey: key };
-    expect(endpointOf(api, options)).toMatchObject({ url, isPublic: true });
+    expect(resolveEndpoint(api, options)).toMatchObject({ url, isPublic: true });
     vi.stubEnv(api.urlVariable, "http://proxy.test/a/");
-    expect(endpointOf(api, options)).toMatchObject({
+    expect(resolveEndpoint(api, options)).toMatchObject({
       isPublic: false,
       shown: expect.stringMatching(/^http:\/\/proxy\.test\/a\//),
     });
-    const given = endpointOf(api, { ...options, baseUrl: "http://127.0.0.1:8000/v1?version=secret-version" });
+    const given = resolveEndpoint(api, { ...options, baseUrl: "http://127.0.0.1:8000/v1?version=secret-version" });
     expect(given.url).toMatch(/^http:\/\/127\.0\.0\.1:8000\/v1\/[a-z/]+\?version=secret-version$/);
     expect(given.shown).not.toContain("version");
   });

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { pause, retryAfter } from "../../src/models/wire/retry.ts";
-import { eventsOf } from "../../src/models/wire/sse.ts";
+import { parseEvents } from "../../src/models/wire/sse.ts";
 import { runs } from "../runs.ts";
 
 async function read(...chunks: (string | Uint8Array)[]): Promise<string[]> {
@@ -10,7 +10,7 @@ async function read(...chunks: (string | Uint8Array)[]): Promise<string[]> {
     for (const chunk of chunks) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
   }
   const events: string[] = [];
-  for await (const event of eventsOf(bytes())) events.push(event);
+  for await (const event of parseEvents(bytes())) events.push(event);
   return events;
 }
 

@@ -1,10 +1,10 @@
 // The messages of a rollout: each answer of the model keeps its own fields.
 import { expect, test } from "vitest";
-import { messagesOf } from "../../src/models/chat/messages.ts";
+import { toChatMessages } from "../../src/models/chat/messages.ts";
 import { toChat } from "../../src/rollout/export/chat.ts";
 import type { Json } from "../../src/core/json.ts";
 
-const toMessages: Parameters<typeof toChat>[1] = (conversation) => messagesOf(conversation, "developer");
+const toMessages: Parameters<typeof toChat>[1] = (conversation) => toChatMessages(conversation, "developer");
 const chat = (output: Json[]) => toChat({ responses_create_params: { input: "hi" }, response: { output } }, toMessages);
 const call = (id: string, added = {}) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}", ...added });
 const said = (text: string, added = {}) => ({ type: "message", role: "assistant", content: text, ...added });

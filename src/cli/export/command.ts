@@ -1,6 +1,6 @@
 // One export: from a file of rollouts to lines, and what is said about it.
 import { HoldfastError } from "../../core/errors.ts";
-import { messagesOf } from "../../models/chat/messages.ts";
+import { toChatMessages } from "../../models/chat/messages.ts";
 import { exportRollouts } from "../../rollout/export.ts";
 import { assertFree, openOutput } from "../line-output.ts";
 import { createComplaints, note } from "../rollout-source.ts";
@@ -18,7 +18,7 @@ export async function runExport(file: string, flags: ExportFlags): Promise<void>
   if (out !== undefined) assertFree(out, { force: flags.force ?? false, input: file });
   const counts = { rollouts: 0, left_out: 0, lines: 0 };
   const toMessages: Parameters<typeof exportRollouts>[1]["toMessages"] = (conversation) =>
-    messagesOf(conversation, "developer");
+    toChatMessages(conversation, "developer");
   const output = openOutput(out);
   try {
     const options = { format, minReward, toMessages, onBad: createComplaints() };

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 
 /** The same folder from src and from dist. */
 const shipped = fileURLToPath(new URL("../../../templates", import.meta.url));
@@ -85,10 +85,12 @@ function packageJson(name: string): string {
 /** Refuses what is not a valid name of a folder, a package and an environment, or is the name of a dependency. */
 export function refuseName(name: string): void {
   if (!/^[a-z][a-z0-9]*([-_][a-z0-9]+)*$/.test(name) || name.length > 64) {
-    throw wrong(`"${name}" is not a valid name: use small letters and digits, with - between words, as in price-list`);
+    throw invalidOption(
+      `"${name}" is not a valid name: use small letters and digits, with - between words, as in price-list`,
+    );
   }
   if (Object.hasOwn(versions, name) || name === "node_modules") {
-    throw wrong(`"${name}" is the name of a package that it needs; choose another`);
+    throw invalidOption(`"${name}" is the name of a package that it needs; choose another`);
   }
 }
 
@@ -96,12 +98,12 @@ export function refuseName(name: string): void {
 async function refuseFull(folder: string, name: string): Promise<boolean> {
   try {
     const [first] = await readdir(folder);
-    if (first !== undefined) throw wrong(`the folder ${name} exists and contains ${first}`);
+    if (first !== undefined) throw invalidOption(`the folder ${name} exists and contains ${first}`);
     return false;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return true;
-    if (code === "ENOTDIR") throw wrong(`${name} exists and is not a folder`);
+    if (code === "ENOTDIR") throw invalidOption(`${name} exists and is not a folder`);
     throw error;
   }
 }
@@ -111,8 +113,4 @@ async function printed(file: string, cwd: string): Promise<string> {
   const args = ["--import", import.meta.resolve("jiti/register"), file];
   const env = { ...process.env, JITI_FS_CACHE: "false" };
   return (await promisify(execFile)(process.execPath, args, { cwd, env })).stdout;
-}
-
-function wrong(message: string): HoldfastError {
-  return new HoldfastError("invalid_option", message);
 }

@@ -3,7 +3,7 @@ import { run, type RunOptions } from "../../agent/run.ts";
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations, SavedConversation } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { inForceIn } from "../../core/session.ts";
 import { telemetry } from "../../telemetry/process.ts";
@@ -52,9 +52,7 @@ export function createConversation(session: string, options: ConversationOptions
       } catch (thrown) {
         if (!isHoldfastError(thrown)) throw thrown;
         printer.finish();
-        if (thrown.code === "run_cancelled") {
-          return "cancelled";
-        }
+        if (thrown.code === "run_cancelled") return "cancelled";
         error(`[${agent.name}] error: ${thrown.code}: ${thrown.message}\n`);
         return "failed";
       } finally {
@@ -94,7 +92,7 @@ export async function openSession(sessions: Conversations, opening: Opening): Pr
 
 function assertUser(what: string, is: string, wanted: string | undefined): void {
   if (wanted === undefined || wanted === is) return;
-  throw new HoldfastError("invalid_option", `${what} is of the user ${is}, not ${wanted}`);
+  throw invalidOption(`${what} is of the user ${is}, not ${wanted}`);
 }
 
 /** The events of a session that are in force. */

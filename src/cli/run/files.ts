@@ -3,7 +3,8 @@ import { access, constants, readFile, rename, stat, writeFile } from "node:fs/pr
 import { dirname } from "node:path";
 import type { SavedConversation } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf, type ErrorCode } from "../../core/errors.ts";
+import { isObject } from "../../core/json.ts";
 
 export interface Queries {
   state: AgentState;
@@ -74,7 +75,7 @@ export async function assertWritable(file: string): Promise<void> {
       () => false,
     )
   ) {
-    throw new HoldfastError("invalid_option", `a session cannot be saved to ${file}: it is a folder`);
+    throw invalidOption(`a session cannot be saved to ${file}: it is a folder`);
   }
   await access(dirname(file), constants.W_OK).catch(refuse);
 }
@@ -84,10 +85,6 @@ export async function writeSaved(file: string, saved: SavedConversation): Promis
   const unfinished = `${file}.${process.pid}.part`;
   await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`);
   await rename(unfinished, file);
-}
-
-function isObject(value: unknown): value is { [field: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 const reasons: { [code: string]: string } = {

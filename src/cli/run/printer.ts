@@ -1,7 +1,7 @@
 // What a conversation looks like: `[who]: text` for whatever is said, or every event as a line of JSON.
 import type { RunEvent } from "../../agent/invocation.ts";
 import type { NumberedEvent } from "../../core/event.ts";
-import { answerText, isMessage, textOf, type Item } from "../../core/model.ts";
+import { answerText, isMessage, toText, type Item } from "../../core/model.ts";
 
 export interface PrinterOptions {
   out(text: string): void;
@@ -82,5 +82,5 @@ function wordsOf(event: NumberedEvent): { who: string; text: string } | undefine
 
 /** The text of what a user sent. */
 export function userText(items: Item[]): string {
-  return items.flatMap((item) => (isMessage(item) ? textOf(item.content) : [])).join("");
+  return items.flatMap((item) => (isMessage(item) ? toText(item.content) : [])).join("");
 }

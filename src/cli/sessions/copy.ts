@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 import type { CopyProblem, CopySummary } from "../../session/copy.ts";
 import { createCounterLine } from "../counter-line.ts";
 
@@ -29,14 +29,9 @@ export function addCopy(sessions: Command): void {
 
 async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): Promise<void> {
   if ([fromUrl, toUrl].some((url) => url.startsWith("memory:"))) {
-    throw new HoldfastError(
-      "invalid_option",
-      "memory: lives in one process: there is nothing to copy from it or to it",
-    );
+    throw invalidOption("memory: lives in one process: there is nothing to copy from it or to it");
   }
-  if (placeOf(fromUrl) === placeOf(toUrl)) {
-    throw new HoldfastError("invalid_option", "both are the same store; nothing was copied");
-  }
+  if (placeOf(fromUrl) === placeOf(toUrl)) throw invalidOption("both are the same store; nothing was copied");
   const { openStore } = await import("../../stores/open.ts");
   const { copyLogs } = await import("../../session/copy.ts");
   const from = await openStore(fromUrl, { isThere: true });

@@ -1,6 +1,6 @@
 // Finds an episode and its log, and prints them.
 import { existsSync } from "node:fs";
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption, type HoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { logWithParents } from "../../rollout/episode-log.ts";
@@ -28,7 +28,7 @@ export async function showRollout(file: string, flags: ShowFlags): Promise<void>
 function missing(file: string, { task, repeat }: ShowFlags, repeats: number[]): HoldfastError {
   const there = repeats.length > 0 ? `; of that task it has repeat ${repeats.join(", ")}` : "";
   const wanted = repeat === undefined ? `task ${task}` : `task ${task}, repeat ${repeat}`;
-  return new HoldfastError("invalid_option", `${file} has no rollout of ${wanted}${there}`);
+  return invalidOption(`${file} has no rollout of ${wanted}${there}`);
 }
 
 /** The log of the episode, if there is one: without it the transcript lacks only the states. */

@@ -1,5 +1,5 @@
 // A transcript as text for people. What a model wrote cannot steer the terminal, nor pass for a line of ours.
-import type { Json } from "../../core/json.ts";
+import { showJson } from "../../core/ellipsis.ts";
 import { plain } from "../plain.ts";
 import type { Change, Step, Transcript } from "../../rollout/show.ts";
 
@@ -51,15 +51,12 @@ function stepLines(step: Step, paint: Paint): string[] {
 
 function stateLine(changes: Change[], is: string): string {
   const shown = changes.slice(0, mostChanges).map(({ key, value }) => {
-    return value === undefined ? `${visible(key)} is gone` : `${visible(key)} ${is} ${short(value)}`;
+    return value === undefined
+      ? `${visible(key)} is gone`
+      : `${visible(key)} ${is} ${visible(showJson(value, longestValue))}`;
   });
   const more = changes.length - shown.length;
   return `(${[...shown, ...(more > 0 ? [`and ${more} more`] : [])].join(", ")})`;
-}
-
-function short(value: Json): string {
-  const text = JSON.stringify(value);
-  return visible(text.length > longestValue ? `${text.slice(0, longestValue)}…` : text);
 }
 
 function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Paint): string[] {

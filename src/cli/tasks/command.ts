@@ -1,7 +1,7 @@
 // What is done with files of tasks. Rows that are only moved keep every byte.
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
-import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import { assertFile } from "../../rollout/finished.ts";
 import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Part } from "../../rollout/task-sets.ts";
 import { createNumbering, readRows } from "../../rollout/tasks.ts";
@@ -79,7 +79,7 @@ export async function renderTasks(file: string, flags: TasksFlags): Promise<void
   const { out, replace = false } = flags;
   const user = textOf("prompt", flags.prompt, flags.promptFile);
   const system = textOf("system", flags.system, flags.systemFile);
-  if (user === undefined) throw new HoldfastError("invalid_option", "give the prompt with --prompt or --prompt-file");
+  if (user === undefined) throw invalidOption("give the prompt with --prompt or --prompt-file");
   if (out !== undefined) assertFree(out, { force: flags.force ?? false, input: file });
   let count = 0;
   await writing([out], async ([output]) => {
@@ -104,7 +104,7 @@ async function writing(files: (string | undefined)[], write: (outputs: LineOutpu
 
 function textOf(name: string, text: string | undefined, file: string | undefined): string | undefined {
   if (file === undefined) return text;
-  if (text !== undefined) throw new HoldfastError("invalid_option", `give --${name} or --${name}-file, not both`);
+  if (text !== undefined) throw invalidOption(`give --${name} or --${name}-file, not both`);
   try {
     return readFileSync(file, "utf8").trimEnd();
   } catch (cause) {

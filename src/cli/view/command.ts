@@ -1,7 +1,7 @@
 // Serves the viewer on what was given, until it is told to stop.
 import { randomBytes } from "node:crypto";
 import { relative } from "node:path";
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import { openCollection } from "../../rollout/collection-index.ts";
 import { serve } from "../../server/serve.ts";
@@ -28,11 +28,12 @@ export interface ViewFlags {
 
 export async function runView(files: string[], flags: ViewFlags): Promise<void> {
   if (flags.bundle !== undefined) {
-    if (files.length === 0) throw refusal("--bundle goes with files of rollouts: holdfast view --bundle OUT FILE");
+    if (files.length === 0)
+      throw invalidOption("--bundle goes with files of rollouts: holdfast view --bundle OUT FILE");
     return runBundle(files, flags.bundle, flags.store);
   }
   if (files.length === 0 && flags.store === undefined) {
-    throw refusal("name what to look at: files of rollouts, or a store with --store");
+    throw invalidOption("name what to look at: files of rollouts, or a store with --store");
   }
   const { collections, store = memoryStore() } = await openCollections(files, flags.store, note);
   try {
@@ -46,7 +47,7 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
 async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
   const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store, note });
   if (collections.length === 0 && viewed.length === 0) {
-    throw refusal("the store has no sessions; name the code of an environment with --environment to begin some");
+    throw invalidOption("the store has no sessions; name the code of an environment with --environment to begin some");
   }
   const solutions = viewed.flatMap(({ environment: { name }, solution }) =>
     solution ? [[name, solution] as const] : [],
@@ -94,5 +95,3 @@ function linesOf(collections: ViewedCollection[], viewed: Viewed[]): string[] {
 }
 
 const shown = (target: string): string => (target.startsWith("/") ? relative(process.cwd(), target) : target);
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);

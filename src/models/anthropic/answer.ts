@@ -1,50 +1,50 @@
-// An answer of Anthropic's API as items.
+// Converts an answer of Anthropic's API to items.
 import type { Content, Item, Message, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
-import { broken, complaintIn, faultOfComplaint } from "../wire/fault.ts";
+import { broken, complaintIn, complaintFault } from "../wire/fault.ts";
 import { countIn, isFields, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { otherPrefix } from "./messages.ts";
 
-/** `callIds` is given the id of every call, in order. */
+/** Calls `callIds` with the id of every call, in order. */
 export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const complaint = body["type"] === "error" ? complaintIn(body) : undefined;
-  if (complaint) throw faultOfComplaint(complaint);
+  if (complaint) throw complaintFault(complaint);
   if (!Array.isArray(body["content"])) throw broken("a message without `content`");
   const usage = usageIn(body["usage"]);
-  const refusal = body["stop_reason"] === "refusal" ? [refusalOf(body["stop_details"])] : [];
+  const refusal = body["stop_reason"] === "refusal" ? [toRefusal(body["stop_details"])] : [];
   return Object.assign(
     without(body, "content", "usage", "type", "role"),
-    { output: itemsOf([...listIn(body["content"], "`content`"), ...refusal], callIds) },
-    statusOf(body["stop_reason"]),
+    { output: toItems([...listIn(body["content"], "`content`"), ...refusal], callIds) },
+    toStatus(body["stop_reason"]),
     usage ? { usage } : undefined,
   );
 }
 
-function itemsOf(blocks: Fields[], callIds: CallIds): Item[] {
+function toItems(blocks: Fields[], callIds: CallIds): Item[] {
   const items: Item[] = [];
   for (const block of blocks) {
-    const part = partOf(block);
+    const part = toPart(block);
     const last = items.at(-1);
-    if (!part) items.push(itemOf(block, callIds));
-    // Neighbouring texts are one message, which citations cut into blocks.
+    if (!part) items.push(toItem(block, callIds));
+    // Citations split one message into several text blocks: join them again.
     else if (last && last.type === "message") ((last as Message).content as Content[]).push(part);
     else items.push({ type: "message", role: "assistant", content: [part] });
   }
-  // An answer that says nothing is a message of no text: nobody has to ask whether there is one.
+  // An empty answer becomes a message with an empty text, so that every answer has an item.
   if (items.length === 0)
     items.push({ type: "message", role: "assistant", content: [{ type: "output_text", text: "" }] });
   return items;
 }
 
-function partOf(block: Fields): Content | undefined {
+function toPart(block: Fields): Content | undefined {
   if (block["type"] === "refusal") return { ...block, type: "refusal" };
   if (block["type"] !== "text") return undefined;
   stringIn(block["text"], "a block of text");
   return { ...present(block), type: "output_text" };
 }
 
-function itemOf(block: Fields, callIds: CallIds): Item {
+function toItem(block: Fields, callIds: CallIds): Item {
   const { type, ...rest } = block;
   switch (type) {
     case "thinking":
@@ -58,7 +58,7 @@ function itemOf(block: Fields, callIds: CallIds): Item {
     case "tool_use": {
       const { id, name, input, ...added } = rest;
       if (!textIn(name)) throw broken("a tool_use without a name");
-      // A string: a streamed input that was cut off, or is no JSON.
+      // A string is a streamed input that was cut off or is not JSON.
       const text = isFields(input) ? JSON.stringify(input) : (stringIn(input, "`input`") ?? "{}");
       return Object.assign(added, { type: "function_call", call_id: callIds(id), name, arguments: text });
     }
@@ -68,18 +68,18 @@ function itemOf(block: Fields, callIds: CallIds): Item {
   }
 }
 
-function refusalOf(details: unknown): Fields {
+function toRefusal(details: unknown): Fields {
   const explanation = isFields(details) ? textIn(details["explanation"]) : undefined;
   return { type: "refusal", refusal: explanation ?? "The model's server stopped the answer." };
 }
 
-function statusOf(stop: unknown): Pick<ModelResponse, "status"> & Fields {
+function toStatus(stop: unknown): Pick<ModelResponse, "status"> & Fields {
   if (stop === "max_tokens") return { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
   const isCut = stop === "model_context_window_exceeded" || stop === "pause_turn";
   return isCut ? { status: "incomplete", incomplete_details: { reason: stop } } : { status: "completed" };
 }
 
-/** The API counts apart what it read from its cache and what it wrote there; here all of it was read. */
+/** Adds up the input tokens: the API counts tokens read from and written to its cache separately. */
 function usageIn(given: unknown): Usage | undefined {
   if (!isFields(given)) return undefined;
   const { input_tokens: fresh, output_tokens: written, ...added } = present(given);

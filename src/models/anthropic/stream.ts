@@ -1,4 +1,4 @@
-// A stream of Anthropic's API: puts the whole message together again, and hands on its parts.
+// Reads a stream of Anthropic's API: passes on its pieces and assembles the complete message.
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { stringIn } from "../wire/expect.ts";
@@ -10,14 +10,14 @@ import { answerIn } from "./answer.ts";
 export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): StreamReader {
   let message: Fields | undefined;
   const blocks = new Map<unknown, Fields>();
-  /** The inputs of calls, which come as parts of JSON. */
+  /** The inputs of calls, which arrive as fragments of JSON. */
   const inputs = new Map<Fields, string[]>();
 
   function start(index: unknown, given: unknown): void {
     if (typeof index !== "number" || !isFields(given)) throw broken("a content block without its place");
     const block = given["type"] === "tool_use" ? { ...given, id: callIds(given["id"]) } : given;
     blocks.set(index, block);
-    // Some servers begin with the text that they have.
+    // Some servers start a block with its first text.
     if (block["type"] === "text") hand("text", block["text"]);
     if (block["type"] === "thinking") hand("reasoning", block["thinking"]);
   }
@@ -36,7 +36,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
       case "thinking_delta":
         hand("reasoning", delta["thinking"]);
     }
-    // Also those of kinds that are not known here: text grows, and so do lists.
+    // Deltas of unknown kinds too: append to texts and lists.
     growFields(block, present(without(delta, "type")), "join");
   }
 
@@ -53,7 +53,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (type === "tool_use") onPiece({ type: "arguments", call_id: String(id), name: String(name), text });
   }
 
-  /** A call that has no arguments, or came with all of them, has sent no parts of them. */
+  /** Passes on the arguments of a call that sent no fragments: it has none, or they were complete at its start. */
   function stop(block: Fields | undefined): void {
     if (block?.["type"] === "tool_use" && !inputs.has(block)) takeInput(block, JSON.stringify(block["input"] ?? {}));
   }
@@ -61,11 +61,11 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
   function finished(block: Fields): Fields {
     const text = inputs.get(block)?.join("");
     if (text === undefined) return block;
-    // Of a call the text itself, which the pieces were of and which may be no JSON.
+    // A call keeps its text: the pieces were parts of it, and it may be invalid JSON.
     return { ...block, input: block["type"] === "tool_use" ? text : (parsed(text) ?? text) };
   }
 
-  /** What is said of the message at its end. The counts of tokens are those of the whole. */
+  /** Adds the fields sent at the end of the message. Its token counts are totals. */
   function amend(whole: Fields, { delta, usage, ...added }: Fields): void {
     Object.assign(whole, without(added, "type"), isFields(delta) ? delta : {});
     whole["usage"] = {
@@ -97,7 +97,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
           if (!message) throw broken("a stream that ends without a message");
           return answerIn({ ...message, content: [...blocks.values()].map(finished) }, String);
         default:
-          // "ping", and what is to come.
+          // "ping" and future kinds of events.
           return undefined;
       }
     },

@@ -1,45 +1,45 @@
-// An answer of the Chat Completions API as items.
+// Converts an answer of the Chat Completions API to items.
 import { setOwn } from "../../core/json.ts";
 import type { Content, Item, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
-import { broken, complaintIn, faultOfComplaint } from "../wire/fault.ts";
-import { countIn, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { broken, complaintIn, complaintFault } from "../wire/fault.ts";
+import { countIn, isFields, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { reasoningField, reasoningFields } from "./messages.ts";
 
-/** `callIds` is given the id of every call, in order. */
+/** Calls `callIds` with the id of every call, in order. */
 export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
-  const [choice, ...others] = listOf(body["choices"]);
-  // Proxies send the failure of the server behind them with a status of 200, or as a choice.
+  const [choice, ...others] = objectsIn(body["choices"]);
+  // Proxies report a failure of the server behind them with status 200, or as a choice.
   const complaint = hasError(body) ? complaintIn(body) : choice && hasError(choice) ? complaintIn(choice) : undefined;
-  if (complaint) throw faultOfComplaint(complaint);
+  if (complaint) throw complaintFault(complaint);
   if (!choice || !isFields(choice["message"])) throw broken("a completion without a choice that has a message");
 
   const { message, finish_reason: finish } = choice;
-  const output = itemsOf(message as Fields, callIds);
+  const output = toItems(message as Fields, callIds);
   const carrier = output.find(({ type }) => type === "message" || type === "function_call") ?? output.at(-1);
-  carry(carrier as Fields, message as Fields, ownOfMessage, "message");
-  carry(carrier as Fields, choice, ownOfChoice, "choice");
+  carry(carrier as Fields, message as Fields, messageFields, "message");
+  carry(carrier as Fields, choice, choiceFields, "choice");
   const usage = usageIn(body["usage"]);
   return Object.assign(
     without(body, "choices", "usage", "object"),
     others.length > 0 ? { choices: others } : undefined,
     textIn(finish) ? { finish_reason: finish } : undefined,
     { output },
-    statusOf(finish),
+    toStatus(finish),
     usage ? { usage } : undefined,
   );
 }
 
 const hasError = ({ error }: Fields): boolean => isFields(error) || textIn(error) !== undefined;
 
-// What is read, and does not ride along.
-const ownOfMessage = ["role", "content", "refusal", "tool_calls", ...reasoningFields];
-const ownOfChoice = ["message", "index", "finish_reason"];
-const ownOfCall = ["id", "type", "index", "function"];
-const ownOfFunction = ["name", "arguments"];
+// Fields that are read, and therefore not copied along.
+const messageFields = ["role", "content", "refusal", "tool_calls", ...reasoningFields];
+const choiceFields = ["message", "index", "finish_reason"];
+const callFields = ["id", "type", "index", "function"];
+const functionFields = ["name", "arguments"];
 
-function itemsOf(message: Fields, callIds: CallIds): Item[] {
+function toItems(message: Fields, callIds: CallIds): Item[] {
   const field = reasoningFields.find((name) => textIn(message[name]) !== undefined);
   const reasoning: Item[] = field
     ? [
@@ -50,59 +50,59 @@ function itemsOf(message: Fields, callIds: CallIds): Item[] {
         },
       ]
     : [];
-  const calls = listIn(message["tool_calls"], "`tool_calls`").map((call) => callOf(call, callIds));
-  const content = contentOf(message);
-  // An answer that says nothing is a message of no text: nobody has to ask whether there is one.
+  const calls = listIn(message["tool_calls"], "`tool_calls`").map((call) => toCall(call, callIds));
+  const content = toContent(message);
+  // An empty answer becomes a message with an empty text, so that every answer has an item.
   const isSilent = content.length === 0 && calls.length === 0;
   const said: Content[] = isSilent ? [{ type: "output_text", text: "" }] : content;
   const messages: Item[] = said.length > 0 ? [{ type: "message", role: "assistant", content: said }] : [];
   return [...reasoning, ...messages, ...calls];
 }
 
-function contentOf({ content, refusal }: Fields): Content[] {
+function toContent({ content, refusal }: Fields): Content[] {
   const isText = typeof content === "string";
   const text: Content[] = isText && content !== "" ? [{ type: "output_text", text: content }] : [];
-  const parts = isText ? text : listIn(content, "`content`").map(partOf);
+  const parts = isText ? text : listIn(content, "`content`").map(toPart);
   return stringIn(refusal, "a refusal") ? [...parts, { type: "refusal", refusal }] : parts;
 }
 
-function partOf(part: Fields): Content {
+function toPart(part: Fields): Content {
   stringIn(part["text"], "a part of `content`");
   return part["type"] === "text" ? { ...part, type: "output_text" } : { type: "output_text", ...part };
 }
 
-function callOf(call: Fields, callIds: CallIds): Item {
+function toCall(call: Fields, callIds: CallIds): Item {
   const { function: called } = call;
   if (!isFields(called) || !textIn(called["name"])) throw broken("a tool call without a function's name");
   const item = {
     type: "function_call",
     call_id: callIds(call["id"]),
     name: called["name"],
-    arguments: argumentsOf(called),
+    arguments: toArguments(called),
   };
-  carry(item, called, ownOfFunction, "function");
-  carry(item, call, ownOfCall, "call");
+  carry(item, called, functionFields, "function");
+  carry(item, call, callFields, "call");
   return item;
 }
 
-/** Some servers send an object, or nothing where there are no arguments. */
-function argumentsOf({ arguments: given }: Fields): string {
+/** Returns the arguments as text. Some servers send an object, or nothing for a call without arguments. */
+function toArguments({ arguments: given }: Fields): string {
   if (isFields(given)) return JSON.stringify(given);
   const text = stringIn(given, "`arguments`") ?? "";
   return text.trim() === "" ? "{}" : text;
 }
 
-/** Puts on an item what its server added, under another name where the item has a field of that name. */
+/** Copies fields that the server added to an item, with a prefix if the item has a field of that name. */
 function carry(item: Fields, given: Fields, own: string[], from: string): void {
   for (const name of Object.keys(given)) {
     const value = given[name];
-    // Null is what servers write into the fields that they do not use.
+    // Servers set unused fields to null.
     if (value !== null && !own.includes(name))
       setOwn(item, Object.hasOwn(item, name) ? `${from}_${name}` : name, value);
   }
 }
 
-function statusOf(finish: unknown): Pick<ModelResponse, "status"> & Fields {
+function toStatus(finish: unknown): Pick<ModelResponse, "status"> & Fields {
   const reason = finish === "length" ? "max_output_tokens" : finish === "content_filter" ? finish : undefined;
   return reason ? { status: "incomplete", incomplete_details: { reason } } : { status: "completed" };
 }

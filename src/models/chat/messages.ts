@@ -1,5 +1,5 @@
-// Items as messages of the Chat Completions API.
-import { isFunctionCall, isMessage, textOf, type Content, type Item, type Message } from "../../core/model.ts";
+// Converts items to messages of the Chat Completions API.
+import { isFunctionCall, isMessage, toText, type Content, type Item, type Message } from "../../core/model.ts";
 import type { FunctionCall, FunctionCallOutput, ModelRequest, Reasoning } from "../../core/model.ts";
 
 export type ChatMessage =
@@ -13,7 +13,7 @@ export interface AssistantMessage {
   content?: string | null;
   refusal?: string;
   tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
-  /** Of servers that send it; they want it back. Others call it `reasoning`. */
+  /** Servers that send it require it back. Some name it `reasoning`. */
   reasoning_content?: string;
   reasoning?: string;
 }
@@ -23,17 +23,17 @@ export type ChatPart =
   | { type: "image_url"; image_url: { url: string; detail?: "auto" | "low" | "high" } }
   | { type: "file"; file: { file_data?: string; file_id?: string; filename?: string } };
 
-/** The fields of a message in which servers send reasoning, and the name under which an item remembers which it was. */
+/** The fields in which servers send reasoning, and the field of an item that stores which one was used. */
 export const reasoningFields = ["reasoning_content", "reasoning"] as const;
 export const reasoningField = "chat_field";
 
-/** `developer`: the role in which the server takes what a developer says. */
-export function messagesOf(
+/** `developer` is the role that the server accepts for a developer's messages. */
+export function toChatMessages(
   { instructions, input }: Pick<ModelRequest, "instructions" | "input">,
   developer: "developer" | "system",
 ): ChatMessage[] {
   const messages: ChatMessage[] = instructions ? [{ role: "system", content: instructions }] : [];
-  /** The message to which what the assistant does next may be added. */
+  /** The assistant's message that its next item may join. */
   let open: AssistantMessage | undefined;
   const begin = (): AssistantMessage => {
     const message: AssistantMessage = { role: "assistant" };
@@ -50,7 +50,7 @@ export function messagesOf(
       close({ role: "tool", tool_call_id: item.call_id, content: outputText(item.output) });
     } else if (isMessage(item) && item.role !== "assistant") close(said(item, developer));
     else if (isMessage(item)) {
-      // Between calls and their outputs no message may stand: what is said there joins the calls.
+      // No message may come between calls and their outputs: a text there joins the calls.
       if (open?.tool_calls === undefined && (open?.content ?? open?.refusal) !== undefined) open = undefined;
       say((open ??= begin()), item);
     } else if (isReasoning(item)) {
@@ -58,11 +58,11 @@ export function messagesOf(
       if (field === undefined) continue;
       if (open?.tool_calls === undefined) open = undefined;
       open ??= begin();
-      open[field] = (open[field] ?? "") + textOf(item.summary);
+      open[field] = (open[field] ?? "") + toText(item.summary);
     }
   }
   for (const message of messages) {
-    // A message that calls or refuses may have no content, but must say so.
+    // A message with calls or a refusal may have no content, but then needs an explicit null.
     if (message.role === "assistant" && message.content === undefined) message.content = null;
   }
   return messages;
@@ -78,25 +78,25 @@ function addCall(message: AssistantMessage, { call_id: id, name, arguments: text
 function say(message: AssistantMessage, { content }: Message): void {
   const parts = typeof content === "string" ? [{ type: "output_text", text: content }] : content;
   const refusals = parts.flatMap((part) => (part.type === "refusal" ? String(part["refusal"] ?? "") : []));
-  const text = textOf(parts);
+  const text = toText(parts);
   if (refusals.length > 0) message.refusal = (message.refusal ?? "") + refusals.join("");
   if (text !== "" || refusals.length === 0) message.content = (message.content ?? "") + text;
 }
 
 function said({ role, content }: Message, developer: "developer" | "system"): ChatMessage {
-  if (role === "user") return { role, content: partsOf(content) };
-  return { role: role === "developer" ? developer : "system", content: textOf(content) };
+  if (role === "user") return { role, content: toParts(content) };
+  return { role: role === "developer" ? developer : "system", content: toText(content) };
 }
 
-/** Text alone as a string: not every server takes a list. */
-function partsOf(content: string | Content[]): string | ChatPart[] {
+/** Returns a string for text without other parts: not every server accepts a list. */
+function toParts(content: string | Content[]): string | ChatPart[] {
   if (typeof content === "string") return content;
-  return content.every(isText) ? textOf(content) : content.map(partOf);
+  return content.every(isText) ? toText(content) : content.map(toPart);
 }
 
 const isText = ({ type }: Content): boolean => type === "input_text" || type === "output_text" || type === "text";
 
-function partOf(part: Content): ChatPart {
+function toPart(part: Content): ChatPart {
   if (isText(part)) return { type: "text", text: part.text ?? "" };
   const { type, ...rest } = part;
   if (type === "input_image" && typeof rest["image_url"] === "string") {
@@ -104,12 +104,12 @@ function partOf(part: Content): ChatPart {
     return { type: "image_url", image_url: { url, ...(detail ? { detail } : {}) } };
   }
   if (type === "input_file") return { type: "file", file: rest as { file_id?: string } };
-  // A kind of the server's own, such as audio or video.
+  // A kind specific to the server, such as audio or video.
   return part as unknown as ChatPart;
 }
 
-/** A tool's message is text; what else an output holds is written as the JSON it is. */
+/** Returns a tool's output as text; other parts than text as JSON. */
 function outputText(output: string | Content[]): string {
-  if (typeof output === "string" || output.every(isText)) return textOf(output);
+  if (typeof output === "string" || output.every(isText)) return toText(output);
   return JSON.stringify(output);
 }

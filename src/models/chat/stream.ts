@@ -1,17 +1,17 @@
-// A stream of the Chat Completions API: puts the whole completion together again, and hands on its parts.
+// Reads a stream of the Chat Completions API: passes on its pieces and assembles the complete answer.
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
-import { growFields, isFields, listOf, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { growFields, isFields, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
 import { answerIn } from "./answer.ts";
 import { reasoningFields } from "./messages.ts";
 
-/** A call as it grows. Its arguments are kept in parts, as they come in thousands. */
+/** An incomplete call. Its arguments are kept in parts, because there may be thousands. */
 interface Call {
   index: unknown;
-  /** As the server sent it, if it did. */
+  /** The id that the server sent, if any. */
   given: string | undefined;
   id: string;
   name: string;
@@ -29,7 +29,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
   let isBegun = false;
 
   function takeDelta(delta: Fields): void {
-    // Some servers send the same under both names.
+    // Some servers send the same text under both names.
     const [field, other] = reasoningFields.filter((name) => textIn(delta[name]) !== undefined);
     if (field) takeText(field, delta[field], "reasoning");
     if (other) takeText(other, delta[other]);
@@ -59,8 +59,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     growFields(call.addedToFunction, present(without(called, "name", "arguments")), "join");
     const given = called["arguments"];
     const text = isFields(given) ? JSON.stringify(given) : stringIn(given, "`arguments`");
-    if (!text) return;
-    takeArguments(call, text);
+    if (text) takeArguments(call, text);
   }
 
   function takeArguments(call: Call, text: string): void {
@@ -68,7 +67,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     onPiece({ type: "arguments", call_id: call.id, name: call.name, text });
   }
 
-  /** The call that a part belongs to. Some servers give no index, or give all calls the same one. */
+  /** Finds the call of a part. Some servers send no index, or the same one for all calls. */
   function callFor({ index, id }: Fields, name: string | undefined): Call {
     const given = textIn(id);
     const isIndexed = typeof index === "number";
@@ -95,14 +94,14 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
   return {
     take(chunk) {
       Object.assign(completion, present(without(chunk, "choices")));
-      const part = listOf(chunk["choices"]).find(({ index = 0 }) => index === 0);
+      const part = objectsIn(chunk["choices"]).find(({ index = 0 }) => index === 0);
       if (!part) return undefined;
       isBegun = true;
       growFields(choice, present(without(part, "delta")), "replace");
       if (isFields(part["delta"])) takeDelta(part["delta"]);
       return undefined;
     },
-    // Not every server says [DONE], but all of them say why they stopped.
+    // Not every server sends [DONE], but all of them send a reason for stopping.
     end() {
       if (!isBegun || !textIn(choice["finish_reason"])) return undefined;
       for (const call of calls) if (call.arguments.length === 0) takeArguments(call, "{}");

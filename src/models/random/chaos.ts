@@ -1,14 +1,14 @@
-// What a model should not do, and does: arguments that do not fit or are not JSON, tools that are not there, ids used twice.
+// Typical mistakes of models: invalid arguments, text that is not JSON, unknown tools, repeated call ids.
 import type { Json } from "../../core/json.ts";
 import { readProperties, readRequired, type JsonSchema } from "../../core/json-schema.ts";
 import { isFunctionCall, type FunctionCall, type Item, type ModelRequest } from "../../core/model.ts";
 import { reservedToolNames } from "../../core/reserved-names.ts";
 import { between, pick, type Random } from "../../core/random.ts";
 
-/** An answer, with something gone wrong in it. */
+/** Returns an answer with a mistake in it. */
 export function spoiled(output: Item[], request: ModelRequest, random: Random): Item[] {
   const calls = output.filter(isFunctionCall);
-  // There is one thing only that can be wrong with a text.
+  // A text has only one possible mistake: to be missing.
   if (calls.length === 0) return [];
   return pick(random, [emptied, renamed, repeated, misused, misused, misused])(output, request, random);
 }
@@ -21,7 +21,7 @@ const names = [...reservedToolNames, "no_such_tool", "__proto__", "constructor",
 
 const renamed: Spoil = (output, _, random) => changed(output, () => ({ name: pick(random, names) }));
 
-/** Call ids of this answer, or of an earlier one. */
+/** Repeats a call id of this answer or of an earlier one. */
 const repeated: Spoil = (output, { input }, random) => {
   const ids = [...input, ...output].filter(isFunctionCall).map(({ call_id }) => call_id);
   const call_id = pick(random, ids) ?? "call";
@@ -37,7 +37,7 @@ const misused: Spoil = (output, { tools = [] }, random) =>
 const changed = (output: Item[], change: (call: FunctionCall) => Partial<FunctionCall>): Item[] =>
   output.map((item) => (isFunctionCall(item) ? { ...item, ...change(item) } : item));
 
-/** Text that stands where arguments should, made of some that fit. */
+/** Makes invalid arguments from valid ones. */
 function badArguments(good: string, schema: JsonSchema, random: Random): string {
   const fields = JSON.parse(good) as { [name: string]: Json };
   const spoil = pick(random, [brokenText, notAnObject, leftOut, wrongType, extra]);
@@ -78,10 +78,10 @@ const extra: SpoilArguments = (fields, _, random) => {
   return withField(fields, name, pick(random, ['{"polluted":true}', "1", nested]));
 };
 
-/** Deeper than any state may be. */
+/** Nested deeper than a state may be. */
 const nested = "[".repeat(600) + "]".repeat(600);
 
-// Written as text, as a model does: 1e400 and __proto__ would not survive in an object.
+// As text, as a model writes it: 1e400 and __proto__ would not survive in an object.
 function withField(fields: { [name: string]: Json }, name: string, value: string): string {
   const others = Object.entries(fields).filter(([key]) => key !== name);
   const texts = others.map(([key, one]) => `${JSON.stringify(key)}:${JSON.stringify(one)}`);

@@ -1,4 +1,4 @@
-// The file of a recording: JSON lines, one for each answer. Any number of processes may append to it at once.
+// Reads and writes the file of a recording: one JSON line per answer. Many processes may append to it at once.
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
@@ -14,15 +14,15 @@ export interface Entry {
   response: ModelResponse;
 }
 
-// The end of a line that a killed process did not finish, written by the next one: "cancel", which JSON escapes in texts.
+// "Cancel" ends a line that a killed process left unfinished; the next writer adds it. JSON escapes it in texts.
 const cut = "\u0018";
 const lineFeed = 10;
 
-/** The entries in the order of the file. Lines that a killed process left unfinished are passed over. */
+/** Returns the entries in the order of the file. Skips unfinished lines of killed processes. */
 export async function* readEntries(file: string): AsyncGenerator<Entry> {
   let number = 0;
   try {
-    for await (const { text, whole } of linesOf(file)) {
+    for await (const { text, whole } of readLines(file)) {
       number++;
       const isCut = !whole || text.endsWith(cut);
       const entry = parse(isCut && whole ? text.slice(0, -cut.length) : text);
@@ -35,7 +35,7 @@ export async function* readEntries(file: string): AsyncGenerator<Entry> {
 }
 
 // Not node:readline: it also ends a line at U+2028, which JSON does not escape.
-async function* linesOf(file: string): AsyncGenerator<{ text: string; whole: boolean }> {
+async function* readLines(file: string): AsyncGenerator<{ text: string; whole: boolean }> {
   let pending: Buffer[] = [];
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) {
     let start = 0;
@@ -73,13 +73,13 @@ function unreadable(file: string, cause: unknown): HoldfastError {
   return new HoldfastError("invalid_option", `the recording ${file} cannot be read: ${why}`, { cause });
 }
 
-/** Makes sure that entries can be appended: better to know it before a model is asked and paid. */
+/** Checks that entries can be appended, before a model is asked and paid. */
 export async function prepare(file: string): Promise<void> {
   const handle = await boundary("invalid_option", `opening the recording ${file}`, () => open(file, "a"));
   await handle.close();
 }
 
-/** Adds one entry. It is handed to the system in one write at the end of the file, so that no other gets into it. */
+/** Appends one entry in a single write, so that no other writer's line gets into it. */
 export async function appendEntry(file: string, entry: Entry): Promise<void> {
   await boundary("store_failed", `writing to the recording ${file}`, async () => {
     const handle = await open(file, "a+");
@@ -94,8 +94,8 @@ export async function appendEntry(file: string, entry: Entry): Promise<void> {
   });
 }
 
-// Looked at anew each time: another process may have been killed since. Where it was still writing, and not killed, its
-// line will be whole before ours comes, and the mark stands alone on a line that is passed over.
+// Checked for every entry: another process may have been killed since. If it is still writing, its line is complete
+// before ours is written. Then the mark is alone on a line, and readers skip it.
 async function endsWhole(handle: FileHandle): Promise<boolean> {
   const { size } = await handle.stat();
   if (size === 0) return true;

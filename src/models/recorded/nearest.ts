@@ -1,5 +1,6 @@
-// Which recorded request is nearest to one that was not recorded, and where the two differ first: to find out what changed.
-import { equalJson, escapeKey, type Json } from "../../core/json.ts";
+// Finds the recorded request nearest to an unrecorded one, and their first difference, to explain a missing answer.
+import { showJson } from "../../core/ellipsis.ts";
+import { equalJson, escapeKey, isObject, type Json } from "../../core/json.ts";
 import type { Entry } from "./file.ts";
 
 interface Difference {
@@ -9,7 +10,7 @@ interface Difference {
   asked: Json | undefined;
 }
 
-/** In words, where the nearest of the recorded requests differs first. */
+/** Describes the first difference to the nearest recorded request. */
 export async function nearestTo(asked: Json, entries: AsyncIterable<Pick<Entry, "request">>): Promise<string> {
   let nearest: Json | undefined;
   let most = [-1, -1];
@@ -22,20 +23,20 @@ export async function nearestTo(asked: Json, entries: AsyncIterable<Pick<Entry, 
   const difference = nearest === undefined ? undefined : firstDifference(nearest, asked);
   if (!difference) return "the recording is empty";
   const { path, recorded, asked: now } = difference;
-  return `the nearest recorded request differs first at ${path || "its root"}: recorded ${shown(recorded)}, asked ${shown(now)}`;
+  const [was, is] = [showJson(recorded, 120), showJson(now, 120)];
+  return `the nearest recorded request differs first at ${path || "its root"}: recorded ${was}, asked ${is}`;
 }
 
-/** How many items of the input are the same from its start on, and then how many of the other fields. */
+/** Counts the equal items at the start of the input, then the equal fields. */
 function likeness(recorded: Json, asked: Json): number[] {
-  const [before, now] = [fieldsOf(recorded), fieldsOf(asked)];
+  const [before, now] = [toFields(recorded), toFields(asked)];
   const items = Array.isArray(now["input"]) ? now["input"] : [];
   const others = Array.isArray(before["input"]) ? before["input"] : [];
   const end = items.findIndex((item, at) => !equalJson(item, others[at]));
   return [end < 0 ? items.length : end, Object.keys(now).filter((key) => equalJson(now[key], before[key])).length];
 }
 
-const fieldsOf = (value: Json): { [key: string]: Json } =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+const toFields = (value: Json): { [key: string]: Json } => (isObject(value) ? value : {});
 
 const compare = (a: number[], b: number[]): number => (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
 
@@ -57,9 +58,3 @@ const isContainer = (value: Json | undefined): value is Container => typeof valu
 
 const at = (value: Container, key: string): Json | undefined =>
   Object.hasOwn(value, key) ? (value as { [key: string]: Json })[key] : undefined;
-
-function shown(value: Json | undefined): string {
-  if (value === undefined) return "nothing";
-  const text = JSON.stringify(value);
-  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
-}

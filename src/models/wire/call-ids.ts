@@ -1,8 +1,8 @@
-// Ids of tool calls that are unique in a conversation, also where a server sends none, or the same again and again.
+// Makes the ids of tool calls unique in a conversation: some servers send none, or repeat them.
 import { randomUUID } from "node:crypto";
 import { isFunctionCall, type ModelRequest } from "../../core/model.ts";
 
-/** Gives back an id if it is a new one, or else another. A call id is applied once: a repeat would not be run. */
+/** Returns the given id if it is new, otherwise another. A call id is applied once: a repeat would not run. */
 export type CallIds = (given: unknown) => string;
 
 export function callIdsFor({ input }: Pick<ModelRequest, "input">): CallIds {

@@ -1,26 +1,26 @@
-// Where a model's requests go and what they carry: base URL, key and headers, from options or the environment.
-import { HoldfastError } from "../../core/errors.ts";
+// The destination of a model's requests: base URL, key and headers, from options or the environment.
+import { invalidOption } from "../../core/errors.ts";
 import type { ModelRequest } from "../../core/model.ts";
 import { isTimeout, timeoutRange } from "../../core/timeout.ts";
 
 export interface EndpointOptions {
-  /** The model's name, as its server knows it. */
+  /** The model's name at its server. */
   model: string;
-  /** Where the API is served: a proxy, vLLM, Ollama, LM Studio. Default: the environment's, or the API's own. */
+  /** The address of the API: a proxy, vLLM, Ollama, LM Studio. Default: the environment's, or the API's own. */
   baseUrl?: string;
-  /** Sent to `baseUrl`, whichever it is. Default: the environment's. A server of one's own may need none: "". */
+  /** Sent to `baseUrl`. Default: the environment's. "" for a self-hosted server without a key. */
   apiKey?: string;
   /** Sent with every request. */
   headers?: Record<string, string>;
-  /** How often a request is sent at most, if it fails by no fault of its own. Default 4. */
+  /** Maximum number of attempts for a request that fails through no fault of its own. Default 4. */
   attempts?: number;
-  /** Milliseconds until the whole answer of an attempt must be there. Default 600,000. */
+  /** Milliseconds for the complete answer of one attempt. Default 600,000. */
   timeout?: number;
-  /** Settings of every request, such as `{ temperature: 0 }`. A request's own come before them. */
+  /** Settings of every request, such as `{ temperature: 0 }`. A request's own settings take precedence. */
   request?: Partial<ModelRequest>;
 }
 
-/** What tells the endpoints of the APIs apart. */
+/** The differences between the endpoints of the APIs. */
 export interface EndpointDefaults {
   publicUrl: string;
   urlVariable: string;
@@ -36,19 +36,19 @@ export interface Endpoint {
   /** The URL for messages: without its query, which may hold a key. */
   shown: string;
   headers: Record<string, string>;
-  /** Whether it is the API's own, and not a server that speaks it more or less. */
+  /** Whether this is the API's own server, not another server with a similar API. */
   isPublic: boolean;
-  /** What to do if the key is refused. */
+  /** Advice for a refused key. */
   keyAdvice: string;
   attempts: number;
   timeout: number;
-  /** Takes keys out of a text. */
+  /** Removes keys from a text. */
   hide(text: string): string;
 }
 
 const mostAttempts = 20;
 
-export function endpointOf(defaults: EndpointDefaults, options: EndpointOptions): Endpoint {
+export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOptions): Endpoint {
   const { publicUrl, urlVariable, keyVariable } = defaults;
   const { model, apiKey, headers = {}, attempts = 4, timeout = 600_000 } = options;
   if (typeof model !== "string" || model === "") refuse("`model` must be the name of a model");
@@ -57,12 +57,12 @@ export function endpointOf(defaults: EndpointDefaults, options: EndpointOptions)
   }
   if (!isTimeout(timeout)) refuse(`\`timeout\` must be ${timeoutRange}`);
 
-  const base = baseOf(
+  const base = parseBase(
     options.baseUrl ?? (process.env[urlVariable] || publicUrl),
     options.baseUrl === undefined ? urlVariable : "`baseUrl`",
   );
   const isPublic = base.host === new URL(publicUrl).host;
-  // Keys are pasted, and read from files: with a line end.
+  // Keys from files or the clipboard often end with a line break.
   const key = (apiKey ?? process.env[keyVariable] ?? "").trim();
   const given = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   const auth = key === "" ? {} : defaults.keyHeader(key);
@@ -86,18 +86,18 @@ export function endpointOf(defaults: EndpointDefaults, options: EndpointOptions)
 }
 
 function refuse(message: string): never {
-  throw new HoldfastError("invalid_option", message);
+  throw invalidOption(message);
 }
 
-function baseOf(text: string, name: string): URL {
+function parseBase(text: string, name: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) return refuse(`${name} must be a URL such as http://127.0.0.1:8000/v1`);
-  // The client would not send it, and it would stand in messages.
+  // The client would not send it, and messages would show it.
   if (url.username !== "" || url.password !== "") return refuse(`${name} must hold no password; give \`headers\``);
   return url;
 }
 
-// The client's own message for it would come with the first request, and say nothing of where the value is from.
+// The HTTP client would complain only at the first request, and not name the source of the value.
 function checkHeaders(headers: Record<string, unknown>, keySource: string, auth: Record<string, string>): void {
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value === "string" && /^[\t\x20-\x7e\x80-\xff]*$/.test(value)) continue;
@@ -120,7 +120,7 @@ function hider(secrets: string[]): (text: string) => string {
     encodeURIComponent(secret),
     JSON.stringify(secret).slice(1, -1),
   ]);
-  // A word of a few letters is no secret, and would be cut out of every sentence.
+  // A word of a few letters is not a secret, and would be removed from every sentence.
   const hidden = [...new Set(spellings)].filter(({ length }) => length >= 6).sort((a, b) => b.length - a.length);
   return (text) => hidden.reduce((rest, secret) => rest.replaceAll(secret, "[hidden]"), text);
 }

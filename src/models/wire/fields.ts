@@ -1,4 +1,4 @@
-// Reading JSON that a server sent: nothing about it is known before it was looked at.
+// Reads JSON from a server, without trusting its types.
 import { setOwn } from "../../core/json.ts";
 
 export interface Fields {
@@ -8,24 +8,24 @@ export interface Fields {
 export const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The objects in a list, or none if it is no list. */
-export const listOf = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isFields) : []);
+/** Returns the objects of a list; an empty list for any other value. */
+export const objectsIn = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isFields) : []);
 
-// Loops, here and below: entries that are filtered and put together again take several times as long.
+// Loops, here and below: filtering entries and joining them again takes several times as long.
 
-/** All fields but those. */
+/** Returns all other fields. */
 export function without(fields: Fields, ...names: string[]): Fields {
   return addOthers({}, fields, names);
 }
 
-/** Adds all fields but those to an object, which it gives. */
+/** Adds all other fields to an object, and returns it. */
 export function addOthers<T extends object>(to: T, fields: Fields, names: string[]): T & Fields {
   const added = to as T & Fields;
   for (const name of Object.keys(fields)) if (!names.includes(name)) setOwn(added, name, fields[name]);
   return added;
 }
 
-/** All fields that have a value: what is null or undefined says nothing. */
+/** Returns the fields that are neither null nor undefined. */
 export function present(fields: Fields): Fields {
   const kept: Fields = {};
   for (const name of Object.keys(fields)) {
@@ -35,14 +35,14 @@ export function present(fields: Fields): Fields {
   return kept;
 }
 
-/** A string that has something in it. */
+/** Returns a string that is not empty. */
 export const textIn = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-/** A number, or 0. */
+/** Returns a number; 0 for any other value. */
 export const countIn = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-/** The value of a JSON text, or undefined if it is none. */
+/** Parses JSON; returns undefined for invalid text. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -51,14 +51,11 @@ export function parsed(text: string): unknown {
   }
 }
 
-/**
- * Adds a part of a streamed value to what came before: lists and objects grow, strings too if `strings` says so, and
- * of the rest the last one stands.
- */
+/** Adds a part of a streamed value: lists and objects grow, and strings with "join". Any other value is replaced. */
 function grown(before: unknown, part: unknown, strings: "join" | "replace"): unknown {
   if (part === undefined || part === null) return before ?? part;
   if (Array.isArray(before) && Array.isArray(part)) {
-    // In place: a copy for each of a hundred thousand parts would take the square of that.
+    // In place: copying the list for each of 100,000 parts would take quadratic time.
     for (const item of part) before.push(item);
     return before;
   }
@@ -70,7 +67,7 @@ function grown(before: unknown, part: unknown, strings: "join" | "replace"): unk
   return part;
 }
 
-/** The same for every field, in place. */
+/** Does so for every field, in place. */
 export function growFields(before: Fields, part: Fields, strings: "join" | "replace"): void {
   for (const [name, value] of Object.entries(part)) {
     setOwn(before, name, grown(Object.hasOwn(before, name) ? before[name] : undefined, value, strings));

@@ -1,10 +1,10 @@
-// One POST to a model's server, with faults that say whether another attempt may help.
+// Sends one POST to a model's server; its faults tell whether another attempt may help.
 import { exchange, ExchangeError, type Answer, type ExchangeRequest } from "../../io/exchange.ts";
 import { cancelled, Fault } from "./fault.ts";
 
 export type Post = Omit<ExchangeRequest, "method">;
 
-/** Sends a request and hands its answer to `read`. */
+/** Sends a request and passes its answer to `read`. */
 export async function post<T>(request: Post, read: (answer: Answer) => Promise<T>): Promise<T> {
   try {
     return await exchange(request, read);

@@ -1,39 +1,42 @@
-// A model behind an HTTP API: sends requests, reads answers and streams, and tries again. What differs is the `Api`.
+// A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` has the differences.
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import { setOwn } from "../../core/json.ts";
-import { isFunctionCall, isMessage, textOf, type Item, type Reasoning } from "../../core/model.ts";
 import type { Model, ModelRequest, ModelResponse, Piece, RespondOptions } from "../../core/model.ts";
-import { endpointOf, type Endpoint, type EndpointDefaults, type EndpointOptions } from "./endpoint.ts";
+import { toPieces } from "../local-response.ts";
+import { resolveEndpoint, type Endpoint, type EndpointDefaults, type EndpointOptions } from "./endpoint.ts";
 import type { Answer } from "../../io/exchange.ts";
-import { broken, complaintIn, Fault, faultOfComplaint, faultOfStatus, shortened } from "./fault.ts";
+import { broken, complaintIn, Fault, complaintFault, statusFault, shortened } from "./fault.ts";
 import { isFields, parsed, type Fields } from "./fields.ts";
 import { post, type Post } from "./http.ts";
 import { retrying, retryAfter, waitFor, type Wait } from "./retry.ts";
-import { eventsOf } from "./sse.ts";
+import { parseEvents } from "./sse.ts";
 
-/** One API: how requests are put into its words, and answers into ours. */
+/** One API: translates requests and answers. */
 export interface Api extends EndpointDefaults {
-  /** Such as "chat". */
+  /** For example "chat". */
   name: string;
-  /** The body of a request, less `stream`. A new object, to which more is added. */
+  /** Returns the body of a request without `stream`: a new object, to which fields are added. */
   body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
-  /** Added to the body to ask for a stream. */
+  /** Returns the fields that ask for a stream. */
   streaming: (body: Fields) => Fields;
-  /** Throws a Fault if it is no answer. */
+  /** Reads an answer; throws a Fault if it is invalid. */
   answer(body: Fields, request: ModelRequest): ModelResponse;
-  /** Reads one stream. */
+  /** Returns a reader for one stream. */
   reader(request: ModelRequest, onPiece: (piece: Piece) => void): StreamReader;
 }
 
 export interface StreamReader {
-  /** Takes an event, and gives the answer if this was the last one. */
+  /** Takes an event; returns the answer if it is complete. */
   take(event: Fields): ModelResponse | undefined;
-  /** There are no more events. Gives the answer if they were enough for one. */
+  /** Called after the last event; returns the answer if it is complete. */
   end(): ModelResponse | undefined;
 }
 
-/** What tests change. */
-export interface Patience {
+/** The fields of a request that `anthropic` and `chat` rename or convert. All others are passed on. */
+export const mapped = ["instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens"];
+
+/** Set by tests only. */
+export interface Timing {
   wait?: Wait;
   /** Milliseconds between two parts of a stream. */
   idle?: number;
@@ -42,9 +45,9 @@ export interface Patience {
 export function remoteModel(
   api: Api,
   options: EndpointOptions,
-  { wait = waitFor, idle = 120_000 }: Patience = {},
+  { wait = waitFor, idle = 120_000 }: Timing = {},
 ): Model {
-  const endpoint = endpointOf(api, options);
+  const endpoint = resolveEndpoint(api, options);
   const name = `${api.name}:${options.model}`;
   const settings = { model: options.model, ...options.request };
   const { origin, pathname, search } = new URL(endpoint.url);
@@ -60,7 +63,7 @@ export function remoteModel(
     const request = merged(settings, given);
     const body = bodyText(api.body(request, endpoint), api, onPiece !== undefined);
     const message = { origin, path, headers: headers[onPiece ? "stream" : "whole"], body, limits, signal };
-    const fail = (fault: Fault, made: number): Error => errorOf(fault, made, name, endpoint);
+    const fail = (fault: Fault, made: number): Error => toError(fault, made, name, endpoint);
     return retrying({ attempts, signal, wait, fail }, () => attempt(message, request, onPiece));
   }
 
@@ -74,7 +77,7 @@ export function remoteModel(
     try {
       return await post(message, (answer) => read(answer, onPiece !== undefined, request, hand));
     } catch (thrown) {
-      // What was handed over cannot be taken back, and another attempt may say something else.
+      // Pieces cannot be taken back, and another attempt may give a different answer.
       const isLast = thrown instanceof Fault && thrown.again && handed;
       throw isLast ? new Fault(thrown.message, { ...thrown, again: false }) : thrown;
     }
@@ -85,13 +88,13 @@ export function remoteModel(
     const type = String(headers["content-type"] ?? "");
     if (status < 200 || status > 299) {
       const text = await answer.text();
-      throw faultOfStatus(status, parsed(text), text, retryAfter(headers));
+      throw statusFault(status, parsed(text), text, retryAfter(headers));
     }
-    // Servers label streams as they like, and some answer with the whole when asked for a stream, or the reverse.
+    // Servers label streams inconsistently, and some send a complete answer for a stream, or the reverse.
     const isStream = /event-stream/.test(type) || (asked && !/json|html/.test(type));
     if (isStream) return readStream(answer, api.reader(request, hand));
     const response = readWhole(await answer.text(), type, request);
-    if (asked) for (const piece of piecesOf(response)) hand(piece);
+    if (asked) for (const piece of response.output.flatMap(toPieces)) hand(piece);
     return response;
   }
 
@@ -111,8 +114,8 @@ export function remoteModel(
 async function readStream(answer: Answer, reader: StreamReader): Promise<ModelResponse> {
   let response: ModelResponse | undefined;
   try {
-    for await (const data of eventsOf(answer.stream())) {
-      // Once all is there, the rest is only waited for.
+    for await (const data of parseEvents(answer.stream())) {
+      // The answer is complete: read on to the end, for the connection's sake.
       if (response) continue;
       response = data === "[DONE]" ? reader.end() : reader.take(eventIn(data));
       if (data === "[DONE]" && !response) break;
@@ -130,30 +133,18 @@ function eventIn(data: string): Fields {
   const event = parsed(data);
   if (!isFields(event)) throw broken("an event that is no JSON object", data);
   const complaint = isError(event) ? complaintIn(event) : undefined;
-  if (complaint) throw faultOfComplaint(complaint);
+  if (complaint) throw complaintFault(complaint);
   return event;
 }
 
 const isError = ({ type, object, error }: Fields): boolean =>
   type === "error" || object === "error" || (type === undefined && error !== undefined && error !== null);
 
-/** An answer that came whole, in pieces as large as they get. */
-function piecesOf({ output }: ModelResponse): Piece[] {
-  return output.flatMap((item): Piece | [] => {
-    if (isMessage(item)) return { type: "text", text: textOf(item.content) };
-    if (isReasoning(item)) return { type: "reasoning", text: textOf(item.summary) };
-    if (!isFunctionCall(item)) return [];
-    return { type: "arguments", call_id: item.call_id, name: item.name, text: item.arguments };
-  });
-}
-
-const isReasoning = (item: Item): item is Reasoning => item.type === "reasoning" && Array.isArray(item["summary"]);
-
-/** A request's own settings before those of the model; what is undefined is not set. */
+/** Merges settings: a request's own take precedence over the model's. Undefined fields are ignored. */
 function merged(settings: Partial<ModelRequest>, given: ModelRequest): ModelRequest {
   const request: Fields = {};
   for (const fields of [settings, given]) {
-    // Not `{ ...settings, ...given }`: what a spread adds to another takes ten times as long.
+    // Not `{ ...settings, ...given }`: a second spread takes ten times as long.
     for (const name of Object.keys(fields)) if (fields[name] !== undefined) setOwn(request, name, fields[name]);
   }
   return request as ModelRequest;
@@ -161,7 +152,7 @@ function merged(settings: Partial<ModelRequest>, given: ModelRequest): ModelRequ
 
 function bodyText(body: Fields, api: Api, asked: boolean): string {
   if (asked) Object.assign(body, api.streaming(body));
-  // What is undefined is not sent.
+  // JSON.stringify omits an undefined field.
   body["stream"] = asked || undefined;
   try {
     return JSON.stringify(body);
@@ -170,7 +161,7 @@ function bodyText(body: Fields, api: Api, asked: boolean): string {
   }
 }
 
-function errorOf(fault: Fault, attempts: number, name: string, { shown, hide, keyAdvice }: Endpoint): HoldfastError {
+function toError(fault: Fault, attempts: number, name: string, { shown, hide, keyAdvice }: Endpoint): HoldfastError {
   const { code, status, reason, said, cause } = fault;
   const advice = status === 401 || status === 403 ? `; ${keyAdvice}` : "";
   const tries = attempts > 1 ? ` (${attempts} attempts)` : "";

@@ -1,13 +1,13 @@
-// Tries again what may succeed the next time, a bounded number of times, and not at once.
+// Retries temporary failures, a limited number of times, with pauses.
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { cancelled, Fault } from "./fault.ts";
 
-/** The most that is waited for, also if the server asks for more: a minute. */
+/** The longest pause in milliseconds, even if the server asks for more. */
 const longest = 60_000;
 const first = 500;
 
-/** Resolves after so many milliseconds, and rejects if the signal is aborted. */
+/** Resolves after the given milliseconds; rejects if the signal is aborted. */
 export type Wait = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 
 export const waitFor: Wait = (ms, signal) => delay(ms, undefined, { signal });
@@ -16,12 +16,12 @@ interface RetryOptions {
   attempts: number;
   signal: AbortSignal | undefined;
   wait: Wait;
-  /** The error of the last attempt, of which there were so many. */
+  /** Returns the error of the last attempt. */
   fail(fault: Fault, attempts: number): Error;
 }
 
 export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions, attempt: () => Promise<T>) {
-  // A thousand requests may share a signal. Each takes its listeners away when it ends, so that there is no leak to warn of.
+  // A thousand requests may share a signal. Each removes its listeners at its end, so Node need not warn of a leak.
   if (signal instanceof EventTarget) setMaxListeners(0, signal);
   for (let made = 1; ; made++) {
     let fault: Fault;
@@ -41,14 +41,14 @@ export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions
   }
 }
 
-/** How long to wait before the next attempt: what the server asked for, or twice as long each time. */
+/** Returns the pause before the next attempt: the server's wish, or twice as long each time. */
 export function pause(made: number, after: number | undefined, random: () => number = Math.random): number {
-  // Never less than was asked for, and not all at once: a thousand rollouts are refused in the same moment.
+  // Random, so that a thousand rollouts refused at once do not return at once; never less than the server's wish.
   if (after !== undefined) return Math.min(after, longest) * (1 + random() / 4);
   return Math.min(first * 2 ** (made - 1), longest) * (0.5 + random() / 2);
 }
 
-/** What `retry-after-ms` or `Retry-After` ask for, in milliseconds. */
+/** Reads `retry-after-ms` or `Retry-After`, in milliseconds. */
 export function retryAfter(headers: Record<string, string | string[] | undefined>, now = Date.now()) {
   const ms = numberIn(headers["retry-after-ms"]);
   if (ms !== undefined) return ms;

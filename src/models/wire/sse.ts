@@ -1,11 +1,10 @@
-// Reads server-sent events from bytes that may be cut anywhere.
+// Reads server-sent events from chunks that may be cut anywhere.
 
 /**
- * The data of each event. The kind of an event is not given: all three APIs repeat it in the data.
- *
- * An event that the end of the stream cuts off is given too: servers leave out the last blank line.
+ * Returns the data of each event, without its type: all three APIs repeat it in the data. The last event may lack its
+ * blank line, which some servers omit.
  */
-export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const lines = lineReader();
   let data: string[] = [];
@@ -23,16 +22,16 @@ export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
   yield* take(`${decoder.decode()}\n\n`);
 }
 
-/** Lines that end with CR, LF or both. */
+/** Splits text into lines that end with CR, LF or both. */
 function lineReader(): { take(text: string): Generator<string> } {
-  // In parts, as one line may come in thousands of them.
+  // The parts of an unfinished line, which may arrive in thousands of them.
   let begun: string[] = [];
   let afterReturn = false;
   return {
     *take(text) {
       let from = 0;
       for (const { 0: end, index } of text.matchAll(/\r\n|\n|\r/g)) {
-        // The second half of a CRLF that was cut in two.
+        // The second half of a CRLF split between two chunks.
         const isSecondHalf = afterReturn && index === 0 && end === "\n";
         if (!isSecondHalf) {
           const line = begun.join("") + text.slice(from, index);

@@ -2,7 +2,7 @@
 // ignored.
 import { assistantTurns } from "../../core/model.ts";
 import type { Json } from "../../core/json.ts";
-import { answerText, isFunctionCall, isMessage, textOf, type Item } from "../../core/model.ts";
+import { answerText, isFunctionCall, isMessage, toText, type Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";
@@ -51,8 +51,8 @@ function lastAnswer(output: Item[]): Item[] {
 }
 
 /** Ignores parts of the content that are not objects. */
-function safeText(content: Parameters<typeof textOf>[0]): string {
-  return textOf(typeof content === "string" ? content : content.map((part) => Object(part) as typeof part));
+function safeText(content: Parameters<typeof toText>[0]): string {
+  return toText(typeof content === "string" ? content : content.map((part) => Object(part) as typeof part));
 }
 
 function tokensIn(row: TaskRow): number | null {

@@ -1,4 +1,5 @@
 // What a row of a rollouts file says that can be counted. Whatever else it holds, or holds wrongly, is passed over.
+import { isObject } from "../../core/json.ts";
 
 export interface CountedRow {
   task: number;
@@ -68,8 +69,4 @@ function fingerprint(text: string): number {
     low ^= high >>> 13;
   }
   return (high >>> 11) * 0x100000000 + (low >>> 0);
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -3,7 +3,7 @@ import type { Toolset } from "../../core/agent.ts";
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { AgentOutcome, NumberedEvent } from "../../core/event.ts";
-import type { Json } from "../../core/json.ts";
+import { isObject, type Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import { faultInItems, type Item, type Model } from "../../core/model.ts";
 import { defineAgent } from "../../agent/define-agent.ts";
@@ -120,8 +120,6 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
   if (fault !== undefined) throw wrong(`input must be a text or items: ${fault}`);
   return items as Item[];
 }
-
-const isObject = (item: unknown): item is object => typeof item === "object" && item !== null && !Array.isArray(item);
 
 /**
  * Gives calls ids that no other conversation uses, because models restart their numbering. A lost answer ends the play:

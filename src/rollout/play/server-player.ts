@@ -1,7 +1,7 @@
 // createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
@@ -61,7 +61,7 @@ function serverHost(client: GymClient): EpisodeHost {
     // The server's own session id arrives with the verdict.
     findSession: ({ session }) => session,
     open: seed,
-    version: () => Promise.reject(new HoldfastError("invalid_option", "an episode on a server cannot be forked")),
+    version: () => Promise.reject(invalidOption("an episode on a server cannot be forked")),
     tools: ({ row }, before) => sessionTools(toolsIn(row), callsInDoubt(before)),
     async verdict({ row }, { state, response, signal }) {
       const body = { ...rowAsSent(row), response };

@@ -1,6 +1,6 @@
 // Builds the turns of a conversation from its log, with everything said and done in each turn.
 import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
-import { isFunctionCall, isMessage, textOf, type Content, type Item } from "../../../../src/core/model.ts";
+import { isFunctionCall, isMessage, toText, type Content, type Item } from "../../../../src/core/model.ts";
 import { inForceIn } from "../../../../src/core/session.ts";
 
 export interface Turn {
@@ -89,14 +89,14 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
 }
 
 function addItem(turn: Turn, about: EntryBase, item: Item): void {
-  if (isMessage(item)) turn.entries.push({ ...about, kind: "said", text: textOf(item.content) });
+  if (isMessage(item)) turn.entries.push({ ...about, kind: "said", text: toText(item.content) });
   else if (isFunctionCall(item)) {
     const { call_id: call, name: tool, arguments: input } = item;
     turn.entries.push({ ...about, kind: "call", call, tool, input });
   } else if (item.type === "function_call_output") {
     const { call_id, output } = item as { call_id: string; output: string | Content[] };
     const made = findCall(turn, call_id);
-    if (made) made.output = textOf(output);
+    if (made) made.output = toText(output);
     else turn.entries.push({ ...about, kind: "other", type: item.type, item });
   } else if (item.type === "reasoning") {
     const text = thoughtText(item);

@@ -4,7 +4,7 @@ import type { Json } from "../../../../src/core/json.ts";
 import {
   isFunctionCall,
   isMessage,
-  textOf,
+  toText,
   type Content,
   type FunctionCallOutput,
   type Item,
@@ -110,7 +110,7 @@ function itemToStep(item: Item): Step {
   if (isMessage(item)) return { type: "said", who: item.role, text: contentText(item.content) };
   if (item.type !== "reasoning") return { type: "other", item: item as unknown as Json };
   const parts = [item["summary"], item["content"]];
-  const text = parts.flatMap((part) => (Array.isArray(part) ? textOf(part as Content[]) : [])).join("\n");
+  const text = parts.flatMap((part) => (Array.isArray(part) ? toText(part as Content[]) : [])).join("\n");
   return { type: "thought", text: text.trim() };
 }
 
