@@ -12,7 +12,6 @@ import type { Protocol } from "../core/protocol.ts";
 import type { Rollout, TaskRow } from "../core/rollout.ts";
 import type { Collection } from "../rollout/collection-view.ts";
 import type { Store } from "../core/store.ts";
-import { agentProtocol } from "../protocols/agents.ts";
 import { gymProtocol } from "../protocols/gym.ts";
 import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
@@ -49,7 +48,7 @@ export interface ServeOptions {
   port: number;
   /** Milliseconds without a call after which a session ends. Default: never. */
   idle?: number | undefined;
-  /** Maximum open sessions per environment; the longest idle sessions are ended first. Default: unlimited. */
+  /** Maximum open sessions per environment and agent; the longest idle sessions are ended first. Default: unlimited. */
   maxSessions?: number | undefined;
   log?: LogOptions;
   /** Bearer token required by /v1 and /metrics. Default: none. */
@@ -162,7 +161,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const scratch = (): Conversations => createSessions({ app: "play", store: memoryStore() });
     return offered.length > 0 ? createSessionPlayer({ episodes, models: new Map(offered), scratch }) : undefined;
   };
-  const conversing = agents.map(({ name }) => createSessions({ app: name, store, limits }));
+  const conversing = agents.map((agent) => createSessions({ app: agent.name, agent, store, limits }));
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
@@ -177,7 +176,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     mounts.push({
       prefix: `/${agent.name}`,
       protocols: [
-        agentProtocol({
+        restProtocol({
           agent,
           sessions,
           run(asked) {

@@ -2,8 +2,9 @@
 import {
   createSessions,
   defineAgent,
+  defineEnvironment,
+  environmentTools,
   memoryStore,
-  run,
   scriptedModel,
   sequence,
   tool,
@@ -13,7 +14,7 @@ import {
 } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { agentProtocol } from "../../src/protocols/agents.ts";
+import { restProtocol } from "../../src/protocols/rest.ts";
 import { gate, onEveryStore } from "../agent/engine.ts";
 import { clientFor, type Client } from "./rest-client.ts";
 
@@ -37,13 +38,13 @@ const remembering = { calls: [{ name: "remember", arguments: { name: "Ann" } }] 
 const polite = (): Model => scriptedModel(({ input }) => (input.at(-1)?.type === "message" ? remembering : "Hi Ann!"));
 
 function served(sessions: Conversations, agent = greeter(polite())): Client {
-  return clientFor(agentProtocol({ agent, sessions, run: (options) => run(agent, options) }));
+  return clientFor(restProtocol({ agent, sessions }));
 }
 
-function onMemory(model: Model = polite()): { sessions: Conversations; client: Client } {
+function onMemory(model: Model = polite(), agent = greeter(model)): { sessions: Conversations; client: Client } {
   const sessions = createSessions({ app: "greeter", store: memoryStore(), keepEnded: true });
   onTestFinished(() => sessions.stop());
-  return { sessions, client: served(sessions, greeter(model)) };
+  return { sessions, client: served(sessions, agent) };
 }
 
 async function opened(client: Client, body: object = {}): Promise<string> {
@@ -258,7 +259,7 @@ describe("a run", () => {
       yield { type: "agent.began" };
       throw new Error("a secret");
     }
-    const client = clientFor(agentProtocol({ agent, sessions, run: broken }));
+    const client = clientFor(restProtocol({ agent, sessions, run: broken }));
     const stream = await streamed(client, "/v1/sessions/any", { message: "hello" });
     let text = "";
     const reading = (async () => {
@@ -303,6 +304,56 @@ test("an agent describes its model, its tools and its sub-agents", async () => {
   });
 });
 
+onEveryStore(
+  "FORK: a conversation is forked, rewound by version, replayed and listed by user and label",
+  async (place) => {
+    const agent = greeter(polite());
+    const sessions = place.engine("greeter", { agent });
+    const client = served(sessions, agent);
+    const labels = { topic: "bill" };
+    const { session } = (await client("POST", "/v1/sessions", { body: { user: "ann", labels } })).body;
+    const at = `/v1/sessions/${session}`;
+    await client("POST", `${at}/run`, { body: { message: "I am Ann." } });
+    const fork = await client("POST", `${at}/fork`, { body: { version: 3, set: { room: 7 } } });
+    expect(fork).toMatchObject({ status: 201, body: { user: "ann", version: 4, parent: { session, version: 3 } } });
+    expect((await client("GET", `/v1/sessions/${fork.body.session}/state`)).body.state).toMatchObject({ room: 7 });
+    expect((await client("GET", at)).body).toMatchObject({ version: 7 });
+    expect((await client("POST", `${at}/rewind`, { body: { version: 2 } })).body).toMatchObject({ version: 8 });
+    expect((await client("POST", `${at}/replay`)).body).toEqual({ same: true, events: 8 });
+    const other = (await client("POST", "/v1/sessions", { body: { user: "bob" } })).body.session as string;
+    const ids = async (query: string): Promise<string[]> =>
+      (await client("GET", `/v1/sessions?${query}`)).body.sessions.map((one: { session: string }) => one.session);
+    expect(await ids("user=bob")).toEqual([other]);
+    expect(await ids(`labels=${encodeURIComponent(JSON.stringify(labels))}`)).toEqual([session, fork.body.session]);
+    expect(await ids("user=bob&labels=%7B%22topic%22%3A%22bill%22%7D")).toEqual([]);
+    await client("DELETE", `/v1/sessions/${other}`);
+    expect(await ids("open=true&limit=1")).toEqual([session]);
+  },
+);
+
+test("CLEANUP: conversations over a limit end on request", async () => {
+  const agent = greeter(polite());
+  const sessions = createSessions({ app: "greeter", agent, store: memoryStore(), limits: { idle: 1 } });
+  onTestFinished(() => sessions.stop());
+  const client = served(sessions, agent);
+  await opened(client);
+  await expect.poll(async () => (await client("POST", "/v1/expire")).body).toEqual({ ended: 1 });
+  expect((await client("POST", "/v1/expire")).body).toEqual({ ended: 0 });
+});
+
+test("an agent lists the tools of its toolsets", async () => {
+  const environment = defineEnvironment({
+    name: "lamp",
+    tools: { switch_on: tool({ description: "Switch on.", run: () => true }) },
+  });
+  const episodes = createSessions({ environment, store: memoryStore() });
+  const agent = defineAgent({ name: "keeper", model: polite(), toolsets: [environmentTools(episodes)] });
+  const { client } = onMemory(polite(), agent);
+  expect((await client("GET", "/v1/agent")).body.tools).toMatchObject([
+    { name: "switch_on", description: "Switch on." },
+  ]);
+});
+
 describe("bad requests", () => {
   const bad = (message: string) => ({
     status: 400,
@@ -324,7 +375,9 @@ describe("bad requests", () => {
       [`${at}/run`, { message: [{ type: "message", role: "nobody", content: "x" }] }, "without a role"],
       [`${at}/run`, { message: "x", state_delta: 3 }, "state_delta must be an object"],
       [`${at}/run`, { state_delta: {} }, "state_delta goes only with message"],
-      [`${at}/rewind`, {}, "invocation is missing"],
+      [`${at}/rewind`, {}, "the body must have 1 of version, invocation"],
+      [`${at}/rewind`, { version: 1, invocation: "x" }, "the body must have 1 of version, invocation"],
+      [`${at}/fork`, { set: 3 }, "set must be an object"],
       [`${at}/rewind`, { invocation: 3 }, "invocation must be a string"],
     ] as const) {
       expect(await client("POST", target, { body }), JSON.stringify(body)).toMatchObject(bad(message));

@@ -1,5 +1,13 @@
 // The OpenAPI document is correct: every path is called, and every reply is checked against it.
-import { defineEnvironment, scriptedModel, tool } from "holdfast";
+import {
+  createSessions,
+  defineAgent,
+  defineEnvironment,
+  memoryStore,
+  scriptedModel,
+  tool,
+  type Toolset,
+} from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { replies } from "../../src/protocols/rest/replies.ts";
@@ -8,7 +16,9 @@ import { everyStore } from "../every-store.ts";
 import { counter } from "../session/counter.ts";
 import { goingOnOf } from "../rollout/continuing.ts";
 import { onEveryStore, open } from "../session/engine.ts";
-import { clientOf, type Client, type Got } from "./rest-client.ts";
+import { onEveryStore as onEveryAgentStore } from "../agent/engine.ts";
+import { restProtocol } from "../../src/protocols/rest.ts";
+import { clientFor, clientOf, type Client, type Got } from "./rest-client.ts";
 
 const [memory] = everyStore as [(typeof everyStore)[0]];
 
@@ -52,23 +62,21 @@ function expectDocumented(document: Document, { operationId, responses }: Operat
   expect(problemIn(schema as FieldSchema, got.body, operationId)).toBe(undefined);
 }
 
-onEveryStore("every operation of the document, called with its example, gives a documented reply", async (place) => {
-  const episodes = place.engine(counter);
-  const client = clientOf(episodes, goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") }));
+/** Calls every operation with its example and with wrong values, and returns how many there are. */
+async function walk(client: Client, session: object): Promise<number> {
   const document = await documentOf(client);
-  const walked: string[] = [];
-  for (const [path, method, operation] of operationsOf(document)) {
-    const { body } = await client("POST", "/v1/sessions", { body: { task: { start: 1, goal: 2 } } });
+  const operations = operationsOf(document);
+  for (const [path, method, operation] of operations) {
+    const { body } = await client("POST", "/v1/sessions", { body: session });
     const target = path.replace("{id}", body.session);
     const example = operation.requestBody?.content["application/json"].example;
     const good = await client(method.toUpperCase(), target, { body: example });
     expect(good.status, `${operation.operationId}: ${JSON.stringify(good.body)}`).toBeLessThan(300);
     expectDocumented(document, operation, good);
-    walked.push(`${method} ${path}`);
     // Every parameter and body, wrong in every way.
     for (const { name, in: where } of operation.parameters ?? []) {
       if (where !== "query") continue;
-      for (const value of ["", "x", "-1", "0", "true", "1e9"]) {
+      for (const value of ["", "x", "-1", "0", "true", "1e9", "{}", '{"a":1}']) {
         expectDocumented(document, operation, await client(method.toUpperCase(), `${target}?${name}=${value}`));
       }
     }
@@ -84,8 +92,25 @@ onEveryStore("every operation of the document, called with its example, gives a 
       expectDocumented(document, operation, await client(method.toUpperCase(), gone, { body: example }));
     }
   }
-  expect(walked).toHaveLength(17);
+  return operations.length;
+}
+
+onEveryStore("every operation of an environment, called with its example, gives a documented reply", async (place) => {
+  const episodes = place.engine(counter);
+  const client = clientOf(episodes, goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") }));
+  expect(await walk(client, { task: { start: 1, goal: 2 } })).toBe(18);
 });
+
+onEveryAgentStore("every operation of an agent, called with its example, gives a documented reply", async (place) => {
+  const agent = defineAgent({ name: "greeter", model: scriptedModel(() => "Hi!"), toolsets: [unreachable] });
+  const client = clientFor(restProtocol({ sessions: place.engine("greeter", { agent }), agent }));
+  expect(await walk(client, { user: "ann" })).toBe(14);
+});
+
+const unreachable: Toolset = {
+  list: () => Promise.reject(new Error("the server is down")),
+  call: () => Promise.reject(new Error("the server is down")),
+};
 
 describe("the document", () => {
   test("describes the schemas that requests are checked by", async () => {
@@ -138,6 +163,33 @@ describe("the document", () => {
       expect(found, ref).toBeDefined();
     }
   });
+});
+
+test("the documents of an environment and an agent describe the verbs of every session alike", async () => {
+  const agent = defineAgent({ name: "greeter", description: "Greets.", model: scriptedModel(() => "Hi!") });
+  const sessions = createSessions({ app: "greeter", agent, store: memoryStore() });
+  const ofAgent = await documentOf(clientFor(restProtocol({ sessions, agent })));
+  const ofEnvironment = await documentOf(clientOf((await open(memory)).engine(counter)));
+  const shared = operationsOf(ofEnvironment).filter(([path, method]) => ofAgent.paths[path]?.[method]);
+  expect(shared.map(([, , { operationId }]) => operationId).toSorted()).toEqual([
+    "closeSession",
+    "docs",
+    "expireSessions",
+    "forkSession",
+    "getSession",
+    "getState",
+    "listEvents",
+    "listSessions",
+    "openSession",
+    "openapi",
+    "replaySession",
+    "rewindSession",
+  ]);
+  const differs = new Set(["openSession", "forkSession", "rewindSession"]);
+  for (const [path, method, operation] of shared) {
+    if (!differs.has(operation.operationId)) expect(ofAgent.paths[path]?.[method]).toEqual(operation);
+  }
+  expect(ofAgent).toMatchObject({ info: { title: "greeter", description: "Greets." } });
 });
 
 test("the page at /docs is complete: it loads nothing from elsewhere, and finds the document beside it", async () => {

@@ -17,6 +17,8 @@ export interface FieldSchema {
   /** Fields that are allowed only together with others. */
   readonly dependentRequired?: { readonly [name: string]: readonly string[] };
   readonly additionalProperties?: false;
+  readonly minProperties?: number;
+  readonly maxProperties?: number;
 }
 
 /** The type of a value that has passed the schema. */
@@ -80,7 +82,11 @@ function problemInFields(schema: FieldSchema, value: object, whole: string): Pro
     if (missing)
       return { field: pathTo(whole, name), message: `${name} goes only with ${missing}; give both or neither` };
   }
-  return undefined;
+  const { minProperties = 0, maxProperties = Infinity } = schema;
+  const count = Object.keys(value).length;
+  if (count >= minProperties && count <= maxProperties) return undefined;
+  const allowed = minProperties === maxProperties ? `${minProperties}` : `${minProperties} to ${maxProperties}`;
+  return { field: whole, message: `${whole} must have ${allowed} of ${listed(Object.keys(properties))}` };
 }
 
 /** Names top-level fields without a prefix: "version", not "body.version". */
@@ -158,5 +164,14 @@ export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name:
 export function readText(schema: FieldSchema | undefined, text: string): unknown {
   if (schema?.type === "integer" && /^-?\d{1,16}$/.test(text)) return Number(text);
   if (schema?.type === "boolean" && (text === "true" || text === "false")) return text === "true";
+  if (schema?.type === "object") return parsedJson(text);
   return text;
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }

@@ -1,5 +1,7 @@
-// The routes of the REST API as data. The same schemas check requests and describe them in the OpenAPI document.
+// The routes of the REST API as data: those of every session, of episodes, and of conversations. The same schemas check
+// requests and describe them in the OpenAPI document.
 import type { ErrorCode } from "../../core/errors.ts";
+import type { Json } from "../../core/json.ts";
 import { eventsQuery } from "../http/events-reply.ts";
 import { object, type Route as Checked } from "../http/route.ts";
 import type { replies } from "./replies.ts";
@@ -9,8 +11,12 @@ export interface Route extends Checked {
   readonly description?: string;
   readonly status: 200 | 201;
   readonly reply: keyof typeof replies | "page";
-  /** True if the route can also stream server-sent events. */
-  readonly live?: true;
+  /** Describes the server-sent events that the route gives on request. */
+  readonly stream?: string;
+  /** True if a client can reconnect to the stream. */
+  readonly resumable?: true;
+  /** A body to try, if the required fields are not enough. */
+  readonly example?: { readonly [field: string]: Json };
   /** Errors specific to this route; an invalid request or a failing store can happen anywhere. */
   readonly errors: readonly ErrorCode[];
 }
@@ -21,7 +27,7 @@ const time = (description: string) =>
 const limit = { type: "integer", minimum: 1, maximum: 1000, default: 100, description: "how many at most" } as const;
 const task = { description: "the task of the episode; must fit the environment's schema" } as const;
 const random = { type: "number", description: "the seed of the episode's random numbers" } as const;
-const labels = { type: "object", description: "what to find this episode by" } as const;
+const labels = { type: "object", description: "to find it by" } as const;
 const call = {
   type: "string",
   description: "the id of the call: a repeat gives the recorded answer and changes nothing. Or as Idempotency-Key",
@@ -31,36 +37,25 @@ const session = "/v1/sessions/{id}";
 /** The body of a route without input. */
 const nothing = object({});
 
-export const routes = {
-  environment: {
-    method: "GET",
-    path: "/v1/environment",
-    summary: "The environment, its tools and its schemas",
-    status: 200,
-    reply: "Environment",
-    errors: [],
-  },
-  openSession: {
-    method: "POST",
-    path: "/v1/sessions",
-    summary: "Open a session, and seed it if there is a task",
-    body: { ...object({ task, random, labels }), dependentRequired: { labels: ["task"] } },
-    status: 201,
-    reply: "Session",
-    errors: ["invalid_task", "not_json", "seed_failed"],
-  },
+const forkVersion = version("the version to start from; by default the newest");
+const rewindVersion = version("the version to go back to");
+
+/** The verbs of every session. */
+export const sharedRoutes = {
   listSessions: {
     method: "GET",
     path: "/v1/sessions",
     summary: "List sessions, in the order of opening",
     description:
-      "`next` is the `after` of the next page; null if this was the last. With `idle_before` the order is that of idle " +
-      "time, and there is one page only.",
+      "`next` is the `after` of the next page; null on the last page. With `idle_before` the longest idle come first, " +
+      "and there is one page only.",
     query: object({
-      open: { type: "boolean", description: "true: those that have not ended; false: those that have" },
-      opened_before: time("only those opened earlier"),
-      idle_before: time("only those whose newest event is older, the longest idle first"),
-      after: { type: "string", description: "the session to go on after; not with idle_before" },
+      open: { type: "boolean", description: "true: only open sessions; false: only ended ones" },
+      user: { type: "string", description: "only sessions of this user" },
+      labels: { type: "object", description: "only sessions that have all of these labels" },
+      opened_before: time("only sessions opened earlier"),
+      idle_before: time("only sessions whose newest event is older"),
+      after: { type: "string", description: "the session to continue after; not with idle_before" },
       limit,
     }),
     status: 200,
@@ -70,7 +65,7 @@ export const routes = {
   getSession: {
     method: "GET",
     path: session,
-    summary: "What is known of a session without its state",
+    summary: "A session without its state",
     status: 200,
     reply: "Session",
     errors: ["session_not_found"],
@@ -79,7 +74,7 @@ export const routes = {
     method: "DELETE",
     path: session,
     summary: "Close a session",
-    description: "Closing twice is fine: `closed` is false if there was nothing to close.",
+    description: "Closing twice is fine: `closed` is false if the session had ended before, or is unknown.",
     status: 200,
     reply: "Closed",
     errors: ["version_conflict"],
@@ -99,13 +94,91 @@ export const routes = {
     summary: "The events of the log, in pages or live",
     description:
       "With `Accept: text/event-stream` each event is sent as it happens, once and in order, until the session has " +
-      "ended; `Last-Event-ID` goes on after that version. 204 if the session has ended and there is nothing to come.",
+      "ended; `Last-Event-ID` continues after that version. 204 if the session has ended and all events were sent.",
     query: object(eventsQuery),
     status: 200,
     reply: "EventPage",
-    live: true,
+    stream: "`id` is the version, `event` the type, and `data` an Event as JSON",
+    resumable: true,
     errors: ["session_not_found"],
   },
+  forkSession: {
+    method: "POST",
+    path: `${session}/fork`,
+    summary: "Open a session that starts as this one was",
+    body: object({ version: forkVersion }),
+    status: 201,
+    reply: "Session",
+    errors: ["session_not_found", "version_not_found"],
+  },
+  rewindSession: {
+    method: "POST",
+    path: `${session}/rewind`,
+    summary: "Make the session what it was at a version",
+    description: "By one more event: nothing is lost.",
+    body: object({ version: rewindVersion }, ["version"]),
+    status: 200,
+    reply: "Session",
+    errors: ["session_not_found", "version_not_found", "session_closed", "version_conflict"],
+  },
+  replaySession: {
+    method: "POST",
+    path: `${session}/replay`,
+    summary: "Run the log again and compare",
+    description: "On nothing but the log. Names the first event that differs.",
+    body: nothing,
+    status: 200,
+    reply: "Replayed",
+    errors: ["session_not_found", "seed_failed"],
+  },
+  expireSessions: {
+    method: "POST",
+    path: "/v1/expire",
+    summary: "End all sessions that are over a limit now",
+    description: "The server does so from time to time.",
+    body: nothing,
+    status: 200,
+    reply: "Expired",
+    errors: [],
+  },
+  openapi: {
+    method: "GET",
+    path: "/openapi.json",
+    summary: "This document",
+    status: 200,
+    reply: "Document",
+    errors: [],
+  },
+  docs: {
+    method: "GET",
+    path: "/docs",
+    summary: "A page to read this and to try it",
+    status: 200,
+    reply: "page",
+    errors: [],
+  },
+} as const satisfies { [name: string]: Route };
+
+/** The routes of an environment. */
+export const episodeRoutes = {
+  environment: {
+    method: "GET",
+    path: "/v1/environment",
+    summary: "The environment, its tools and its schemas",
+    status: 200,
+    reply: "Environment",
+    errors: [],
+  },
+  openSession: {
+    method: "POST",
+    path: "/v1/sessions",
+    summary: "Open a session, and seed it if there is a task",
+    body: { ...object({ task, random, labels }), dependentRequired: { labels: ["task"] } },
+    status: 201,
+    reply: "Session",
+    errors: ["invalid_task", "not_json", "seed_failed"],
+  },
+  ...sharedRoutes,
   callTool: {
     method: "POST",
     path: `${session}/call`,
@@ -202,49 +275,87 @@ export const routes = {
     reply: "PlayResult",
     errors: ["session_not_found", "session_closed", "run_cancelled", "version_conflict"],
   },
-  forkSession: {
+} as const satisfies { [name: string]: Route };
+
+/** The routes of an agent. */
+export const conversationRoutes = {
+  agent: {
+    method: "GET",
+    path: "/v1/agent",
+    summary: "The agent, its model, its tools and its sub-agents",
+    status: 200,
+    reply: "Agent",
+    errors: [],
+  },
+  openSession: {
     method: "POST",
-    path: `${session}/fork`,
-    summary: "Open a session that starts as this one was",
-    body: object({ version: version("the version to start from; by default the newest") }),
+    path: "/v1/sessions",
+    summary: "Open a session",
+    body: object({
+      user: { type: "string", description: "whose session it is; by default user" },
+      state: { type: "object", description: "the initial state; keys with user: or app: go to shared state" },
+      labels,
+      isolated: { type: "boolean", description: "true: user: and app: keys stay in the session" },
+    }),
     status: 201,
     reply: "Session",
-    errors: ["session_not_found", "version_not_found"],
+    errors: ["not_json"],
+  },
+  ...sharedRoutes,
+  runAgent: {
+    method: "POST",
+    path: `${session}/run`,
+    summary: "The agent answers a message",
+    description:
+      "`outcome` says how the turn ended. While another run has the session it is refused as session_busy. To end the " +
+      "request cancels the run: committed events stay.",
+    body: {
+      ...object({
+        message: {
+          type: ["string", "array"],
+          description: "a text, or items. Without it a turn that was cut short continues",
+        },
+        state_delta: { type: "object", description: "set together with the message" },
+        call: { type: "string", description: "the id of the turn: a repeat is applied once. Or as Idempotency-Key" },
+      }),
+      dependentRequired: { state_delta: ["message"], call: ["message"] },
+    },
+    example: { message: "hello" },
+    idempotent: true,
+    status: 200,
+    reply: "RunResult",
+    stream: "each event as it is committed, `partial` pieces of answers, then `done` with the result, or `error`",
+    errors: [
+      ...(["session_not_found", "session_closed", "session_busy", "nothing_to_continue", "run_cancelled"] as const),
+      ...([
+        "call_conflict",
+        "call_undone",
+        "call_in_progress",
+        "invalid_agent",
+        "version_conflict",
+        "not_json",
+      ] as const),
+    ],
+  },
+  forkSession: {
+    ...sharedRoutes.forkSession,
+    body: object({
+      version: forkVersion,
+      set: { type: "object", description: "keys to set in the state of the fork" },
+    }),
+    errors: [...sharedRoutes.forkSession.errors, "not_json"],
   },
   rewindSession: {
-    method: "POST",
-    path: `${session}/rewind`,
-    summary: "Make the session what it was at a version",
-    description: "By one more event: nothing is lost.",
-    body: object({ version: version("the version to go back to") }, ["version"]),
-    status: 200,
-    reply: "Session",
-    errors: ["session_not_found", "version_not_found", "session_closed", "version_conflict"],
-  },
-  replaySession: {
-    method: "POST",
-    path: `${session}/replay`,
-    summary: "Run the log again and compare",
-    description: "On nothing but the log. Names the first event that comes out differently.",
-    body: nothing,
-    status: 200,
-    reply: "Replayed",
-    errors: ["session_not_found", "seed_failed"],
-  },
-  openapi: {
-    method: "GET",
-    path: "/openapi.json",
-    summary: "This document",
-    status: 200,
-    reply: "Document",
-    errors: [],
-  },
-  docs: {
-    method: "GET",
-    path: "/docs",
-    summary: "A page to read this and to try it",
-    status: 200,
-    reply: "page",
-    errors: [],
+    ...sharedRoutes.rewindSession,
+    summary: "Make the session what it was at a version, or before a turn",
+    body: {
+      ...object({
+        version: rewindVersion,
+        invocation: { type: "string", description: "the turn to undo, with all that came after it" },
+      }),
+      minProperties: 1,
+      maxProperties: 1,
+    },
+    example: { version: 1 },
   },
 } as const satisfies { [name: string]: Route };

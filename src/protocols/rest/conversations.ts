@@ -1,0 +1,130 @@
+// The REST API of an agent: its own routes, its description, and runs, streamed on request.
+import { run } from "../../agent/run.ts";
+import { agentSchema, type Agent, type ReadonlyAgentContext } from "../../core/agent.ts";
+import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import type { Item, ToolSchema } from "../../core/model.ts";
+import type { Protocol, Reply } from "../../core/protocol.ts";
+import { toJsonSchema } from "../../core/schema.ts";
+import type { Conversations } from "../../core/sessions.ts";
+import type { AgentState } from "../../core/shared-state.ts";
+import { sentEvent, streamReply, wantsStream } from "../http/events-reply.ts";
+import { createRouter, ok } from "../http/route.ts";
+import type { ListedTool } from "./openapi.ts";
+import { conversationRoutes } from "./routes.ts";
+import { help, opened, sharedHandlers } from "./shared.ts";
+
+/** Options of a run. It is refused at once while another run holds the session. */
+export interface RunRequest {
+  sessions: Conversations;
+  session: string;
+  message: string | Item[] | undefined;
+  stateDelta: AgentState | undefined;
+  /** The id of the turn: a repeat gets its recorded events and outcome. */
+  call: string | undefined;
+  signal: AbortSignal;
+  stream: boolean;
+  busy: "refuse";
+}
+
+type Running = AsyncGenerator<{ type: string }, { session: string; invocation: string; outcome: string }, undefined>;
+
+export type RunAgent = (options: RunRequest) => Running;
+
+export function conversationRouter(
+  sessions: Conversations,
+  agent: Agent,
+  runAgent: RunAgent = (options) => run(agent, options),
+): Protocol["handle"] {
+  const about = { name: agent.name, description: agent.description };
+  const described = { ...about, routes: conversationRoutes, schemas: {}, examples: {} };
+  return createRouter(
+    conversationRoutes,
+    {
+      ...sharedHandlers(sessions, () => ({ ...described, tools: ownTools(agent) })),
+      agent: async ({ request: { signal } }) =>
+        ok({
+          ...about,
+          model: agent.kind === "model" ? agent.model.name : null,
+          tools: [...ownTools(agent), ...(await toolsetTools(agent, signal))],
+          agents: agent.agents.map(({ name }) => name),
+        }),
+      openSession: async ({ body }) => opened(await sessions.open(body)),
+      runAgent: async ({ id, body, request }) => {
+        const { signal } = request;
+        const stream = wantsStream(request);
+        const { state_delta: stateDelta, call } = body;
+        const message = body.message as string | Item[] | undefined;
+        const running = runAgent({ sessions, session: id, message, stateDelta, call, signal, stream, busy: "refuse" });
+        return stream ? streamed(running, signal) : whole(running);
+      },
+      forkSession: async ({ id, body }) => opened(await sessions.fork(id, body)),
+      rewindSession: async ({ id, body: { version, invocation } }) =>
+        ok(await sessions.rewind(id, version ?? { before: invocation as string })),
+    },
+    help,
+  );
+}
+
+const listedTool = ({ name, description = "", parameters }: ToolSchema): ListedTool => ({
+  name,
+  description,
+  input: parameters,
+});
+
+function ownTools(agent: Agent): ListedTool[] {
+  const tools = agent.kind === "model" ? [...agent.tools] : [];
+  return tools.map(([name, made]) => {
+    if ("run" in made) {
+      return { name, description: made.description, input: { type: "object", ...toJsonSchema(made.input) } };
+    }
+    return listedTool(agentSchema(name, made));
+  });
+}
+
+/** Lists the tools of toolsets, as a new conversation would see them. Leaves out a toolset that cannot be reached. */
+async function toolsetTools(agent: Agent, signal: AbortSignal): Promise<ListedTool[]> {
+  const context: ReadonlyAgentContext = {
+    state: {},
+    agent: agent.name,
+    session: "",
+    user: "user",
+    invocation: "",
+    signal,
+    stored: async () => ({}),
+  };
+  const toolsets = agent.kind === "model" ? agent.toolsets : [];
+  const listed = await Promise.allSettled(toolsets.map(async (toolset) => toolset.list(context)));
+  return listed.flatMap((one) => (one.status === "rejected" ? [] : one.value.map(listedTool)));
+}
+
+async function whole(running: Running): Promise<Reply> {
+  const events: unknown[] = [];
+  for (;;) {
+    const { done, value } = await running.next();
+    if (done) return ok({ ...value, events });
+    events.push(value);
+  }
+}
+
+/**
+ * Streams a run. A refusal before the first event fails the request; later failures are sent as an event of the stream.
+ */
+async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
+  const first = await running.next();
+  async function* told(): AsyncGenerator<string, void, undefined> {
+    try {
+      let next = first;
+      for (; !next.done; next = await running.next()) yield sentEvent(next.value.type, next.value);
+      yield sentEvent("done", next.value);
+    } catch (thrown) {
+      if (signal.aborted) return;
+      const known = isHoldfastError(thrown) ? thrown : undefined;
+      yield sentEvent("error", known ?? new HoldfastError("internal", "the server failed; its log says more"));
+      if (!known) throw thrown;
+    } finally {
+      // A reader that disconnects ends the run.
+      await running.return(undefined as never);
+    }
+  }
+  return streamReply(told());
+}

@@ -1,0 +1,76 @@
+// The REST API of an environment: its own routes, and its description.
+import type { AnyEnvironment } from "../../core/environment.ts";
+import { HoldfastError } from "../../core/errors.ts";
+import { sample } from "../../core/json-sample.ts";
+import type { Protocol } from "../../core/protocol.ts";
+import { toJsonSchema } from "../../core/schema.ts";
+import type { Episodes } from "../../core/sessions.ts";
+import type { SessionPlayer } from "../../rollout/play/continue-session.ts";
+import { checked, createRouter, ok } from "../http/route.ts";
+import type { Described, JsonObject } from "./openapi.ts";
+import { episodeRoutes, type Route } from "./routes.ts";
+import { help, opened, sharedHandlers } from "./shared.ts";
+
+export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer | undefined): Protocol["handle"] {
+  const models = sessionPlayer?.models ?? [];
+  const { environment } = sessions;
+  return createRouter(
+    episodeRoutes,
+    {
+      ...sharedHandlers(sessions, () => describeApi(environment, models)),
+      environment: () => ok(describeEnvironment(environment)),
+      openSession: async ({ body }) => opened(await sessions.open(body)),
+      callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
+        return ok(await sessions.call(id, tool, input, { call, episode, signal }));
+      },
+      seedSession: async ({ id, body: { task, ...options } }) => ok(await sessions.seed(id, task, options)),
+      verifySession: async ({ id, body, request: { signal } }) => ok(await sessions.verify(id, { ...body, signal })),
+      sessionRewards: async ({ id, request: { signal } }) =>
+        ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
+      playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {
+        if (!sessionPlayer) throw new HoldfastError("not_found", "the server has no model that could play");
+        checked({ enum: models }, model, "model");
+        const asked = input as string | unknown[] | undefined;
+        return ok(await sessionPlayer.play(id, { model, input: asked, maxSteps, signal }));
+      },
+    },
+    help,
+  );
+}
+
+/** Builds the reply to `GET /v1/environment`. */
+function describeEnvironment(environment: AnyEnvironment) {
+  const { name, description, unseeded, reseed, task, state, definitions } = environment;
+  const tools = [...definitions].map(([tool, { description, kind, input }]) => ({
+    name: tool,
+    description,
+    kind,
+    input: toInputSchema(toJsonSchema(input)),
+  }));
+  return { name, description, tools, task: toJsonSchema(task), state: toJsonSchema(state), unseeded, reseed };
+}
+
+/** A tool without input still takes an object. */
+function toInputSchema(schema: JsonObject): JsonObject {
+  return Object.keys(schema).length > 0 ? schema : { type: "object" };
+}
+
+function describeApi(environment: AnyEnvironment, models: readonly string[]): Described {
+  const { name, description, tools, task, state } = describeEnvironment(environment);
+  const [first] = tools;
+  const { playSession, ...others } = episodeRoutes;
+  return {
+    name,
+    description,
+    routes: models.length === 0 ? others : { ...others, playSession: withModels(playSession, models) },
+    tools,
+    schemas: { Task: task, EnvironmentState: state },
+    examples: { task: sample(task), ...(first && { tool: first.name, input: sample(first.input) }) },
+  };
+}
+
+function withModels(route: Route, models: readonly string[]): Route {
+  const { properties = {} } = route.body ?? {};
+  const model = { ...properties["model"], enum: models };
+  return { ...route, body: { ...route.body, properties: { ...properties, model } } };
+}
