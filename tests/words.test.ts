@@ -8,6 +8,7 @@ const clean = [
   "bench",
   "examples",
   "src/",
+  "src/core",
   "src/environment",
   "src/io",
   "src/models",
@@ -36,7 +37,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = ["src/agent", "src/cli", "src/core", "src/rollout", "src/session", "src/stores", "tests/compat"];
+const pending = ["src/agent", "src/cli", "src/rollout", "src/session", "src/stores", "tests/compat"];
 
 interface Rule {
   /** The text that is refused. */

@@ -1,4 +1,4 @@
-// A conversation in the hands of one run.
+// Types of a conversation that is entered by one run of an agent.
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
 import type { AgentEvent, NumberedEvent, AgentOutcome, OpenTurn } from "./event.ts";
@@ -16,57 +16,57 @@ export interface EnterOptions {
   busy?: "wait" | "refuse" | undefined;
 }
 
-/** A turn that is over, as the log has it. */
+/** A finished turn, from the log. */
 export interface RecordedTurn {
   session: string;
   invocation: string;
   events: NumberedEvent[];
-  /** "abandoned": another message came before it was over. */
+  /** "abandoned": another message arrived before its end. */
   outcome: AgentOutcome | "abandoned";
 }
 
-/** What is known of an event before it is committed. */
+/** An event before its commit. */
 type Uncommitted<E> = E extends AgentEvent ? Omit<E, "at" | "delta" | "shared"> : never;
 export type NewAgentEvent = Uncommitted<AgentEvent>;
 
 /** Names the other session that changed a key, if one did. */
 export type ChangedBy = (key: string) => string | undefined;
 
-/** What a step comes to on the state as it is at the commit: its change, and the fields of its event that depend on it. */
+/** The result of a step on the state at the commit: its change, and the fields of its event that depend on it. */
 export interface StepChange {
   delta: Delta;
   fields?: { [field: string]: unknown };
 }
 
-/** A session in the hands of one run: nobody else in the process commits to it before it is left. */
+/** An entered session: until it is left, only this run of the process commits to it. */
 export interface Entered {
   readonly session: string;
   /** The open turn that this run continues; undefined if it begins one. */
   readonly continued: OpenTurn | undefined;
   readonly user: string;
-  /** As it is after the newest commit, with what is shared. Not to be changed. */
+  /** The state after the newest commit, with shared keys. Read-only. */
   readonly state: AgentState;
-  /** Who speaks and which turn is open, as after the newest commit. */
+  /** The speaker and the open turn after the newest commit. */
   readonly conversation: Conversation;
   /** The seed of the session's random numbers. */
   readonly seed: number;
-  /** The events of the open turn, from its message on. The list grows; a new turn has another one. */
+  /** The events of the open turn, starting with its message. The list grows; a new turn gets a new list. */
   readonly steps: readonly NumberedEvent[];
-  /** A view of all events in force, which is kept between turns under this key. Up to date when it is given. */
+  /** Returns an up-to-date view of all events in force. It is kept between turns under this key. */
   view<V extends View>(key: string, create: () => V): Promise<V>;
-  /** Milliseconds that a tool may take that sets no limit of its own. */
+  /** Timeout in milliseconds for tools without one. */
   readonly timeout: number;
   /**
-   * Commits an event with its change of the state; shared state is committed together with it. The change is asked for
-   * when it is its turn, with the state as it is then, and again if others were faster.
+   * Commits an event with its change of the state and of shared state. `change` runs on the current state when it is
+   * its turn to commit, and again if another writer was faster.
    */
   commit(
     event: NewAgentEvent,
     change: (state: AgentState, changedBy: ChangedBy) => StepChange,
   ): Promise<NumberedEvent & AgentEvent>;
-  /** Aborted when the session ends, or the engine stops: the reason says why. */
+  /** Aborted, with a reason, when the session ends or the engine stops. */
   readonly signal: AbortSignal;
-  /** The state as it is in the store now. */
+  /** Reads the current state from the store. */
   stored(): Promise<AgentState>;
   leave(): void;
 }

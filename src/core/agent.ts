@@ -1,4 +1,4 @@
-// What an author defines, in types: an agent, its callbacks, and what they are given.
+// The types of an author's definition: an agent, its callbacks and their context.
 import type { Replayable } from "./sessions.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { DeepReadonly, Tool, ToolDefinition, UpdateKey } from "./environment.ts";
@@ -6,85 +6,85 @@ import type { HoldfastError } from "./errors.ts";
 import type { Json } from "./json.ts";
 import type { Item, Model, ModelRequest, ModelResponse, ToolSchema } from "./model.ts";
 
-/** What every callback is given. */
+/** The context of every callback. */
 export interface AgentContext {
-  /** Read and assigned to like any object; what is assigned is kept with the event of the step. */
+  /** A draft: read it and assign to it like any object. Changes are stored with the event of the step. */
   readonly state: AgentState;
-  /** Changes one key, at once. If others change the key before the commit, the function runs again on their value. */
+  /** Changes one key at once. If another writer changes the key before the commit, the function runs again. */
   update: UpdateKey<AgentState>;
   readonly agent: string;
   readonly session: string;
-  /** Whose conversation it is. */
+  /** The user of the conversation. */
   readonly user: string;
   readonly invocation: string;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
-  /** The state as it is in the store now. */
+  /** Reads the current state from the store. */
   stored(): Promise<AgentState>;
 }
 
-/** As `AgentContext`, where nothing may be changed. */
+/** `AgentContext` without writes. */
 export type ReadonlyAgentContext = Omit<AgentContext, "state" | "update"> & {
   readonly state: DeepReadonly<AgentState>;
 };
 
-/** What an agent says: a text, or items. */
+/** An agent's words: a text, or items. */
 export type Said = string | Item[];
 
-/** A call of a tool, as the model made it. */
+/** A model's call of a tool. */
 export interface CallOfTool {
   tool: string;
   call: string;
   input: Json;
 }
 
-/** One callback, or several of which the first that returns a value decides. */
+/** One callback or several. The first one that returns a value decides. */
 type OneOrMore<F> = F | F[];
 type Maybe<T> = T | undefined | void | Promise<T | undefined | void>;
 
-/** `undefined` goes on; any other value takes the place of what the callback stands before or after. */
+/** Callbacks around the steps of an agent. `undefined` continues; any other value replaces the step or its result. */
 export interface Callbacks {
-  /** A value answers in the agent's place. */
+  /** A value answers instead of the agent. */
   beforeAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
-  /** A value is said after all that the agent has said. */
+  /** A value is added after the agent's words. */
   afterAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
-  /** May change the request. A value is the answer, and the model is not asked. */
+  /** May change the request. A value becomes the answer, without asking the model. */
   beforeModel?: OneOrMore<(context: AgentContext, request: ModelRequest) => Maybe<Said | ModelResponse>>;
-  /** A value takes the place of the answer. With streaming, too, it runs once, on the whole answer. */
+  /** A value replaces the answer. Runs once, on the complete answer, also with streaming. */
   afterModel?: OneOrMore<(context: AgentContext, response: ModelResponse) => Maybe<Said | ModelResponse>>;
-  /** A value is the result, and the tool is not run. */
+  /** A value becomes the result, without running the tool. */
   beforeTool?: OneOrMore<(context: AgentContext, call: CallOfTool) => Maybe<Json>>;
-  /** A value takes the place of the result. */
+  /** A value replaces the result. */
   afterTool?: OneOrMore<(context: AgentContext, call: CallOfTool & { output: Json }) => Maybe<Json>>;
-  /** A value is the answer in place of the error. */
+  /** A value becomes the answer instead of the error. */
   onModelError?: OneOrMore<
     (context: AgentContext, error: HoldfastError, request: ModelRequest) => Maybe<Said | ModelResponse>
   >;
-  /** A value is the result in place of the error, which the model would read. */
+  /** A value becomes the result instead of the error, which the model would read. */
   onToolError?: OneOrMore<(context: AgentContext, error: HoldfastError, call: CallOfTool) => Maybe<Json>>;
 }
 
-/** Reaching one ends the run of the agent with that as its outcome. */
+/** Limits of one run of an agent. A reached limit ends the run, and is its outcome. */
 export interface AgentLimits {
   /** Questions to the model. Default 100. */
   steps?: number;
-  /** Tokens of all answers and questions together. By default any number. */
+  /** Tokens of all requests and answers together. Unlimited by default. */
   tokens?: number;
-  /** By default as long as it takes. */
+  /** Unlimited by default. */
   seconds?: number;
-  /** Answers with nothing in them, in a row. Default 3. */
+  /** Consecutive empty answers. Default 3. */
   empty?: number;
 }
 
 // eslint-disable-next-line typescript/no-explicit-any -- each tool has an input and an output of its own
 export type AgentTool = Tool<AgentState, undefined, any, any>;
 
-/** Tools that are known when the agent runs: those of an environment, or of a server. */
+/** Tools listed when the agent runs: of an environment, or of a server. */
 export interface Toolset {
   list(context: ReadonlyAgentContext): Promise<ToolSchema[]>;
   /**
-   * What comes of a call. `once` is an id that no other call of the session has, whatever ids the models give: called
-   * again with it, after a crash, the call must not be applied twice.
+   * Runs a call. `once` is a unique id in the session, whatever ids models send. A repeat with the same id, after a
+   * crash, must not apply the call twice.
    */
   call(context: AgentContext, call: CallOfTool & { once: string }): Promise<Json>;
 }
@@ -95,31 +95,31 @@ interface AnyAgent extends Replayable {
   readonly callbacks: Callbacks;
 }
 
-/** An agent that asks a model. */
+/** An agent with a model. */
 export interface ModelAgent extends AnyAgent {
   readonly kind: "model";
   readonly instruction: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   readonly model: Model;
   readonly tools: ReadonlyMap<string, ToolDefinition | Agent>;
   readonly toolsets: readonly Toolset[];
-  /** Agents that it can hand over to. */
+  /** Agents to which it can transfer the conversation. */
   readonly agents: readonly Agent[];
-  /** Where its last text is kept in the state. */
+  /** The key of the state for its last text. */
   readonly outputKey: string | undefined;
   readonly limits: AgentLimits;
 }
 
-/** Agents that run one after the other, again and again, or side by side. */
+/** Agents that run in sequence, in a loop, or in parallel. */
 export interface Composition extends AnyAgent {
   readonly kind: "sequence" | "loop" | "parallel";
   readonly agents: readonly Agent[];
-  /** Of a loop: how often at most. */
+  /** Maximum number of rounds of a loop. */
   readonly times: number;
 }
 
 export type Agent = ModelAgent | Composition;
 
-/** The schema of an agent that is another one's tool. */
+/** Returns the tool schema of an agent that is a tool of another one. */
 export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
   return {
     type: "function",

@@ -1,26 +1,26 @@
-// A conversation: what the fold of an agent's session has beyond that of any session. Who speaks, and the open turn.
+// Folds the part of a log that only conversations have: the speaker and the open turn.
 import type { Event, EventOf, OpenTurn } from "./event.ts";
 
 export interface Conversation {
   /**
-   * The version that this is the fold of. Older versions of Holdfast carry it along unchanged: in a snapshot of theirs it
-   * is not that of the session.
+   * The version of this fold. Older versions of Holdfast copy it unchanged: in their snapshots it differs from the
+   * session's version.
    */
   version: number;
-  /** The agent that the conversation was handed over to last. */
+  /** The agent of the last transfer. */
   speaker?: string;
-  /** The turn that is not over. */
+  /** The unfinished turn. */
   turn?: OpenTurn;
   /** It keeps `user:` and `app:` keys to itself. */
   isolated?: true;
 }
 
-/** Whether a log is a conversation of an agent, and not an episode of an environment. */
+/** Tells whether a log is a conversation of an agent, not an episode of an environment. */
 export function isConversation({ environment }: { environment: string }): boolean {
   return environment.startsWith("agent:");
 }
 
-/** The conversation after one more event, as a new object. */
+/** Returns the conversation after one more event, as a new object. */
 export function foldConversation(before: Conversation, event: Event, version: number): Conversation {
   const next: Conversation = { ...before, version };
   switch (event.type) {
@@ -59,7 +59,7 @@ function openTurn({ invocation, agent, call, lease }: EventOf<"invocation.began"
   return turn;
 }
 
-/** The turn with another owner, or with none: then anybody may continue it. */
+/** Returns the turn with another owner. Without an owner, any process may continue it. */
 export function withLease(turn: OpenTurn, lease: OpenTurn["lease"]): OpenTurn {
   const next = { ...turn };
   if (lease) next.lease = lease;

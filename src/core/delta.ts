@@ -1,8 +1,8 @@
-// A delta: the change that one event made to a state, as JSON Patch (RFC 6902). Applies it.
+// Applies deltas: the change of a state by one event, as JSON Patch (RFC 6902).
 import { HoldfastError } from "./errors.ts";
 import { setOwn, unescapeKey, type Json } from "./json.ts";
 
-/** The three operations of RFC 6902 that a draft writes. `path` is a JSON Pointer; "" is the whole state. */
+/** The operations of RFC 6902 that drafts use. `path` is a JSON Pointer; "" is the whole state. */
 export type Operation =
   | { op: "add"; path: string; value: Json }
   | { op: "replace"; path: string; value: Json }
@@ -10,17 +10,17 @@ export type Operation =
 
 export type Delta = Operation[];
 
-/** The delta that makes `state` the whole state, whatever was there. */
+/** Returns the delta that replaces the whole state. */
 export function replaceState(state: Json): Delta {
   return [{ op: "replace", path: "", value: state }];
 }
 
 /**
- * The state after the delta. By default the state is changed in place, so that the cost is that of the change and
- * not of the state; the caller must be its only holder.
+ * Returns the state after the delta. By default it changes the state in place, which costs as much as the change, not as
+ * the state. Then the caller must be its only holder.
  *
- * Where somebody else holds it too, pass `owned`: objects that are not in that set are copied before they are changed
- * (only those on the way to a change), and the copies join the set.
+ * If others hold it too, pass `owned`: objects outside of that set are copied before a change, and the copies join the
+ * set. Only objects on the path to a change are copied.
  */
 export function applyDelta(state: Json, delta: Delta, owned?: WeakSet<object>): Json {
   let root = state;
@@ -87,7 +87,7 @@ function misfit(operation: Operation): HoldfastError {
   return new HoldfastError("store_corrupt", `a stored delta does not fit the state: ${operation.op} ${operation.path}`);
 }
 
-/** The state after a delta; the one before it stays as it is. */
+/** Returns the state after a delta, without changing the state before it. */
 export function changed(state: Json, delta: Delta): Json {
   return delta.length === 0 ? state : applyDelta(state, delta, new WeakSet());
 }

@@ -1,28 +1,28 @@
-// The delta of a draft: from what was changed beside a state to the operations that change the state.
+// Computes the delta of a draft: the operations that apply its changes to the state.
 import type { Delta, Operation } from "./delta.ts";
 import { copyJson, escapeKey, type Json } from "./json.ts";
 
 export type Container = { [key: string]: Json } | Json[];
 
-/** What was done to one object or array of a state. */
+/** The changes of one object or array of a state. */
 export interface Changes {
   /** The object or array itself, untouched. */
   readonly base: Container;
-  /** How it reads now. */
+  /** The draft of it, with the changes. */
   readonly proxy: object;
-  /** Keys that were assigned, or deleted (`gone`). */
+  /** Assigned and deleted (`gone`) keys. */
   changes: Map<string, unknown> | undefined;
-  /** Children that were changed, or have changed children. */
+  /** Children with changes in or below them. */
   dirty: Map<string, Changes> | undefined;
-  /** Arrays only: the length now, and, once elements have moved, all elements as they are now. */
+  /** Arrays only: the current length and, once elements have moved, all current elements. */
   length: number;
   copy: unknown[] | undefined;
 }
 
-/** Stands for the value of a key that was deleted. */
+/** The value of a deleted key. */
 export const gone = Symbol("gone");
 
-/** Under this key the object that stands in for a part of a state says what was done to it. */
+/** The key under which a draft's proxy returns its changes. */
 export const behind = Symbol("behind");
 
 export function nodeBehind(value: unknown): Changes | undefined {
@@ -33,11 +33,11 @@ export function isContainer(value: unknown): value is Container {
   return typeof value === "object" && value !== null;
 }
 
-/** Adds the operations for one object or array and what is below it. */
+/** Adds the operations for one object or array and all values below it. */
 export function collect(node: Changes, path: string, delta: Delta): void {
   if (node.copy) return collectMoved(node, node.copy, path, delta);
   const { base } = node;
-  // Many removals are longer to write down than the few elements that are left.
+  // Many removals take more space than the few remaining elements.
   if (Array.isArray(base) && base.length - node.length > node.length) return collectWhole(node, path, delta);
   for (const [key, value] of node.changes ?? []) {
     const at = `${path}/${escapeKey(key)}`;
@@ -63,18 +63,18 @@ export function collect(node: Changes, path: string, delta: Delta): void {
   }
 }
 
-/** An element that was deleted is a hole, and reads as undefined. */
+/** Returns undefined for a deleted element, which is a hole. */
 function present(value: unknown): unknown {
   return value === gone ? undefined : value;
 }
 
-/** Whether a key was assigned what it held already. */
+/** Tells whether a key was assigned its old value. */
 function isSame(node: Changes, key: string, value: unknown): boolean {
   const before = (node.base as { [key: string]: Json })[key];
   return isContainer(before) ? isContainer(value) && nodeBehind(value)?.base === before : before === value;
 }
 
-/** An array whose elements moved: keeps what is equal at both ends, and replaces what is between. */
+/** Adds the operations for an array whose elements moved: keeps equal ends and replaces the middle. */
 function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta): void {
   const base = node.base as Json[];
   const same = (value: unknown, index: number): boolean =>
@@ -100,10 +100,10 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   });
 }
 
-// Beside the operation, not in it: a log has JSON Patch only.
+// Not a field of the operation: a log holds plain JSON Patch.
 const rewrites = new WeakSet<Operation>();
 
-/** Whether an operation writes an array whole only because that is shorter. The code changed elements of it. */
+/** Tells whether an operation replaces a whole array only because that is shorter. The code changed elements of it. */
 export function isRewrite(operation: Operation): boolean {
   return rewrites.has(operation);
 }

@@ -1,23 +1,23 @@
-// A draft: looks like the state, takes plain assignments, and turns them into a delta. The state itself is not touched.
+// A draft: looks like the state, accepts plain assignments, and turns them into a delta. The state itself is unchanged.
 //
-// A draft keeps what was changed beside the state instead of copying the objects on the way to it, so that one
-// changed field costs the same in a state of a kilobyte and in one of five megabytes, however wide its objects are.
+// A draft stores changes separately and does not copy the objects on the path to them. So one changed field costs the
+// same in a state of a kilobyte and of five megabytes, however wide its objects are.
 import type { Delta } from "./delta.ts";
 import { behind, collect, gone, isContainer, nodeBehind, type Changes, type Container } from "./draft-delta.ts";
 import type { Json } from "./json.ts";
 
 export interface Draft<State> {
-  /** What plain code reads and assigns to. */
+  /** The object for plain code to read and assign to. */
   state: State;
-  /** The changes made so far, copied: what code does to its objects later changes nothing. */
+  /** Returns the changes so far, as a copy: later changes of the code's objects have no effect on it. */
   delta(): Delta;
-  /** Whether a key at the top was assigned or removed, or has something below it that was. */
+  /** Tells whether a top-level key, or a value below it, was assigned or removed. */
   isChanged(key: string): boolean;
-  /** Refuses every change from now on, with this reason: what is assigned too late must not seem to be kept. */
+  /** Refuses every later change, with this reason, so that a late assignment does not seem to be stored. */
   close(reason: string): void;
 }
 
-/** Why a state cannot be changed; undefined while it can. All parts of a draft share one. */
+/** The reason that a state cannot be changed; undefined while it can. All parts of a draft share it. */
 interface Lock {
   reason: string | undefined;
 }
@@ -41,19 +41,19 @@ export function createDraft<State>(base: Json): Draft<State> {
   };
 }
 
-/** The state as something that can be read and not written. */
+/** Returns a read-only view of the state. */
 export function readOnly<State>(base: Json): State {
   return new Node(base as Container, undefined, "", lockedForever).proxy as State;
 }
 
-// console.log bypasses the traps of a Proxy and prints its target; with this it prints what the code would read.
+// console.log bypasses the traps of a Proxy and prints its target; with this it prints the draft's values.
 const inspect = Symbol.for("nodejs.util.inspect.custom");
 
-/** One object or array of the state that the code has looked at. For an object it is the target of the proxy, too. */
+/** An object or array of the state that the code has read. For an object, it is also the target of the proxy. */
 class Node implements Changes {
   readonly base: Container;
   readonly parent: Node | undefined;
-  /** Where it was in its parent when it was first read. */
+  /** Its key in its parent at the first read. */
   readonly key: string;
   readonly lock: Lock;
   readonly proxy: object;
@@ -63,7 +63,7 @@ class Node implements Changes {
   dirty: Map<string, Node> | undefined = undefined;
   length = 0;
   copy: unknown[] | undefined = undefined;
-  /** Arrays with a copy: the objects in it that code put there. Every other object in it comes from the state. */
+  /** Arrays with a copy: the objects that the code added. Every other object is part of the state. */
   fresh: Set<unknown> | undefined = undefined;
 
   constructor(base: Container, parent: Node | undefined, key: string, lock: Lock) {
@@ -73,7 +73,7 @@ class Node implements Changes {
     this.lock = lock;
     if (Array.isArray(base)) {
       this.length = base.length;
-      // Array.isArray looks at the target of a proxy, so that one has to be an array.
+      // Array.isArray checks the target of a proxy, so the target must be an array.
       const target = new ArrayTarget();
       target[0] = this;
       this.proxy = new Proxy<Node[]>(target, arrayTraps);
@@ -109,7 +109,7 @@ function childOf(node: Node, key: string, value: Container): object {
   return child.proxy;
 }
 
-/** Call before every change: refuses it on a read-only state, and tells the way up that there is one. */
+/** Called before every change: refuses it on a read-only state, and marks the parents as dirty. */
 function touch(node: Node): void {
   if (node.lock.reason !== undefined) throw new TypeError(node.lock.reason);
   for (let child = node; child.parent; child = child.parent) {
@@ -154,8 +154,8 @@ function hasKey(node: Node, key: string | symbol): boolean {
   return Object.hasOwn(node.base, key);
 }
 
-// Keys that the state does not have read as undefined, those of Object.prototype too: names such as `constructor`
-// come from models, and must lead to data or to nothing.
+// Missing keys read as undefined, including keys of Object.prototype: names such as `constructor` come from models, and
+// must lead to data or to nothing.
 function readKey(node: Node, key: string): unknown {
   if (node.changes?.has(key)) {
     const value = node.changes.get(key);
@@ -203,7 +203,7 @@ const objectTraps: ProxyHandler<Node> = {
   getPrototypeOf: () => Object.prototype,
 };
 
-// What moves elements. Everything else (push, pop, index and length assignments) works element by element.
+// Methods that move elements. Other changes (push, pop, index and length assignments) work element by element.
 type Mover = "splice" | "shift" | "unshift" | "sort" | "reverse" | "fill" | "copyWithin";
 const movers = new Set<unknown>([
   "splice",
@@ -246,7 +246,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
     const node = target[0] as Node;
     const index = indexOf(key);
     if (index < 0 || index >= node.length) return true;
-    // The last one is what `pop` deletes before it shortens the array: nothing moves, so nothing is copied.
+    // `pop` deletes the last element before it shortens the array: nothing moves, so nothing is copied.
     if (!node.copy && index === node.length - 1) assign(node, String(index), gone);
     else delete elements(node)[index];
     return true;
@@ -268,7 +268,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
   getPrototypeOf: () => Array.prototype,
 };
 
-/** The element that a key names, or -1. */
+/** Returns the index that a key names, or -1. */
 function indexOf(key: string | symbol): number {
   if (typeof key === "symbol") return -1;
   const index = Number(key);
@@ -316,7 +316,7 @@ function setLength(node: Node, length: number): void {
   node.length = length;
 }
 
-/** All elements as they are now, for changes that move them. From here on they live in this copy. */
+/** Returns a copy of all current elements, for changes that move them. From then on the copy holds the elements. */
 function elements(node: Node): unknown[] {
   touch(node);
   if (!node.copy) {
@@ -335,7 +335,7 @@ function elements(node: Node): unknown[] {
   return node.copy;
 }
 
-/** The element of a copied array, as a draft where it is an object of the state. */
+/** Returns the element of a copied array; an object of the state as a draft. */
 function drafted(node: Node, index: number): unknown {
   const copy = node.copy as unknown[];
   return (copy[index] = draftOf(node, copy[index]));
@@ -349,8 +349,8 @@ function draftOf(node: Node, value: unknown): unknown {
 function move(node: Node, method: Mover, args: unknown[]): unknown {
   const copy = elements(node);
   for (const value of args) if (isContainer(value)) node.fresh?.add(value);
-  // What code gets to see must be drafts: elements that are compared here, and those that are taken out below.
-  // After copyWithin one element stands in two places, and must be one object in both.
+  // Code must see drafts only: elements compared here, and elements removed below. After copyWithin an element is in two
+  // places, and must be the same object in both.
   if (method === "sort" || method === "copyWithin") {
     for (let index = 0; index < copy.length; index++) if (index in copy) drafted(node, index);
   }

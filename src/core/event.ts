@@ -1,4 +1,4 @@
-// Events: everything that can happen to a session, one closed union. A log is a list of these and of nothing else.
+// Events: everything that can happen to a session, as one closed union. A log is a list of events.
 import type { Delta } from "./delta.ts";
 import type { ErrorCode } from "./errors.ts";
 import type { Json } from "./json.ts";
@@ -7,29 +7,29 @@ import type { Item, Usage } from "./model.ts";
 /** Why a session ended. */
 export type EndReason = "closed" | "idle" | "age" | "capacity";
 
-/** What a call gave: what the tool returned, or why it did not. */
+/** The result of a call: the tool's output, or an error. */
 export type Outcome =
   { ok: true; output: Json } | { ok: false; error: { code: ErrorCode; message: string; detail?: Json } };
 
-/** What verify gave: the reward, and whatever else the environment's verify returned beside it. */
+/** The result of verify: the reward, and any other fields that the environment's verify returned. */
 export type Verdict = { reward: number; [detail: string]: Json };
 
 /** The random numbers of an episode. */
 export interface Randomness {
   seed: number;
-  /** The number of calls that have drawn from it; `draws` in the code. Stored under this name since the first version. */
+  /** The number of calls that drew from it, `draws` in the code. The first version stored it under this name. */
   turn: number;
 }
 
 export type Labels = { [name: string]: Json };
 
-/** How long an owner may be silent before others may take over, in milliseconds. */
+/** The owner of a turn, and the milliseconds of silence after which others may take over. */
 export interface Lease {
   owner: string;
   lapsesAfter: number;
 }
 
-/** A turn that is not over: one message to an agent, run to its end. */
+/** An unfinished turn: one message to an agent, run to its end. */
 export interface OpenTurn {
   invocation: string;
   /** The agent that answers. */
@@ -37,29 +37,29 @@ export interface OpenTurn {
   /** The version of its `invocation.began`. */
   began: number;
   call?: string;
-  /** Who runs it. Without one, anybody may continue it. */
+  /** The process that runs it. Without one, any process may continue it. */
   lease?: Lease;
 }
 
 interface EventBase {
-  /** When it was committed, in milliseconds since 1970; never before the event ahead of it. */
+  /** Time of the commit, in milliseconds since 1970; never before that of the previous event. */
   at: number;
-  /** What it changed in the state; absent if nothing. */
+  /** Its change of the state; absent without a change. */
   delta?: Delta;
 }
 
 interface Began {
-  /** What its handler took for the time, if that is not `at`. */
+  /** The time that its handler saw, if it differs from `at`. */
   began?: number;
 }
 
-/** The first event of every log. A forked session starts with all that its parent was at that version. */
+/** The first event of every log. A forked session starts with the state of its parent at that version. */
 interface Opened extends EventBase {
   type: "session.opened";
   environment: string;
   randomness: Randomness;
   labels?: Labels;
-  /** `at`: when it was forked, if the event is a copy of the parent's. */
+  /** `at`: the time of the fork, if the event is a copy of the parent's. */
   parent?: { session: string; version: number; episode: number; task: Json | null; at?: number };
   /** A conversation that keeps `user:` and `app:` keys to itself. */
   isolated?: true;
@@ -72,11 +72,11 @@ interface Seeded extends EventBase, Began {
   task: Json;
   randomness: Randomness;
   call?: string;
-  /** What the caller wants to find this episode by: the id of a rollout, of an attempt. */
+  /** Labels to find this episode by, such as the id of a rollout or of an attempt. */
   labels?: Labels;
 }
 
-/** A call with its answer. `run` is there if it ran beside others: the version it read, and the seed it drew from. */
+/** A call with its result. `run` is present if it ran concurrently: the version it read, and its random seed. */
 interface Called extends EventBase, Began {
   type: "tool.called";
   episode: number;
@@ -88,7 +88,7 @@ interface Called extends EventBase, Began {
   run?: { version: number; seed: number };
 }
 
-/** An external call is about to run. It is in doubt after `until` if it was not settled. */
+/** An external call is about to run. Without a result by `until`, its outcome is unknown. */
 interface Claimed extends EventBase {
   type: "tool.claimed";
   episode: number;
@@ -112,17 +112,17 @@ interface Settled extends EventBase {
 interface Verified extends EventBase {
   type: "session.verified";
   judged: number;
-  /** The episode of that version, if it is not the one that runs. */
+  /** The episode of that version, if it is not the current one. */
   episode?: number;
   response?: Json;
-  /** The task it was judged by, if that is not the episode's. */
+  /** The task used, if it is not the episode's. */
   task?: Json;
-  /** Stands for the response and the task in the event's key. */
+  /** Digest of the response and the task, for the event's key. */
   digest: string;
   verdict: Verdict;
 }
 
-/** The session is again what it was at version `to`. */
+/** The session returned to version `to`. */
 interface Rewound extends EventBase {
   type: "session.rewound";
   to: number;
@@ -130,7 +130,7 @@ interface Rewound extends EventBase {
   task: Json | null;
   randomness: Randomness;
   labels?: Labels;
-  /** Of a conversation: who spoke at that version, and the turn that was open. Older versions did not write it. */
+  /** Of a conversation: the speaker and the open turn at that version. Older versions did not write it. */
   conversation?: { speaker?: string; turn?: OpenTurn };
 }
 
@@ -139,42 +139,42 @@ interface Closed extends EventBase {
   reason: EndReason;
 }
 
-/** The state of a conversation was changed outside of a turn. */
+/** A change of a conversation's state outside of a turn. */
 interface Updated extends EventBase {
   type: "session.updated";
   shared?: Delta;
   call?: string;
 }
 
-/** In the log of a user's or an app's state: a session changed it. */
+/** In the log of a user's or an app's state: a change by a session. */
 interface SharedChanged extends EventBase {
   type: "shared.changed";
   session: string;
 }
 
-/** What all events of an invocation have: one user turn of an agent, run to its end. */
+/** Fields of all events of an invocation: one user turn of an agent, run to its end. */
 interface InInvocation extends EventBase {
   invocation: string;
-  /** What it changed in state that is shared: of a user or of the app, by keys that start with `user:` or `app:`. */
+  /** Its change of shared state: keys that start with `user:` or `app:`. */
   shared?: Delta;
-  /** What it adds to the conversation. */
+  /** Items added to the conversation. */
   items?: Item[];
-  /** JSON Pointers of values that others changed at the same time, and that it replaced. */
+  /** JSON Pointers of replaced values that others changed at the same time. */
   overwrote?: string[];
 }
 
-/** A message of the user. `agent` is the one that answers. */
+/** A message of the user. `agent` answers it. */
 interface InvocationBegan extends InInvocation {
   type: "invocation.began";
   agent: string;
   items: Item[];
-  /** The id of the turn: a repeat with the same digest of message and state continues it, or gets its result. */
+  /** The id of the turn. A repeat with the same digest of message and state continues it or returns its result. */
   call?: string;
   digest?: string;
   lease?: Lease;
 }
 
-/** The owner of a turn is still there. */
+/** A sign of life of the owner of a turn. */
 interface TurnRenewed extends InInvocation {
   type: "turn.renewed";
   owner: string;
@@ -184,11 +184,11 @@ interface TurnRenewed extends InInvocation {
 interface TurnTaken extends InInvocation {
   type: "turn.taken";
   lease?: Lease;
-  /** The owner before. */
+  /** The previous owner. */
   from?: string;
 }
 
-/** The owner stopped before the end: anybody may continue the turn. */
+/** The owner stopped before the end: any process may continue the turn. */
 interface TurnReleased extends InInvocation {
   type: "turn.released";
   owner: string;
@@ -197,33 +197,33 @@ interface TurnReleased extends InInvocation {
 
 interface ByAgent extends InInvocation {
   agent: string;
-  /** Which run of it: agents that run others, or run again, make a path. */
+  /** The path to this run of the agent: through the agents that run it, and their rounds. */
   path: string;
-  /** Among agents that ran side by side, the one it belongs to. */
+  /** The branch of a `parallel` that it belongs to. */
   branch?: string;
 }
 
-/** Its `beforeAgent` callbacks ran. With items they answered in its place. */
+/** Its `beforeAgent` callbacks ran. Items are their answer instead of the agent's. */
 interface AgentBegan extends ByAgent {
   type: "agent.began";
 }
 
-/** The model's answer, as the callbacks left it. */
+/** The model's answer, after the callbacks. */
 interface ModelAnswered extends ByAgent {
   type: "model.answered";
   items: Item[];
-  /** Which model; absent if a callback answered in its place. */
+  /** The model's name; absent if a callback answered instead. */
   model?: string;
   usage?: Usage;
-  /** What the server said beside the items. */
+  /** The other fields of the server's answer. */
   response?: { [field: string]: Json };
-  /** The failure of the model in whose place `onModelError` answered. */
+  /** The failure of the model, if `onModelError` answered instead. */
   failure?: { code: ErrorCode; message: string };
-  /** The whole response of the model, where `afterModel` changed it. */
+  /** The model's complete response, if `afterModel` changed it. */
   raw?: { [field: string]: Json };
 }
 
-/** Calls that touch the world are about to run: without results they are not run again. */
+/** Calls with external effects are about to run. If their results are missing later, they do not run again. */
 interface ToolsStarted extends ByAgent {
   type: "tools.started";
   calls: string[];
@@ -234,31 +234,31 @@ interface ToolsAnswered extends ByAgent {
   type: "tools.answered";
   items: Item[];
   failed?: { call: string; code: ErrorCode; message: string }[];
-  /** What tools logged. */
+  /** Lines that tools logged. */
   log?: { call: string; lines: string[] }[];
-  /** Writes of calls that stand, but could not be placed: others changed what they change a part of. */
+  /** Writes of successful calls that could not be merged, because others changed the same value. */
   refused?: { call: string; path: string; message: string }[];
-  /** The agent that goes on. */
+  /** The agent that continues. */
   transfer?: string;
   /** The loop around it ends. */
   escalate?: true;
 }
 
-/** Its `afterAgent` callbacks ran. `last`: with it the invocation is over. */
+/** Its `afterAgent` callbacks ran. `last` marks the end of the invocation. */
 interface AgentEnded extends ByAgent {
   type: "agent.ended";
   outcome: AgentOutcome;
   last?: true;
 }
 
-/** A step failed and left no other trace. */
+/** A failed step, which left no other trace. */
 interface AgentFailed extends ByAgent {
   type: "agent.failed";
   step: "beforeAgent" | "model" | "tools" | "afterAgent";
   error: { code: ErrorCode; message: string };
 }
 
-/** How a run of an agent ended. The last four: the limit that it reached. */
+/** How a run of an agent ended. The last four are reached limits. */
 export type AgentOutcome =
   "answered" | "replaced" | "transferred" | "escalated" | "steps" | "tokens" | "seconds" | "empty";
 
@@ -282,12 +282,12 @@ export type Event =
   | TurnReleased;
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
 
-/** An event with its place in the log. */
+/** An event with its version in the log. */
 export type NumberedEvent = Event & { version: number };
 
 /**
- * What may be in a log only once: the idempotency record. Call ids are those of one episode, because models number
- * their calls anew in each.
+ * Returns the key of an event that may be in a log only once. Call ids count per episode, because models restart their
+ * numbering in each.
  */
 export function eventKey(event: Event): string | undefined {
   switch (event.type) {

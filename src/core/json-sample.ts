@@ -1,4 +1,4 @@
-// sample(): a value that fits a JSON Schema, drawn at random or the plainest there is.
+// sample(): a valid value for a JSON Schema, random or as plain as possible.
 import { equalJson, setOwn, type Json } from "./json.ts";
 import {
   compilePattern,

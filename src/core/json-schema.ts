@@ -35,22 +35,6 @@ function lookUp(root: JsonSchema, reference: string): Json | undefined {
   return target;
 }
 
-/** Returns the members of anyOf, oneOf or allOf, whichever is present first. */
-export function listAlternatives(schema: JsonSchema): JsonSchema[] {
-  for (const key of ["anyOf", "oneOf", "allOf"]) {
-    const found = schema[key];
-    if (Array.isArray(found) && found.length > 0) return found.filter(isSchema);
-  }
-  return [];
-}
-
-/** Returns its type, or the first of its types. */
-export function readType(schema: JsonSchema): Json | undefined {
-  const { type } = schema;
-  if (type === undefined && schema["properties"] !== undefined) return "object";
-  return Array.isArray(type) ? type[0] : type;
-}
-
 export function readProperties(schema: JsonSchema): { [name: string]: JsonSchema } {
   const { properties } = schema;
   return Object.fromEntries(

@@ -1,13 +1,13 @@
-// Merging: places a change that was made to one state on a state that others have changed since.
+// Merges a change of one state into a state that others have changed since.
 import type { Delta, Operation } from "./delta.ts";
 import { isRewrite } from "./draft-delta.ts";
 import { equalJson, isObject, unescapeKey, type Json } from "./json.ts";
 
 export interface Merged {
   delta: Delta;
-  /** JSON Pointers of values that others had changed, and that this change replaced. */
+  /** JSON Pointers of replaced values that others had changed. */
   overwrote: string[];
-  /** JSON Pointers of values that both changed in ways that do not combine. This change leaves them alone. */
+  /** JSON Pointers of values that both changed in ways that do not combine. They are left unchanged. */
   refused: string[];
 }
 
@@ -29,7 +29,7 @@ export function merge(delta: Delta, base: Json, now: Json): Merged {
 interface Node {
   /** All operations on it and below it, in order. */
   operations: Delta;
-  /** Where in that list it was last assigned or removed itself; -1 if it was not. */
+  /** The index of the last operation on the value itself; -1 if there is none. */
   whole: number;
   children: Map<string, Node>;
 }
@@ -82,7 +82,7 @@ function place(node: Node, pointer: string, base: Json | undefined, now: Json | 
 function replace(operation: Operation, now: Json | undefined, { delta, overwrote }: Merged): void {
   const { path } = operation;
   if (operation.op !== "remove") {
-    // "add" also where it is not there any more. The whole state has no place to be added to.
+    // "add", because the value may be missing by now. The whole state can only be replaced.
     delta.push({ op: path === "" ? "replace" : "add", path, value: operation.value });
     overwrote.push(path);
   } else if (now !== undefined) {
@@ -93,7 +93,7 @@ function replace(operation: Operation, now: Json | undefined, { delta, overwrote
 
 type Added = Extract<Operation, { op: "add" }>;
 
-/** Whether an array is still one, and was only added to, beyond its end. */
+/** Tells whether the value is still an array, and the operations only append to it. */
 function isGrown(
   operations: Delta,
   pointer: string,

@@ -1,32 +1,32 @@
-// A session as the fold of its log.
+// Folds a log into a session.
 import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
 import { applyDelta } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
 import type { EndReason, Event, Labels, NumberedEvent, Randomness } from "./event.ts";
 import type { Json } from "./json.ts";
 
-/** All that a log amounts to. A snapshot is this, as JSON. */
+/** The fold of a log. A snapshot is this, as JSON. */
 export interface Session {
   environment: string;
   /** The number of events folded. */
   version: number;
   opened: number;
   touched: number;
-  /** The newest event other than a verdict or the end: what a verdict is about. */
+  /** The version of the newest event other than a verdict or the end: the version that a verdict judges. */
   changed: number;
   /** The number of the episode; 0 until the first seed. */
   episode: number;
-  /** The highest number an episode ever had: it is not given out twice, also after a rewind. */
+  /** The highest episode number so far. A number is not used twice, even after a rewind. */
   episodes: number;
   task: Json | null;
   labels: Labels;
-  /** The newest episode that was verified. */
+  /** The newest verified episode. */
   verified: number;
   /** The number of verdicts on this episode. */
   verdicts: number;
-  /** The same of other episodes that have any, by their number. */
+  /** The number of verdicts on other episodes, by their number. */
   otherVerdicts?: { [episode: number]: number };
-  /** Every rewind: the version of its event, and the version it went back to. */
+  /** Every rewind: the version of its event, and its target. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
   ended?: EndReason;
@@ -37,7 +37,7 @@ export interface Session {
   state: Json;
 }
 
-/** The session after one more event. Changes it in place; `owned` as in applyDelta. */
+/** Returns the session after one more event. Changes it in place; `owned` as in applyDelta. */
 export function fold(session: Session | undefined, event: Event, owned?: WeakSet<object>): Session {
   if (!session) {
     if (event.type !== "session.opened") throw corrupt("does not start with session.opened");
@@ -79,7 +79,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
       session.labels = event.labels ?? {};
       break;
     case "tool.called":
-      // Calls that ran beside others drew from a seed of their own.
+      // Concurrent calls have a random seed of their own.
       if (!event.run) session.randomness = { seed: session.randomness.seed, turn: session.randomness.turn + 1 };
       break;
     case "session.closed":
@@ -116,21 +116,21 @@ function addVerdict(session: Session, episode: number): void {
   else (session.otherVerdicts ??= {})[episode] = verdictsOn(session, episode) + 1;
 }
 
-/** Puts the count of the episode that ends aside, and takes up that of the one that begins or is returned to. */
+/** Stores the count of the episode that ends, and loads the count of the one that begins or is returned to. */
 function switchVerdicts(session: Session, episode: number): void {
   const count = verdictsOn(session, episode);
   if (session.verdicts > 0) (session.otherVerdicts ??= {})[session.episode] = session.verdicts;
   session.verdicts = count;
 }
 
-/** The number of verdicts that the log has on an episode. */
+/** Returns the number of verdicts on an episode. */
 export function verdictsOn(session: Session, episode: number): number {
   return episode === session.episode ? session.verdicts : (session.otherVerdicts?.[episode] ?? 0);
 }
 
-/** Whether the event at a version is part of what the session is now, or was undone by a rewind. Wants the newest session. */
+/** Tells whether the event at a version is in force, and not undone by a rewind. Needs the newest session. */
 export function isInForce(session: Pick<Session, "version" | "rewinds">, version: number): boolean {
-  // Back from the newest version: everything since the last rewind counts, then everything up to where that one went.
+  // Backwards from the newest version: events since the last rewind count, then events up to its target.
   let position = session.version;
   for (const { at, to } of session.rewinds.toReversed()) {
     if (at > position) continue;
@@ -140,7 +140,7 @@ export function isInForce(session: Pick<Session, "version" | "rewinds">, version
   return version <= position;
 }
 
-/** Tells of a version whether it is in force, given all events of the log. */
+/** Returns a test whether a version is in force, given all events of the log. */
 export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
   const rewinds = events.flatMap((event) =>
     event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],

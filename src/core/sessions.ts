@@ -1,5 +1,5 @@
-// The contract of the engine: what can be done with sessions, be they episodes of an environment or conversations with an
-// agent. Protocols, agents and commands are given one of these.
+// The contract of the engine: the verbs of sessions, for episodes of an environment and conversations with an agent.
+// Protocols, agents and commands use it.
 import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
 import type { Event, Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
@@ -14,27 +14,27 @@ export interface SessionInfo extends Listed {
   task: Json | null;
   /** Of an episode, the labels of its seed. */
   labels: Labels;
-  /** Of a conversation: whose it is. */
+  /** Of a conversation: its user. */
   user?: string;
-  /** Of a conversation: the turn that is not over. */
+  /** Of a conversation: the unfinished turn. */
   turn?: { invocation: string; agent: string; call?: string };
 }
 
 export interface OpenSession {
-  /** An id that `newSession` gave: for a server that hands it out before it is used. By default a new one. */
+  /** An id from `newSession`, for servers that send it to clients first. By default a new one. */
   session?: string | undefined;
-  /** To find the session by. */
+  /** Labels to find the session by. */
   labels?: Labels | undefined;
 }
 
 export interface OpenOptions<Task> extends OpenSession {
   /** Seeds the session in the same commit. */
   task?: Task | undefined;
-  /** The seed of the episode's random numbers. */
+  /** The random seed of the episode. */
   random?: number | undefined;
 }
 
-/** The input may be left out where nothing is required of it. */
+/** The input is optional if none of its fields is required. */
 export type CallArguments<Input> = object extends Input
   ? [input?: Input, options?: CallOptions]
   : [input: Input, options?: CallOptions];
@@ -43,30 +43,30 @@ export interface SeedOptions {
   random?: number;
   /** Makes a repeat return the recorded answer. */
   call?: string;
-  /** What to find this episode by. */
+  /** Labels to find this episode by. */
   labels?: Labels;
 }
 
 export interface CallOptions {
   /** The id of the call. A repeat with the same arguments returns the recorded answer and changes nothing. */
   call?: string;
-  /** The episode the caller is in: a call that arrives after the next seed is refused as `episode_ended`. */
+  /** The caller's episode: a call that arrives after the next seed is refused as `episode_ended`. */
   episode?: number;
   /**
-   * Of a caller without call ids: the version that its last answer had. If the only newer event is this very call, made a
-   * while ago, then its answer was lost on the way, and the caller gets it now.
+   * For a caller without call ids: the version of its last answer. If the only newer event is an earlier copy of this
+   * call, its answer was lost on the way, and the caller gets it now.
    */
   seen?: number;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
 }
 
-/** What a call gives. `ok: false` is what the model should read: its own mistakes, and the tool's refusals. */
+/** The result of a call. `ok: false` is for the model to read: its own mistakes, and refusals of the tool. */
 export type Answer<ToolOutput = Json> = ({ ok: true; output: ToolOutput } | Extract<Outcome, { ok: false }>) & {
   session: string;
   /** The version after the call. */
   version: number;
-  /** The call id was seen before, and this is what was answered then. */
+  /** The call id is a repeat, and this is the recorded answer. */
   repeated: boolean;
   /** The session was never seeded: the tool saw the defaults of the state's schema. */
   unseeded: boolean;
@@ -82,25 +82,25 @@ export interface Seeded {
 export interface VerifyOptions {
   /** The version to judge; by default the newest. */
   version?: number;
-  /** What the agent answered, for environments that look at it. */
+  /** The agent's answer, for environments that use it. */
   response?: unknown;
-  /** The task to judge by; by default that of the episode. */
+  /** The task to judge by; by default the episode's. */
   task?: unknown;
   signal?: AbortSignal;
 }
 
-/** The verdict, and what it is about. */
+/** The verdict with its session, version and episode. */
 export type Verification = Verdict & {
   session: string;
   version: number;
   episode: number;
-  /** How often the session was seeded again: more than the caller did means that somebody else has. */
+  /** How often the session was seeded again. More than the caller's own seeds means that another client seeded too. */
   reseeds: number;
-  /** How many verdicts the log has of this episode, this one included: one that was not asked for is somebody else's. */
+  /** The number of verdicts on this episode, with this one. More than the caller asked for means another client verified. */
   verdicts: number;
 };
 
-/** What verify would give at a version; null if it failed there. */
+/** The reward that verify would return at a version; null if it failed there. */
 export interface StepReward {
   version: number;
   reward: number | null;
@@ -155,72 +155,72 @@ export interface Replayable {
   [replaying](saved: SavedConversation, scratch: Conversations): Promise<Replayed>;
 }
 
-/** The verbs of every session. `State` is the state it has, `Open` what it may be opened with. */
+/** The verbs of every session. `Open` is the type of the options of `open`. */
 export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
-  /** How often a session was in the process when it was needed, and how often it had to be loaded. */
+  /** How often a session was in memory when needed, and how often it was loaded. */
   readonly cache: { readonly hits: number; readonly misses: number; readonly bytes: number };
-  /** A new id, which nobody can guess. Nothing is stored. */
+  /** Returns a new id that cannot be guessed. Stores nothing. */
   newSession(): string;
   open(options?: Open): Promise<SessionInfo>;
   info(session: string): Promise<SessionInfo>;
-  /** Like `info`. Gives undefined if there is no such session. */
+  /** Like `info`; returns undefined for a missing session. */
   peek(session: string): Promise<SessionInfo | undefined>;
-  /** Sessions in the order of opening, or by idle time. Conversations, and lists by label, give the whole info. */
+  /** Lists sessions in the order of opening, or by idle time. Conversations and lists by label have the complete info. */
   list(filter?: ListFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
-  /** A copy of the state, at a version or the newest. */
+  /** Returns a copy of the state at a version, by default the newest. */
   state(session: string, version?: number): Promise<State>;
-  /** The events after a version, in order. */
+  /** Returns the events after a version, in order. */
   events(session: string, options?: { after?: number }): AsyncIterable<NumberedEvent>;
-  /** A new session that starts as this one was at a version. Neither ever affects the other. */
+  /** Opens a session that starts with this one's state at a version. They never affect each other. */
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
-  /** Makes the session what it was at a version, or before a turn of a conversation, by one more event. */
+  /** Returns the session to a version, or to before a turn of a conversation, by one more event. */
   rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
-  /** Runs the log again on nothing but the log, and names the first event that differs. */
+  /** Runs the log again, from the log alone, and returns the first event that differs. */
   replay(session: string): Promise<Replayed>;
-  /** The session with all its events, as data. */
+  /** Returns the session with all its events, as data. */
   save(session: string): Promise<SavedSession>;
-  /** A new session with the events of a saved one. */
+  /** Opens a session with the events of a saved one. */
   restore(saved: SavedSession, session?: string): Promise<SessionInfo>;
-  /** Ends a session. Closing twice is fine; false if it had ended before, or never was. */
+  /** Ends a session. Returns false if it had ended before or does not exist. */
   close(session: string): Promise<boolean>;
-  /** Ends what is over its limits now; otherwise done from time to time. Gives the number of sessions that it ended. */
+  /** Ends sessions over their limits now; otherwise it happens from time to time. Returns the number of ended sessions. */
   expire(): Promise<number>;
   /**
-   * Refuses new work and waits for running work; with `within`, cancels it after so many milliseconds. The store stays
-   * open: who opened it closes it.
+   * Refuses new work and waits for running work; cancels it after `within` milliseconds, if set. The store stays open:
+   * its opener closes it.
    */
   stop(options?: { within?: number }): Promise<void>;
 }
 
-/** The sessions of an environment. Every change to one of them goes through here. */
+/** The sessions of an environment. Every change of them is made here. */
 export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends SessionsBase<
   StateOf<E>,
   OpenOptions<TaskOf<E>>
 > {
   readonly environment: E;
-  /** Starts a new episode: the state is replaced outright, the old one stays readable at its version. */
+  /** Starts a new episode: replaces the state. The old state stays readable at its version. */
   seed(session: string, task: TaskOf<E>, options?: SeedOptions): Promise<Seeded>;
-  /** Calls a tool. A mistake of the model is an answer with `ok: false`; what it cannot help is thrown. */
+  /** Calls a tool. A mistake of the model is an answer with `ok: false`; any other failure is thrown. */
   call<Name extends ToolName<E>>(
     session: string,
     tool: Name,
     ...input: CallArguments<ToolInput<E, Name>>
   ): Promise<Answer<ToolOutput<E, Name>>>;
-  /** Scores the state. Changes nothing, and gives the same verdict when asked again. */
+  /** Scores the state. Changes nothing, and returns the same verdict for the same question. */
   verify(session: string, options?: VerifyOptions): Promise<Verification>;
   /**
-   * What verify would give at every version that changed the state, from the first seed on, without a response. It is
-   * recorded nowhere. Of more than 1,000 versions that many are judged, spread evenly.
+   * Returns the result of verify, without a response, at every version that changed the state since the first seed.
+   * Records nothing. Judges at most 1,000 versions, spread evenly.
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
 }
 
 export interface OpenConversation extends OpenSession {
-  /** Whose it is. Default "user". */
+  /** Its user. Default "user". */
   user?: string | undefined;
-  /** The initial state; keys that start with `user:` or `app:` go to shared state. */
+  /** The initial state; keys that start with `user:` or `app:` are written to shared state. */
   state?: AgentState | undefined;
-  /** Keeps `user:` and `app:` keys in the session itself: nothing is shared with others. */
+  /** Keeps `user:` and `app:` keys in the session itself, and shares nothing. */
   isolated?: boolean | undefined;
 }
 
@@ -232,7 +232,7 @@ export interface ConversationFork extends ForkOptions {
 /** A conversation as a file. */
 export type SavedConversation = SavedSession & Required<Pick<SavedSession, "app" | "user" | "shared">>;
 
-/** The conversations of an app in a store. Any number of processes may have one on the same store. */
+/** The conversations of an app in a store. Any number of processes may use the same store. */
 export interface Conversations extends SessionsBase<AgentState, OpenConversation> {
   readonly app: string;
   fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
@@ -247,7 +247,7 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    * repeat with the same `call` changes nothing.
    */
   update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
-  /** The conversation in the hands of one run: nobody else in the process commits to it before it is left. */
+  /** Enters a conversation for one run: until it is left, only this run of the process commits to it. */
   enter(session: string, options?: EnterOptions): Promise<Entered | RecordedTurn>;
 }
 

@@ -1,13 +1,13 @@
-// State that is shared: keys that start with `user:` or `app:` live in logs of their own, `temp:` in none.
+// Shared state: keys that start with `user:` or `app:` are stored in logs of their own, `temp:` keys in no log.
 import type { Delta } from "./delta.ts";
 import { setOwn } from "./json.ts";
 
-/** Keys that start with `user:` are shared by all sessions of a user, `app:` by all; `temp:` live for one turn. */
+/** `user:` keys are shared by all sessions of a user, `app:` keys by all sessions. `temp:` keys exist for one turn. */
 export type AgentState = Record<string, any>; // eslint-disable-line typescript/no-explicit-any -- known to its author alone
 
 export type Scope = "user" | "app";
 
-/** In the order in which their logs are written. */
+/** In the order of writing their logs. */
 export const sharedScopes: Scope[] = ["user", "app"];
 
 export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] });
@@ -15,7 +15,7 @@ export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] })
 const isTemporary = (key: string): boolean => key.startsWith("temp:");
 const scopeOf = (key: string): Scope | undefined => sharedScopes.find((scope) => key.startsWith(`${scope}:`));
 
-/** A state with what is shared beside it, under its prefixes. Objects below the top are the same ones. */
+/** Returns a state together with shared keys, under their prefixes. A shallow copy. */
 export function withShared(state: AgentState, shared: Record<Scope, AgentState>): AgentState {
   const merged: AgentState = { ...state };
   for (const scope of sharedScopes) {
@@ -24,7 +24,7 @@ export function withShared(state: AgentState, shared: Record<Scope, AgentState>)
   return merged;
 }
 
-/** The parts of a state, without their prefixes. What is temporary is in none of them. */
+/** Splits a state by prefix, and removes the prefixes. Temporary keys are dropped. */
 export function splitState(state: AgentState): Record<Scope | "session", AgentState> {
   const parts = { session: {}, user: {}, app: {} };
   for (const [key, value] of Object.entries(state)) {
@@ -35,7 +35,7 @@ export function splitState(state: AgentState): Record<Scope | "session", AgentSt
   return parts;
 }
 
-/** The same of a delta. */
+/** Splits a delta by prefix. */
 export function splitDelta(delta: Delta): Record<Scope | "session" | "temp", Delta> {
   const parts: Record<Scope | "session" | "temp", Delta> = { session: [], user: [], app: [], temp: [] };
   for (const operation of delta) {

@@ -1,4 +1,4 @@
-// The contract of a store: where logs live. Entries are text to it; what they mean is not its business.
+// The contract of a store, which holds logs. It treats entries as text.
 import { invalidOption } from "./errors.ts";
 import type { EndReason } from "./event.ts";
 
@@ -8,22 +8,22 @@ export interface Entry {
   body: string;
 }
 
-/** One event to be appended. */
+/** One event to append. */
 export interface NewEntry {
   body: string;
-  /** When it happened, never before the entry ahead of it; that of the newest is what `idleBefore` looks at. */
+  /** Time of the event, never before that of the previous entry. `idleBefore` compares that of the newest. */
   at: number;
   /** At most one entry of a log has this key. */
   key?: string;
 }
 
-/** What the entries up to a version amount to. */
+/** The fold of the entries up to a version. */
 export interface Snapshot {
   version: number;
   body: string;
 }
 
-/** What `list` shows of a session. */
+/** The facts about a session that `list` returns. */
 export interface Heading {
   environment: string;
   opened: number;
@@ -33,32 +33,32 @@ export interface Heading {
 
 export interface Commit {
   session: string;
-  /** The version that the writer saw. 0 creates the log. */
+  /** The newest version that the writer knows. 0 creates the log. */
   version: number;
   /**
-   * When the newest entry happened that the writer saw. A log that ends at that version with an entry of another time is
-   * another one, and the commit a `conflict`: the session was deleted and opened again, or the store has gone over to a copy
-   * of itself and lost what it had answered.
+   * The time of the newest entry that the writer knows. If the log ends at that version with another time, it is another
+   * log, and the commit is a `conflict`. Either the session was deleted and opened again, or the store failed over to a
+   * copy and lost acknowledged entries.
    */
   seen?: number;
   entries: [NewEntry, ...NewEntry[]];
-  /** Given with version 0, and whenever it changed. */
+  /** Present with version 0, and after every change. */
   heading?: Heading;
-  /** The fold of the log at a version up to the end of these entries, above that of any earlier one; if one is due. */
+  /** The fold of the log at one of its versions, these entries included; newer than any earlier snapshot. */
   snapshot?: Snapshot;
 }
 
 /**
- * `conflict`: the log is not at that version (any more). `duplicate`: it has an entry with one of the keys, or two of
- * the new ones have the same; where both are true it is this, which says more. Commits handed over together are a
- * `duplicate` if any of them is, and otherwise a `conflict` if any is.
+ * `conflict`: the log is at another version. `duplicate`: the log has an entry with one of the keys, or two new entries
+ * have the same key; it takes precedence. Commits appended together are a `duplicate` if one of them is, otherwise a
+ * `conflict` if one of them is.
  */
 export type Appended = "ok" | "conflict" | "duplicate";
 
 export interface Listed extends Heading {
   session: string;
   version: number;
-  /** When its newest entry happened. */
+  /** The time of its newest entry. */
   touched: number;
 }
 
@@ -67,51 +67,51 @@ export interface Filter {
   /** true: not ended. false: ended. */
   open?: boolean;
   openedBefore?: number;
-  /** Only sessions whose newest entry is older, the longest idle first. Without it: in the order of opening. */
+  /** Only sessions whose newest entry is older, the longest idle first. By default the order is that of opening. */
   idleBefore?: number;
-  /** Only what comes after this session in the order of opening; unknown, it is `session_not_found`. Not with idleBefore. */
+  /** Only sessions opened after this one. An unknown id is `session_not_found`. Not with `idleBefore`. */
   after?: string;
 }
 
 /**
- * Where logs live. Every verb but `close` rejects with `store_closed` once the store is closed. A commit, and commits
- * handed over together, are stored whole or not at all; when `append` has resolved with "ok" on a persistent store,
+ * Holds logs. Every verb but `close` rejects with `store_closed` once the store is closed. A commit, and commits
+ * appended together, are stored completely or not at all. Once `append` has resolved with "ok" on a persistent store,
  * they survive the end of the process.
  */
 export interface Store {
-  /** Whether what is stored survives the process. Adds cases to the shared suite. */
+  /** Whether logs survive the process. Adds cases to the shared suite. */
   readonly persistent: boolean;
   /**
-   * Appends to a log, or to several at once, all or none of them: then each commit is for another session, and if one is
-   * refused nothing of any is stored. Whoever has read one of them, in whichever process, finds them all.
+   * Appends to one log, or to several at once. Then each commit is for another session, and a refused one refuses all. A
+   * reader that has read one of them, in any process, finds all of them.
    */
   append(commit: Commit, ...together: Commit[]): Promise<Appended>;
-  /** The entries after a version, at most `limit`. Undefined if there is no such log. */
+  /** Returns up to `limit` entries after a version; undefined for a missing log. */
   read(session: string, after: number, limit?: number): Promise<Entry[] | undefined>;
   /**
-   * The shortest way to a version: a snapshot at or before it, and the entries from there. By default, and beyond the
-   * end, to the newest.
+   * Returns the shortest way to a version: a snapshot at or before it, and the entries from there. By default, and for
+   * versions beyond the end, it is the newest version.
    */
   load(session: string, version?: number): Promise<{ snapshot?: Snapshot; entries: Entry[] } | undefined>;
-  /** The entry that has this key. */
+  /** Returns the entry with this key. */
   find(session: string, key: string): Promise<Entry | undefined>;
   /**
-   * Comes to an end also if its reader opens, changes and deletes sessions meanwhile. It is no picture of one moment:
-   * each session is shown as it was at some time since the listing began, a later one at no earlier time.
+   * Lists sessions. It ends even if its reader opens, changes and deletes sessions meanwhile. It is not a snapshot: each
+   * session appears as at some time since the start, and later rows are never older than earlier ones.
    */
   list(filter?: Filter): AsyncIterable<Listed>;
-  /** How many sessions of an environment have not ended. */
+  /** Counts the open sessions of an environment. */
   count(environment: string): Promise<number>;
   /**
-   * Forgets a session altogether; true if it did. With `end` only if its log still ends there, found and done in one step:
-   * so a request that was long under way does not take what was opened or committed since.
+   * Deletes a session; returns whether it existed. With `end`, only if its log still ends there, checked and deleted in
+   * one step. So a delayed request does not delete newer sessions or commits.
    */
   delete(session: string, end?: Pick<Commit, "version" | "seen">): Promise<boolean>;
-  /** Waits for what is being written. Closing twice is fine. */
+  /** Waits for running writes. A second call does nothing. */
   close(): Promise<void>;
 }
 
-/** Refuses commits to be appended together of which two are for the same session. */
+/** Refuses to append two commits for the same session together. */
 export function assertDifferentSessions(commits: Commit[]): void {
   if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
   throw invalidOption("commits that are appended together must be for different sessions");

@@ -1,7 +1,7 @@
-// What the loop of an agent is given of its conversation.
+// Views: folds of a conversation for the loop of an agent.
 import type { NumberedEvent } from "./event.ts";
 
-/** A fold of the events of a conversation that the engine keeps between turns and feeds with every event in force. */
+/** A fold of a conversation. The engine keeps it between turns, and adds every event in force. */
 export interface View {
   add(event: NumberedEvent): void;
 }

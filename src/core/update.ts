@@ -1,4 +1,4 @@
-// Updates: changes of one key of a state by a function of its value. They can be made again, to another state.
+// Updates: changes of one key by a function of its value. They can run again on another state.
 import type { Draft } from "./draft.ts";
 import { copyJson, equalJson, type Json } from "./json.ts";
 
@@ -9,7 +9,7 @@ export interface Update {
 
 type State = Record<string, unknown>;
 
-/** Changes a key. A function that returns nothing may have changed the value in place. */
+/** Changes a key. A function without a return value may change the value in place. */
 export function applyUpdate(state: unknown, { key, change }: Update): void {
   const value = change((state as State)[key]);
   if (value instanceof Promise) throw new TypeError("update takes a function that is not async");
@@ -17,13 +17,13 @@ export function applyUpdate(state: unknown, { key, change }: Update): void {
 }
 
 export interface Updates {
-  /** Makes a change at once. */
+  /** Applies an update at once. */
   add(update: Update): void;
-  /** The updates of keys that nothing else changed, in order. */
+  /** Returns, in order, the updates of keys without other changes. */
   list(): Update[];
 }
 
-/** The updates made to one draft. */
+/** Creates the updates of one draft. */
 export function createUpdates(draft: Draft<unknown>): Updates {
   const updates: Update[] = [];
   /** The value of each key after its last update; undefined if it was assigned before the first. */

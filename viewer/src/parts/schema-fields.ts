@@ -1,13 +1,6 @@
 // Maps a JSON Schema to form fields, and the values of the fields to one value.
 import type { Json } from "../../../src/core/json.ts";
-import {
-  listAlternatives,
-  follow,
-  isSchema,
-  readProperties,
-  readType,
-  type JsonSchema,
-} from "../../../src/core/json-schema.ts";
+import { follow, isSchema, readProperties, type JsonSchema } from "../../../src/core/json-schema.ts";
 
 /** undefined for an omitted value: the server checks whether it is required. */
 export type Draft = Json | undefined;
@@ -30,6 +23,22 @@ export type Field = AnyField &
 
 /** A schema may contain itself. */
 const deepest = 6;
+
+/** Returns the members of anyOf, oneOf or allOf, whichever is present first. */
+function listAlternatives(schema: JsonSchema): JsonSchema[] {
+  for (const key of ["anyOf", "oneOf", "allOf"]) {
+    const found = schema[key];
+    if (Array.isArray(found) && found.length > 0) return found.filter(isSchema);
+  }
+  return [];
+}
+
+/** Returns its type, or the first of its types. */
+function readType(schema: JsonSchema): Json | undefined {
+  const { type } = schema;
+  if (type === undefined && schema["properties"] !== undefined) return "object";
+  return Array.isArray(type) ? type[0] : type;
+}
 
 export function toField(schema: JsonSchema, isRequired = true, root = schema, depth = 0): Field {
   const followed = follow(schema, root);
