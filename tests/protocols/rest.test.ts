@@ -192,6 +192,27 @@ describe("lists", () => {
     expect((await client("GET", `${at}/events?after=99`)).body).toEqual({ events: [], next: null });
   });
 
+  test("a page of large events ends before 4 MiB, and holds at least one event", async () => {
+    const say = tool({
+      description: "Says something long.",
+      input: z.object({ length: z.number() }),
+      run: (_, { length }) => "x".repeat(length),
+    });
+    const environment = defineEnvironment({ name: "loud", tools: { say } });
+    const client = clientOf(createSessions({ environment, store: memoryStore() }));
+    const at = `/v1/sessions/${(await client("POST", "/v1/sessions", {})).body.session}`;
+    for (const megabytes of [1, 2, 2, 6, 1, 1]) {
+      await client("POST", `${at}/call`, { body: { tool: "say", input: { length: megabytes * 1_000_000 } } });
+    }
+    const versions: number[][] = [];
+    for (let next: number | null = 0; next !== null;) {
+      const { body }: Got = await client("GET", `${at}/events?after=${next}`);
+      versions.push(body.events.map(({ version }: { version: number }) => version));
+      next = body.next;
+    }
+    expect(versions).toEqual([[1, 2, 3], [4], [5], [6, 7]]);
+  });
+
   onEveryStore("sessions are listed page by page while others open, each once and in order", async (place) => {
     const sessions = place.engine(counter, { keepEnded: true });
     const client = clientOf(sessions);

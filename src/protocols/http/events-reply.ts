@@ -20,7 +20,13 @@ interface EventsRequest {
 /** The query of a route that returns events. */
 export const eventsQuery = {
   after: { type: "integer", minimum: 0, default: 0, description: "the version to go on after" },
-  limit: { type: "integer", minimum: 1, maximum: 1000, default: 100, description: "how many at most on a page" },
+  limit: {
+    type: "integer",
+    minimum: 1,
+    maximum: 1000,
+    default: 100,
+    description: "how many at most on a page, which ends before about 4 MiB",
+  },
 } as const;
 
 /** Milliseconds between two reads of the log. Starts at `shortest` after an event and doubles up to `longest`. */

@@ -95,11 +95,16 @@ function decoded(id: string): string {
 
 const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);
 
-/** Reads up to `limit` items, and tells whether there are more. */
+/** About the most bytes of a page, unless one item has more. */
+const pageBytes = 4 * 1024 * 1024;
+
+/** Reads up to `limit` items of at most `pageBytes`, but at least one, and tells whether there are more. */
 export async function takeFirst<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
   const items: T[] = [];
+  let bytes = 0;
   for await (const item of all) {
-    if (items.length === limit) return { items, more: true };
+    bytes += JSON.stringify(item).length;
+    if (items.length === limit || (items.length > 0 && bytes > pageBytes)) return { items, more: true };
     items.push(item);
   }
   return { items, more: false };
