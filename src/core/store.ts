@@ -46,6 +46,8 @@ export interface Commit {
   heading?: Heading;
   /** The fold of the log at one of its versions, these entries included; newer than any earlier snapshot. */
   snapshot?: Snapshot;
+  /** Milliseconds that this call has waited for the store already. They shorten its time limit. */
+  waited?: number;
 }
 
 /**
@@ -86,8 +88,11 @@ export interface Store {
    * reader that has read one of them, in any process, finds all of them.
    */
   append(commit: Commit, ...together: Commit[]): Promise<Appended>;
-  /** Returns up to `limit` entries after a version; undefined for a missing log. */
-  read(session: string, after: number, limit?: number): Promise<Entry[] | undefined>;
+  /**
+   * Returns up to `limit` entries after a version; undefined for a missing log. With `bytes`, stops after the entry that
+   * makes the page about that size.
+   */
+  read(session: string, after: number, limit?: number, bytes?: number): Promise<Entry[] | undefined>;
   /**
    * Returns the shortest way to a version: a snapshot at or before it, and the entries from there. By default, and for
    * versions beyond the end, it is the newest version.

@@ -47,7 +47,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
       written.finally(() => writing.delete(written)).catch(() => undefined);
       return written;
     },
-    read: async (session, after, limit) => (await at(session)).read(session, after, limit),
+    read: async (session, ...range) => (await at(session)).read(session, ...range),
     load: async (session, version) => (await at(session)).load(session, version),
     find: async (session, key) => (await at(session)).find(session, key),
     list: (filter) => list({ ...filter }),

@@ -289,7 +289,7 @@ export function observedStore(store: Store, metrics: Metrics): Store {
         return appended;
       }, failed);
     },
-    read: (session, after, limit) => store.read(session, after, limit).catch(failed),
+    read: (...range) => store.read(...range).catch(failed),
     load(session, version) {
       return store.load(session, version).catch(failed);
     },

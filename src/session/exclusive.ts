@@ -26,6 +26,7 @@ export function acquire(log: OpenLog, signal: AbortSignal | undefined): Promise<
 
 /** Hands the log to the next waiter. */
 export function release(log: OpenLog): void {
+  log.waited = 0;
   const first = log.waiting?.shift();
   if (first) first.next();
   else log.busy = false;

@@ -11,7 +11,7 @@ import { createOpenLog, type OpenLog } from "./open-log.ts";
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
 const leastGrowth = 16 * 1024;
 
-/** Pages of a log that is read: entries in the first and the largest one, and bytes in each. */
+/** Pages of a log that is read: entries in the first and the largest one, and about how many bytes in each. */
 const firstPage = 100;
 const largestPage = 2000;
 const pageBytes = 4 * 1024 * 1024;
@@ -94,14 +94,11 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     },
   };
 
-  const notFound = (id: string): HoldfastError =>
-    new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
-
-  async function load(id: string, version?: number): Promise<OpenLog> {
-    const log = await peek(id, version);
-    if (!log) throw notFound(id);
-    return log;
+  function missing(id: string): never {
+    throw new HoldfastError("session_not_found", `there is no session ${id} in environment ${environment}`);
   }
+
+  const load = async (id: string, version?: number): Promise<OpenLog> => (await peek(id, version)) ?? missing(id);
 
   async function peek(id: string, version?: number): Promise<OpenLog | undefined> {
     // Logs of the server itself are not sessions.
@@ -145,15 +142,13 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   async function* pages(id: string, after: number, upTo = Infinity): AsyncGenerator<Entry[], void, undefined> {
     let limit = firstPage;
-    for (let from = after; from < upTo;) {
-      const page = await store.read(id, from, Math.min(limit, upTo - from));
-      if (!page) throw notFound(id);
+    for (let from = after; from < upTo; limit = Math.min(4 * limit, largestPage)) {
+      const page = await store.read(id, from, Math.min(limit, upTo - from), pageBytes);
+      if (!page) missing(id);
       const last = page.at(-1);
       if (!last) return;
       yield page;
       from = last.version;
-      const bytes = page.reduce((sum, { body }) => sum + body.length, 0);
-      limit = Math.max(1, Math.min(Math.ceil((page.length * pageBytes) / Math.max(1, bytes)), 4 * limit, largestPage));
     }
   }
 
@@ -166,12 +161,14 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   async function acquire(id: string): Promise<OpenLog | undefined> {
     counts.misses++;
+    const since = performance.now();
     let pending = loading.get(id);
     if (!pending) {
       pending = peek(id).finally(() => loading.delete(id));
       loading.set(id, pending);
     }
     const log = await pending;
+    if (log) log.waited = performance.now() - since;
     return log && cache.put(log);
   }
 
@@ -179,7 +176,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     let log = cache.take(id);
     if (log) counts.hits++;
     else log = await acquire(id);
-    if (!log) throw notFound(id);
+    if (!log) missing(id);
     try {
       return await run(log);
     } finally {
@@ -204,13 +201,15 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   async function refresh(log: OpenLog): Promise<void> {
     const { version, touched } = log.session;
+    const since = performance.now();
     const entries = await store.read(log.id, version - 1).catch((thrown: unknown) => {
       rejectWaiters(log, thrown);
       throw thrown;
     });
+    log.waited += performance.now() - since;
     if (!entries) {
       cache.drop(log);
-      throw notFound(log.id);
+      missing(log.id);
     }
     const [known, ...newer] = entries.map(({ body }) => ({ event: decode<Event>(body, log.id), length: body.length }));
     // A store that failed over to a copy may have lost commits and accepted others. This fold is then wrong.
@@ -235,7 +234,9 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     const { version, touched } = log.session;
     const snapshot =
       log.bytesSinceSnapshot > Math.max(leastGrowth, 2 * log.snapshotBytes) ? JSON.stringify(log.session) : undefined;
-    const commit: Commit = { session: log.id, version, seen: touched, entries: [entryOf(event, body)] };
+    const { waited } = log;
+    log.waited = 0;
+    const commit: Commit = { session: log.id, version, seen: touched, entries: [entryOf(event, body)], waited };
     if (snapshot !== undefined) commit.snapshot = { version, body: snapshot };
     if (event.type === "session.closed") commit.heading = { ...headingOf(log.session), ended: event.reason };
     return commit;
@@ -305,10 +306,6 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     throw new HoldfastError("version_conflict", `session ${log.id} was changed by others ${attempts} times in a row`);
   }
 
-  async function create(id: string, events: Event[]): Promise<Session> {
-    return (await createWith(id, events, [])) as Session;
-  }
-
   async function createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined> {
     let session: Session | undefined;
     const bodies = events.map((event) => JSON.stringify(event));
@@ -340,7 +337,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     refresh,
     commit,
     appendAll,
-    create,
+    create: async (id, events) => (await createWith(id, events, [])) as Session,
     createWith,
     counts,
     pages,

@@ -20,6 +20,8 @@ export interface OpenLog extends Cached, Stops {
   /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
+  /** Milliseconds that the call which has it has waited for the store: to load it and to refresh it. */
+  waited: number;
   /** Whether someone works on it exclusively, and who waits to. */
   busy: boolean;
   waiting: Waiter[] | undefined;
@@ -52,6 +54,7 @@ export function createOpenLog(
     session,
     bytesSinceSnapshot,
     snapshotBytes,
+    waited: 0,
     uses: 0,
     older: undefined,
     newer: undefined,

@@ -118,15 +118,18 @@ export function createStore(given: Driver): Store {
       try {
         assertOpen();
         const unit = toUnit(commits, driver);
-        return unit === "duplicate" ? Promise.resolve(unit) : append(unit);
+        return unit === "duplicate" ? Promise.resolve(unit) : append(unit, commits[0]!.waited);
       } catch (thrown) {
         return Promise.reject(thrown as Error);
       }
     },
 
-    read: (session, after, limit = Infinity) =>
+    read: (session, after, limit = Infinity, bytes) =>
       reading(async (call) => {
-        const page = await readLog(session, { after: Math.max(after, 0), limit: Math.max(limit, 0) }, call);
+        const range = { after: Math.max(after, 0), limit: Math.max(limit, 0) };
+        const page = await (bytes === undefined
+          ? readLog(session, range, call)
+          : readPage(session, { ...range, bytes }, call));
         return page?.entries.map(withoutTime);
       }),
 

@@ -58,11 +58,11 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
         () => store.load(session, version),
         (found) => found?.entries.length ?? 0,
       ),
-    read: (session, after, limit) =>
+    read: (session, ...range) =>
       read(
         "holdfast.read",
         session,
-        () => store.read(session, after, limit),
+        () => store.read(session, ...range),
         (found) => found?.length ?? 0,
       ),
     find: (session, key) =>

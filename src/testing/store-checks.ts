@@ -74,7 +74,7 @@ function corner(store: Store, prefix: string, written: Set<string>): Store {
   return {
     persistent: store.persistent,
     append: (first, ...together) => store.append(commit(first), ...together.map(commit)),
-    read: (session, after, limit) => store.read(inside(session), after, limit),
+    read: (session, ...range) => store.read(inside(session), ...range),
     load: (session, version) => store.load(inside(session), version),
     find: (session, key) => store.find(inside(session), key),
     list: (given = {}) => own(store.list(filter(given))),

@@ -15,8 +15,7 @@ export interface Outage {
 }
 
 /** The longest time a call may stay unanswered, in milliseconds. */
-// A call may wait for two verbs: to load a session that left the cache, and to commit.
-const longestAnswer = 9000;
+const longestAnswer = 6000;
 
 /** Causes outages one after the other while clients run. */
 export async function throughOutages(replicas: Replica[], outages: Outage[], clients = 48): Promise<void> {

@@ -35,6 +35,32 @@ test("waiting calls of one session are refused together when the store does not 
   expect(await sessions.state(session)).toMatchObject({ count: 1 });
 });
 
+test("a call tells the store how long it has waited for it, to load and to refresh its session", async () => {
+  const store = memoryStore();
+  const waits: (number | undefined)[] = [];
+  const slow: typeof store = {
+    ...store,
+    load: (...asked) => sleep(60).then(() => store.load(...asked)),
+    read: (...asked) => sleep(60).then(() => store.read(...asked)),
+    append(...commits) {
+      waits.push(commits[0].waited);
+      return store.append(...commits);
+    },
+  };
+  const { session } = await createSessions({ environment: counter, store }).open({ task: { start: 0, goal: 1 } });
+  const sessions = createSessions({ environment: counter, store: slow });
+  await sessions.call(session, "add", { by: 1 });
+  await sessions.call(session, "add", { by: 1 });
+  for (let look = 0; look < 3; look++) await sessions.info(session);
+  await sessions.seed(session, { start: 0, goal: 1 }, { call: "again" });
+  const [loaded = 0, ready, refreshed = 0] = waits;
+  expect(loaded).toBeGreaterThan(50);
+  expect(ready).toBe(0);
+  // Reads of other calls do not count.
+  expect(refreshed).toBeGreaterThan(50);
+  expect(refreshed).toBeLessThan(120);
+});
+
 test("a call that the store applied, and lost before its answer was read, is to be sent again", async () => {
   const store = memoryStore();
   let lost = false;

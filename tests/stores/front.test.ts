@@ -168,6 +168,13 @@ describe("the time limit of a verb", { tags: ["full"] }, () => {
     }
   }, 30_000);
 
+  test("is one for a whole call: a commit has less time if its writer waited before", async () => {
+    const store = createStore(failing({ append: never }));
+    const since = performance.now();
+    await expect(store.append({ ...commit("a"), waited: 4400 })).rejects.toMatchObject({ code: "store_busy" });
+    expect(performance.now() - since).toBeLessThan(2000);
+  });
+
   test("says why the driver waited, if it is known", async () => {
     const append: Driver["append"] = (_, call) => {
       call.reason = fault({ message: "has no connection free" });

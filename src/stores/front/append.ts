@@ -88,10 +88,10 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
     });
   }
 
-  function append(unit: Unit): Promise<Appended> {
+  function append(unit: Unit, waited?: number): Promise<Appended> {
     if (groups?.of === "unit") return appendNow(unit);
     const bytes = weigh(unit);
-    const until = limitFor(bytes);
+    const until = limitFor(bytes, waited);
     if (!groups) {
       return counted(ask("writes", { until }, async (call) => (await driver.append([unit], call))[0]!));
     }

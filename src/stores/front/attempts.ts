@@ -4,8 +4,9 @@ import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts"
 import { createDeadlines, type Timed } from "./deadlines.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
-/** How long a verb may take, in milliseconds, and how many bytes give it one more. */
+/** How long a call may wait for the store, in milliseconds, its last verb at least, and how many bytes give one more. */
 const patience = 5000;
+const leastPatience = 500;
 const bytesPerMs = 1024;
 /** The pause before another try: random, at first and at last up to this, in milliseconds. */
 const [shortestPause, longestPause] = [5, 500];
@@ -28,9 +29,9 @@ export function createAttempts({ name, fault, overtime }: Driver) {
     return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });
 
-  /** The end of the time of a verb that begins now. */
-  function limitFor(bytes = 0): number {
-    return performance.now() + patience + bytes / bytesPerMs;
+  /** The end of the time of a verb that begins now, in a call that has waited for the store before. */
+  function limitFor(bytes = 0, waited = 0): number {
+    return performance.now() + Math.max(patience - waited, leastPatience) + bytes / bytesPerMs;
   }
 
   function faultOf(thrown: unknown): Fault {
