@@ -1,27 +1,32 @@
-// holdfast sessions: looks at the sessions of a store or a server, copies, exports and deletes them.
-import type { Command } from "commander";
-import { invalidOption } from "../core/errors.ts";
-import type { NumberedEvent } from "../core/event.ts";
-import type { SessionInfo } from "../core/sessions.ts";
+// holdfast sessions: looks at the sessions of a store or a server, changes, copies, exports and deletes them.
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import type { Labels, NumberedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
+import type { SessionSource, SourceOptions } from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
-import type { SessionSource } from "../rollout/session-source.ts";
+import { plain } from "./plain.ts";
 import { addCopy } from "./sessions/copy.ts";
 
-interface Flags {
+interface Flags extends Omit<SourceOptions, "code"> {
   from: string;
-  environment?: string;
-  token?: string;
   json?: boolean;
   open?: boolean;
   ended?: boolean;
+  user?: string;
+  label?: Labels;
   version?: number;
+  before?: string;
+  code?: string;
 }
 
 export function addSessions(program: Command): void {
   const sessions = program
     .command("sessions")
-    .description("Look at the sessions of a store or a server, copy, export and delete them.")
+    .description(
+      "Look at the sessions of a store or a server: episodes of environments, and conversations with agents.",
+    )
     .addHelpText("after", "\nExample:\n  $ holdfast sessions list --from sqlite:counter.db");
   const add = (name: string, description: string, example: string): Command =>
     sessions
@@ -29,13 +34,16 @@ export function addSessions(program: Command): void {
       .description(description)
       .requiredOption("--from <url>", "a store, as in sqlite:FILE, or a server, as in http://127.0.0.1:8080")
       .option("--environment <name>", "only sessions of this environment; of a server, by default the first one's")
+      .addOption(new Option("--agent <name>", "only conversations with this agent").conflicts("environment"))
       .option("--token <text>", "the bearer token of the server")
       .option("--json", "print JSON, one value on a line")
       .addHelpText("after", `\nExample:\n  $ holdfast sessions ${example}`);
 
   add("list", "List sessions, in the order of opening.", "list --from sqlite:counter.db --open")
-    .option("--open", "only those that have not ended")
-    .option("--ended", "only those that have ended")
+    .option("--open", "only sessions that have not ended")
+    .option("--ended", "only sessions that have ended")
+    .option("--user <name>", "only conversations of this user")
+    .option("--label <name=value>", "only sessions with this label; can be repeated", toLabel)
     .action((flags: Flags) => withSource(flags, (source) => list(source, flags)));
   add("show", "Show a session and its state.", "show ID --from sqlite:counter.db --version 3")
     .argument("<id>", "the session")
@@ -45,7 +53,8 @@ export function addSessions(program: Command): void {
     .argument("<id>", "the session")
     .action((id: string, flags: Flags) =>
       withSource(flags, async (source) => {
-        for await (const event of source.events(id)) print(flags.json ? JSON.stringify(event) : eventLine(event));
+        const { events } = await source.verbs(id);
+        for await (const event of events(id)) print(flags.json ? JSON.stringify(event) : eventLine(event));
       }),
     );
   add(
@@ -55,12 +64,31 @@ export function addSessions(program: Command): void {
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to start from; by default the newest", whole(1))
-    .action((id: string, flags: Flags) =>
+    .action((id: string, { version, ...flags }: Flags) =>
       withSource(flags, async (source) => {
-        const info = await source.fork(id, flags.version);
+        const info = await (await source.verbs(id)).fork(id, version === undefined ? {} : { version });
         print(flags.json ? JSON.stringify(info) : info.session);
       }),
     );
+  add("rewind", "Make a session what it was, by one more event.", "rewind ID --from sqlite:counter.db --version 3")
+    .argument("<id>", "the session")
+    .option("--version <number>", "the version to go back to", whole(1))
+    .addOption(new Option("--before <turn>", "the turn of a conversation to undo").conflicts("version"))
+    .action((id: string, { version, before = "", ...flags }: Flags) =>
+      withSource(flags, async (source) => {
+        if (version === undefined && before === "") throw wrong("a rewind needs --version, or --before with a turn");
+        const info = await (await source.verbs(id)).rewind(id, version ?? { before });
+        print(flags.json ? JSON.stringify(info) : `${id} rewound, and is at version ${info.version}`);
+      }),
+    );
+  add(
+    "replay",
+    "Run sessions again, and name the first event of each that differs.",
+    "replay ID --from sqlite:chat.db --code examples/concierge",
+  )
+    .argument("<id...>", "the sessions")
+    .option("--code <target>", "a folder, file or package with the environment or agent; a server has its own")
+    .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
     "export",
     "Print sessions with all their events, one session on a line.",
@@ -68,55 +96,91 @@ export function addSessions(program: Command): void {
   )
     .argument("[id...]", "the sessions; by default all")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
-  add("delete", "Forget sessions of a store; close those of a server.", "delete ID --from sqlite:counter.db")
-    .argument("<id...>", "the sessions")
-    .action((ids: string[], flags: Flags) =>
-      withSource(flags, async (source) => {
-        for (const id of ids) {
-          const deleted = await source.delete(id);
-          print(
-            flags.json ? JSON.stringify({ session: id, deleted }) : `${id} ${deleted ? "deleted" : "had ended before"}`,
-          );
-        }
-      }),
-    );
+  for (const [verb, done, description] of [
+    ["close", "closed", "End sessions. Their logs stay readable in a store that lasts."],
+    ["delete", "deleted", "Forget sessions of a store; close those of a server."],
+  ] as const) {
+    add(verb, description, `${verb} ID --from sqlite:counter.db`)
+      .argument("<id...>", "the sessions")
+      .action((ids: string[], flags: Flags) =>
+        withSource(flags, async (source) => {
+          for (const id of ids) {
+            const isDone = await (verb === "delete" ? source.delete(id) : (await source.verbs(id)).close(id));
+            const words = `${id} ${isDone ? done : "had ended before"}`;
+            print(flags.json ? JSON.stringify({ session: id, [done]: isDone }) : words);
+          }
+        }),
+      );
+  }
   addCopy(sessions);
 }
 
+/** Adds a label to those before it. A value that is JSON is that value; any other is text. */
+function toLabel(text: string, before: Labels = {}): Labels {
+  const [, name, value = ""] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined) throw new InvalidArgumentError("A label is a name and a value, as in topic=bill.");
+  try {
+    return { ...before, [name]: JSON.parse(value) as Json };
+  } catch {
+    return { ...before, [name]: value };
+  }
+}
+
+const wrong = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
+
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {
-  if (flags.from.startsWith("memory:")) {
-    throw invalidOption("the sessions of memory: are those of one process; ask the server that has them");
+  const { from, code: target, environment, agent, token } = flags;
+  if (from.startsWith("memory:")) {
+    throw wrong("the sessions of memory: are those of one process; ask the server that has them");
   }
   const { openSource } = await import("../rollout/session-source.ts");
-  const source = await openSource(flags.from, flags);
+  const { loadServed } = await import("../rollout/load.ts");
+  const loaded = target === undefined ? undefined : await loadServed(target);
+  const code = loaded && ("agent" in loaded ? loaded.agent : loaded.environment);
+  const only = { ...(environment !== undefined && { environment }), ...(agent !== undefined && { agent }) };
+  const source = await openSource(from, { ...only, code, ...(token !== undefined && { token }) });
   try {
     await run(source);
   } finally {
-    await source.close();
+    await source.stop();
   }
 }
 
-async function list(source: SessionSource, flags: Flags): Promise<void> {
-  const open = flags.open === flags.ended ? undefined : flags.open === true;
-  if (!flags.json)
-    print(`${"session".padEnd(22)}  ${"environment".padEnd(16)}  version  last event                ended`);
-  for await (const listed of source.list(open)) print(flags.json ? JSON.stringify(listed) : sessionLine(listed));
+async function list(source: SessionSource, { open, ended, user, label: labels, json }: Flags): Promise<void> {
+  if (!json) print(`${"session".padEnd(22)}  ${"environment".padEnd(16)}  version  last event                ended`);
+  const filter = {
+    ...(open !== ended && { open: open === true }),
+    ...(user !== undefined && { user }),
+    ...(labels && { labels }),
+  };
+  for await (const listed of source.list(filter)) print(json ? JSON.stringify(listed) : sessionLine(listed));
 }
 
-async function show(source: SessionSource, id: string, flags: Flags): Promise<void> {
-  const info: SessionInfo = await source.info(id);
-  const state = await source.state(id, flags.version ?? info.version);
-  const shown = { ...info, ...(flags.version !== undefined && { version: flags.version }), state };
-  print(flags.json ? JSON.stringify(shown) : JSON.stringify(shown, null, 2));
+async function show(source: SessionSource, id: string, { version, json }: Flags): Promise<void> {
+  const verbs = await source.verbs(id);
+  const info = await verbs.info(id);
+  const state = await verbs.state(id, version ?? info.version);
+  const shown = { ...info, ...(version !== undefined && { version }), state };
+  print(json ? JSON.stringify(shown) : JSON.stringify(shown, null, 2));
+}
+
+async function replay(source: SessionSource, ids: string[], { json }: Flags): Promise<void> {
+  for (const id of ids) {
+    const result = await (await source.verbs(id)).replay(id);
+    const words = result.same ? `${result.events} events, all the same` : result.message;
+    print(json ? JSON.stringify({ session: id, ...result }) : `${id}: ${plain(words)}`);
+    if (!result.same) process.exitCode = 1;
+  }
 }
 
 async function exportAll(source: SessionSource, ids: string[]): Promise<void> {
   const chosen = [...ids];
-  if (ids.length === 0) for await (const { session } of source.list(undefined)) chosen.push(session);
+  if (ids.length === 0) for await (const { session } of source.list({})) chosen.push(session);
   for (const id of chosen) {
+    const verbs = await source.verbs(id);
     const events: NumberedEvent[] = [];
-    for await (const event of source.events(id)) events.push(event);
-    print(JSON.stringify({ ...(await source.info(id)), events }));
+    for await (const event of verbs.events(id)) events.push(event);
+    print(JSON.stringify({ ...(await verbs.info(id)), events }));
   }
 }
 
@@ -148,6 +212,17 @@ function aboutEvent(event: NumberedEvent): string {
       return event.reason;
     case "session.opened":
       return event.parent ? `forked from ${event.parent.session} at ${event.parent.version}` : event.environment;
+    case "agent.ended":
+      return `${event.agent} ${event.outcome}`;
+    case "agent.failed":
+      return `${event.agent} ${event.error.code} ${JSON.stringify(event.error.message)}`;
+    case "tools.started":
+      return `${event.agent} ${event.calls.join(" ")}`;
+    case "invocation.began":
+    case "agent.began":
+    case "model.answered":
+    case "tools.answered":
+      return `${event.agent} ${JSON.stringify(event.items ?? [])}`;
     default:
       return "";
   }

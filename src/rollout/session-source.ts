@@ -1,77 +1,128 @@
-// openSource(): reads, forks and deletes sessions of a store, or of a server over its REST API.
-import type { Environment } from "../core/environment.ts";
-import { HoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
-import type { Event, NumberedEvent } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
+// openSource(): the sessions of a store, or of a server over its REST API: episodes and conversations alike.
+import type { Agent } from "../core/agent.ts";
+import { isConversation } from "../core/conversation.ts";
+import type { AnyEnvironment, Environment } from "../core/environment.ts";
+import { HoldfastError, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import type { Event, Labels, NumberedEvent } from "../core/event.ts";
+import { equalJson } from "../core/json.ts";
 import { decode } from "../core/session.ts";
-import type { SessionInfo, Sessions } from "../core/sessions.ts";
+import type { Conversations, Episodes, Replayed, SessionsBase } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
-import { isOfEnvironment } from "./episode-log.ts";
 import { createSessions } from "../session/sessions.ts";
 import { openStore } from "../stores/open.ts";
+import { isOfEnvironment } from "./episode-log.ts";
+
+type Verb = "info" | "state" | "events" | "fork" | "rewind" | "replay" | "close";
+export type SessionVerbs = Pick<SessionsBase<unknown>, Verb>;
+
+export interface SourceFilter {
+  open?: boolean;
+  user?: string;
+  labels?: Labels;
+}
 
 export interface SessionSource {
-  list(open: boolean | undefined): AsyncIterable<Listed>;
-  info(session: string): Promise<SessionInfo>;
-  state(session: string, version?: number): Promise<Json>;
-  events(session: string): AsyncIterable<NumberedEvent>;
-  fork(session: string, version?: number): Promise<SessionInfo>;
+  list(filter: SourceFilter): AsyncIterable<Listed>;
+  /** Returns the verbs for a session. Throws if a store does not have it. */
+  verbs(session: string): Promise<SessionVerbs>;
   /** Deletes a session in a store, or closes it on a server. Returns false if there was nothing to do. */
   delete(session: string): Promise<boolean>;
-  close(): Promise<void>;
+  stop(): Promise<void>;
 }
 
-export async function openSource(
-  url: string,
-  options: { environment?: string; token?: string },
-): Promise<SessionSource> {
-  if (!/^https?:\/\//.test(url)) return storeSource(await openStore(url, { isThere: true }), options.environment);
-  const prefix = options.environment === undefined ? "" : `/${options.environment}`;
-  return serverSource(url.replace(/\/+$/, "") + prefix, options.token);
+export interface SourceOptions {
+  /** Only sessions of this environment, or of this agent. A server has them under that name. */
+  environment?: string;
+  agent?: string;
+  token?: string;
+  /** The code that a replay in a store runs. */
+  code?: AnyEnvironment | Agent | undefined;
 }
 
-function storeSource(store: Store, environment: string | undefined): SessionSource {
-  const engines = new Map<string, Sessions>();
+export async function openSource(url: string, options: SourceOptions): Promise<SessionSource> {
+  const { environment, agent, token } = options;
+  if (!/^https?:\/\//.test(url)) return storeSource(await openStore(url, { isThere: true }), options);
+  const name = environment ?? agent;
+  return serverSource(url.replace(/\/+$/, "") + (name === undefined ? "" : `/${name}`), token);
+}
 
-  /** Returns an engine for the session's environment. Its name is enough to read or copy a log. */
-  async function openEngine(session: string): Promise<Sessions> {
+const agentPrefix = "agent:";
+
+function storeSource(store: Store, { environment, agent, code }: SourceOptions): SessionSource {
+  const engines = new Map<string, Episodes | Conversations>();
+  const only = agent === undefined ? environment : agentPrefix + agent;
+
+  /** Names alone are enough to read, copy and rewind a log. */
+  function createEngine(of: string): Episodes | Conversations {
+    const options = { store, keepEnded: true };
+    if (isConversation({ environment: of })) {
+      const app = of.slice(agentPrefix.length);
+      const isOfCode = code?.name === app && !("definitions" in code);
+      return createSessions({ ...options, app, ...(isOfCode && { agent: code }) });
+    }
+    const bare = defineEnvironment({ name: of, tools: {} }) as Environment;
+    return createSessions({ ...options, environment: code?.name === of && "definitions" in code ? code : bare });
+  }
+
+  async function verbs(session: string): Promise<SessionVerbs> {
     const [entry] = (await store.read(session, 0, 1)) ?? [];
     const first = entry && decode<Event>(entry.body, session);
-    const isThere = first?.type === "session.opened" && isOfEnvironment(first);
-    if (!isThere || (environment !== undefined && first.environment !== environment)) {
+    if (first?.type !== "session.opened" || !isSession(first) || (only ?? first.environment) !== first.environment) {
       throw new HoldfastError("session_not_found", `there is no session ${session}`);
     }
-    const known = engines.get(first.environment);
-    if (known) return known;
-    const bare = defineEnvironment({ name: first.environment, tools: {} }) as Environment;
-    const engine = createSessions({ environment: bare, store, keepEnded: true });
-    engines.set(first.environment, engine);
-    return engine;
+    const of = first.environment;
+    const engine = engines.get(of) ?? createEngine(of);
+    engines.set(of, engine);
+    const replay = async (id: string): Promise<Replayed> => {
+      assertCode(of);
+      return engine.replay(id);
+    };
+    return { ...engine, replay };
+  }
+
+  /** A bare environment would report differences, as its tools are missing. */
+  function assertCode(of: string): void {
+    if (!code) throw new HoldfastError("invalid_option", `a replay runs code; --code names that of ${of}`);
+    const name = "definitions" in code ? code.name : agentPrefix + code.name;
+    if (name !== of) throw new HoldfastError("invalid_option", `the session is of ${of}, and --code has ${name}`);
+  }
+
+  /** Deleted since it was listed: false. */
+  async function isWanted({ session }: Listed, wanted: Labels): Promise<boolean> {
+    try {
+      const { labels, user } = await (await verbs(session)).info(session);
+      const all: Labels = { ...labels, ...(user !== undefined && { user }) };
+      return Object.entries(wanted).every(([name, value]) => equalJson(all[name] ?? null, value));
+    } catch (thrown) {
+      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return false;
+      throw thrown;
+    }
   }
 
   return {
-    async *list(open) {
-      const filter = { ...(environment !== undefined && { environment }), ...(open !== undefined && { open }) };
-      for await (const listed of store.list(filter)) if (isOfEnvironment(listed)) yield listed;
+    async *list({ open, user, labels }) {
+      const filter = { ...(only !== undefined && { environment: only }), ...(open !== undefined && { open }) };
+      const wanted = { ...labels, ...(user !== undefined && { user }) };
+      const isAny = Object.keys(wanted).length === 0;
+      for await (const listed of store.list(filter)) {
+        if (isSession(listed) && (isAny || (await isWanted(listed, wanted)))) yield listed;
+      }
     },
-    info: async (session) => (await openEngine(session)).info(session),
-    state: async (session, version) => (await (await openEngine(session)).state(session, version)) as Json,
-    async *events(session) {
-      yield* (await openEngine(session)).events(session);
-    },
-    fork: async (session, version) =>
-      (await openEngine(session)).fork(session, version === undefined ? {} : { version }),
+    verbs,
     async delete(session) {
-      await openEngine(session);
+      await verbs(session);
       return store.delete(session);
     },
-    async close() {
+    async stop() {
       for (const engine of engines.values()) await engine.stop();
       await store.close();
     },
   };
 }
+
+/** Logs of the server and of shared state are no sessions. */
+const isSession = (of: { environment: string }): boolean => isOfEnvironment(of) || isConversation(of);
 
 function serverSource(url: string, token: string | undefined): SessionSource {
   async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
@@ -89,36 +140,44 @@ function serverSource(url: string, token: string | undefined): SessionSource {
     throw new HoldfastError(code, message);
   }
   const at = (session: string): string => `/${encodeURIComponent(session)}`;
-
-  return {
-    async *list(open) {
-      let after: string | null = null;
-      do {
-        const query = new URLSearchParams({ limit: "1000" });
-        if (after !== null) query.set("after", after);
-        if (open !== undefined) query.set("open", String(open));
-        const page: { sessions: Listed[]; next: string | null } = await ask(`?${query}`);
-        yield* page.sessions;
-        after = page.next;
-      } while (after !== null);
-    },
+  const verbs: SessionVerbs = {
     info: (session) => ask(at(session)),
     async state(session, version) {
       const query = version === undefined ? "" : `?version=${version}`;
-      return (await ask<{ state: Json }>(`${at(session)}/state${query}`)).state;
+      return (await ask<{ state: unknown }>(`${at(session)}/state${query}`)).state;
     },
-    async *events(session) {
-      let after: number | null = 0;
+    async *events(session, { after = 0 } = {}) {
+      let next: number | null = after;
       do {
         const page: { events: NumberedEvent[]; next: number | null } = await ask(
-          `${at(session)}/events?limit=1000&after=${after}`,
+          `${at(session)}/events?limit=1000&after=${next}`,
         );
         yield* page.events;
-        after = page.next;
-      } while (after !== null);
+        next = page.next;
+      } while (next !== null);
     },
-    fork: (session, version) => ask(`${at(session)}/fork`, "POST", version === undefined ? {} : { version }),
-    delete: async (session) => (await ask<{ closed: boolean }>(at(session), "DELETE")).closed,
-    close: async () => undefined,
+    fork: (session, options = {}) => ask(`${at(session)}/fork`, "POST", options),
+    rewind: (session, to) =>
+      ask(`${at(session)}/rewind`, "POST", typeof to === "number" ? { version: to } : { invocation: to.before }),
+    replay: (session) => ask(`${at(session)}/replay`, "POST", {}),
+    close: async (session) => (await ask<{ closed: boolean }>(at(session), "DELETE")).closed,
+  };
+
+  return {
+    async *list({ open, user, labels }) {
+      const query = new URLSearchParams({ limit: "1000" });
+      if (open !== undefined) query.set("open", String(open));
+      if (user !== undefined) query.set("user", user);
+      if (labels) query.set("labels", JSON.stringify(labels));
+      for (;;) {
+        const page: { sessions: Listed[]; next: string | null } = await ask(`?${query}`);
+        yield* page.sessions;
+        if (page.next === null) return;
+        query.set("after", page.next);
+      }
+    },
+    verbs: async () => verbs,
+    delete: verbs.close,
+    stop: async () => undefined,
   };
 }

@@ -33,7 +33,9 @@ describe("every command", () => {
   ];
   for (const verb of ["status", "clear"]) commands.push(["queue", verb]);
   for (const verb of ["check", "sample", "split", "render"]) commands.push(["tasks", verb]);
-  for (const verb of ["list", "show", "events", "fork", "export", "delete", "copy"]) commands.push(["sessions", verb]);
+  for (const verb of ["list", "show", "events", "fork", "rewind", "replay", "export", "close", "delete", "copy"]) {
+    commands.push(["sessions", verb]);
+  }
 
   test.each(commands)("%s %s has help with an example, no line of it longer than 80", async (...words) => {
     const { code, stdout } = await run(...words, "--help");
@@ -70,6 +72,11 @@ describe("every command", () => {
     [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: http://127.0.0.1:1 could not be checked: "],
     [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
     [["sessions", "show", "x", "--from", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
+    [["sessions", "rewind", "x", "--from", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
+    [
+      ["sessions", "list", "--from", "http://127.0.0.1:1", "--label", "x"],
+      "invalid_option: option '--label <name=value>'",
+    ],
     [["frobnicate"], "invalid_option: unknown command 'frobnicate'"],
   ];
   test.each(refusals)("%j reports the error in one line, and exits 1", async (args, message) => {
@@ -133,6 +140,63 @@ test("sessions of a store and of a server are listed, shown, forked, exported an
   const { stdout } = await run("sessions", "events", id, "--from", store);
   expect(stdout.trimEnd().split("\n").at(-1)).toContain('increment_counter {"count":2}');
 });
+
+test("conversations of a store and of a server take the same commands as episodes", async () => {
+  const store = `sqlite:${join(await newFolder(), "concierge.db")}`;
+  const { url } = await startServing(["examples/counter", "examples/concierge", "--port", "0", "--store", store]);
+  const post = async (path: string, body: object): Promise<{ session: string }> => {
+    const headers = { "content-type": "application/json" };
+    const sent = await fetch(`${url}/concierge/v1/sessions${path}`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+    });
+    return (await sent.json()) as { session: string };
+  };
+  await fetch(`${url}/counter/v1/sessions`, { method: "POST" });
+  for (const from of [store, url]) {
+    const { session: id } = await post("", { user: "ann", labels: { place: from } });
+    await post(`/${id}/run`, { message: "hello" });
+    const agent = ["--from", from, "--agent", "concierge"];
+    const ask = async (...args: string[]): Promise<unknown[]> => {
+      const { code, stdout, stderr } = await run("sessions", ...args, ...agent, "--json");
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      const lines = stdout.split("\n").filter((line) => line !== "");
+      return lines.map((line) => JSON.parse(line) as unknown);
+    };
+    const label = ["--label", `place=${from}`];
+    const row = { session: id, environment: "agent:concierge", version: 4 };
+    expect(await ask("list", "--open", "--user", "ann", ...label)).toMatchObject([row]);
+    expect(await ask("list", "--user", "bob", ...label)).toEqual([]);
+    expect(await ask("show", id)).toMatchObject([{ ...row, user: "ann", state: {} }]);
+    const events = (await ask("events", id)) as { type: string; invocation?: string }[];
+    expect(events).toHaveLength(4);
+    const [child] = (await ask("fork", id, "--version", "2")) as { session: string }[];
+    expect(child).toMatchObject({ version: 3, user: "ann", parent: { session: id, version: 2 } });
+    expect(await ask("rewind", id, "--before", String(events[1]?.invocation))).toMatchObject([{ version: 5 }]);
+    expect(await ask("rewind", id, "--version", "4")).toMatchObject([{ version: 6 }]);
+    const code = from === store ? ["--code", "examples/concierge"] : [];
+    expect(await ask("replay", id, ...code)).toEqual([{ session: id, same: true, events: 6 }]);
+    expect(await ask("export", id)).toMatchObject([{ session: id, version: 6, events: { length: 6 } }]);
+    const forked = child?.session as string;
+    expect(await ask("close", forked)).toEqual([{ session: forked, closed: true }]);
+    expect(await ask("close", forked)).toEqual([{ session: forked, closed: false }]);
+    expect(await ask("delete", id)).toEqual([{ session: id, deleted: true }]);
+  }
+  const listed = await run("sessions", "list", "--from", store);
+  expect(listed.stdout).toMatch(/ counter .*\n.* agent:concierge /s);
+  const { code, stderr } = await run("sessions", "replay", await openedIn(store), "--from", store);
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: "invalid_option: a replay runs code; --code names that of counter\n",
+  });
+});
+
+/** The first session of a store. */
+async function openedIn(store: string): Promise<string> {
+  const { stdout } = await run("sessions", "list", "--from", store, "--json");
+  return (JSON.parse(stdout.split("\n")[0] as string) as { session: string }).session;
+}
 
 describe("holdfast check", () => {
   const flags = ["--task", '{"initial_count":3}', "--tool", "increment_counter", "--input", '{"count":2}'];
