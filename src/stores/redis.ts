@@ -1,8 +1,9 @@
 // The Redis store: logs on one server, behind Sentinel or on a Cluster, shared by any number of machines.
 import type { Store } from "../core/store.ts";
 import { addressOf, type RedisStoreOptions } from "./redis/address.ts";
-import { connectionTo } from "./redis/connection.ts";
-import { storeOn } from "./redis/store.ts";
+import { createStore } from "./front.ts";
+import { connectTo } from "./redis/connection.ts";
+import { redisDriver } from "./redis/driver.ts";
 
 export type { RedisStoreOptions } from "./redis/address.ts";
 
@@ -18,5 +19,5 @@ export type { RedisStoreOptions } from "./redis/address.ts";
  * const store = redisStore({ url: "redis://127.0.0.1:6379" });
  */
 export function redisStore(options: RedisStoreOptions): Store {
-  return storeOn(connectionTo(addressOf(options)));
+  return createStore(redisDriver(connectTo(addressOf(options))));
 }

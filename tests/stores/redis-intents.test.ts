@@ -4,10 +4,11 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Appended, Commit, Store } from "../../src/core/store.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import { addressOf } from "../../src/stores/redis/address.ts";
-import { bucketOf } from "../../src/stores/redis/commits.ts";
-import { connectionTo } from "../../src/stores/redis/connection.ts";
+import { createStore } from "../../src/stores/front.ts";
+import { hashBucket } from "../../src/stores/redis/commits.ts";
+import { connectTo } from "../../src/stores/redis/connection.ts";
+import { redisDriver } from "../../src/stores/redis/driver.ts";
 import type { ScriptName } from "../../src/stores/redis/scripts.ts";
-import { storeOn } from "../../src/stores/redis/store.ts";
 import { startCluster } from "../../tools/servers/redis.mjs";
 
 const cluster = await startCluster();
@@ -20,16 +21,17 @@ function commitOf(session: string, version: number, body = `"${version + 1}"`): 
 
 /** A killed store: only `calls` of its calls reach the server, and nothing after them. */
 function killedAfter(prefix: string, calls: number): { store: Store; made: ScriptName[] } {
-  const connection = connectionTo(addressOf({ url: cluster.url, prefix }));
+  const connection = connectTo(addressOf({ url: cluster.url, prefix }));
   const made: ScriptName[] = [];
-  const store = storeOn({
+  const driver = redisDriver({
     ...connection,
-    async call(...args) {
+    async run(...args) {
       if (made.length >= calls) throw new Error("killed");
       made.push(args[0]);
-      return connection.call(...args);
+      return connection.run(...args);
     },
   });
+  const store = createStore(driver);
   return { store, made };
 }
 
@@ -57,7 +59,7 @@ const looks: Record<string, (store: Store) => Promise<unknown>> = {
 
 describe("commits to several buckets", () => {
   test("the sessions of these tests are in different buckets", () => {
-    expect(new Set(["a", "b", "c"].map((session) => bucketOf(session, 256))).size).toBe(3);
+    expect(new Set(["a", "b", "c"].map((session) => hashBucket(session, 256))).size).toBe(3);
   });
 
   for (const start of [0, 1]) {

@@ -40,6 +40,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   /** Hands a group to the driver and answers those who wait for it. */
   function send(group: Job[]): Answer<void> {
     const jobs = group.filter(({ isDone }) => !isDone);
+    if (jobs.length === 0) return;
     const call: Call = { until: jobs.reduce((latest, { until }) => Math.max(latest, until), 0) };
     for (const job of jobs) job.call = call;
     try {

@@ -22,7 +22,7 @@ export type Effect = "reads" | "writes";
 
 export type Attempts = ReturnType<typeof createAttempts>;
 
-export function createAttempts({ name, fault, overtime }: Driver) {
+export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | "fault" | "overtime">) {
   const deadlines = createDeadlines<Waiting>(({ until, call }) => {
     if (overtime?.(call ?? { until })) return undefined;
     if (call?.reason !== undefined) return coded(call.reason);

@@ -65,6 +65,8 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
       throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
     }
     for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
+      // Closed while the page was read, or while the caller had the row.
+      assertOpen();
       if (matches(row, filter)) yield toListed(row);
       assertOpen();
     }

@@ -1,68 +1,80 @@
-// The client under the Redis store, and its settings: above all, that it sends nothing twice.
+// createClient(): the Redis client of the store and of the job queue.
 import type * as Ioredis from "ioredis";
 import type { Cluster, Redis, RedisOptions } from "ioredis";
 import { createRequire } from "node:module";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Address } from "./address.ts";
-import { patience } from "./deadlines.ts";
 
-function load(): typeof Ioredis {
+export type Client = Redis | Cluster;
+
+export interface ClientOptions {
+  /** Name of the connection on the server. */
+  name: string | undefined;
+  connectTimeout: number;
+  /** Milliseconds until a silent connection is closed. A paused server keeps its connections but does not answer. */
+  socketTimeout: number;
+  /** Longest pause between two attempts to connect, in milliseconds. */
+  longestPause: number;
+  /**
+   * Whether commands are repeated without limit. Otherwise none is sent twice, as the first may have been executed: a
+   * broken connection rejects commands in flight, and without a connection none is accepted.
+   */
+  repeats: boolean;
+  /** The message if ioredis is not installed. */
+  needs: string;
+}
+
+function load(needs: string): typeof Ioredis {
   try {
     return createRequire(import.meta.url)("ioredis") as typeof Ioredis;
   } catch (cause) {
-    throw new HoldfastError("missing_dependency", "redisStore needs `npm install ioredis`", { cause });
+    throw new HoldfastError("missing_dependency", needs, { cause });
   }
 }
 
-/** A client that connects when it is first used. */
-export function clientOf(address: Address): Redis | Cluster {
-  const { Redis, Cluster } = load();
+/** Makes a client that connects when it is first used. */
+export function createClient(address: Address, options: ClientOptions): Client {
+  const { Redis, Cluster } = load(options.needs);
   const { kind, hosts, name, database, username, password, tls } = address;
+  const { name: connectionName, connectTimeout, socketTimeout, longestPause, repeats } = options;
+  const pause = (times: number): number => Math.min(20 * times, longestPause);
   const common: RedisOptions = {
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     ...(tls && { tls: {} }),
-    connectionName: "holdfast",
-    connectTimeout: 2000,
-    // A server that is paused keeps its connections and answers nothing.
-    socketTimeout: patience - 500,
-    maxLoadingRetryTime: 100,
-    // A commit that was sent is never sent again: by then it may have happened. What was in flight is rejected at once.
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    // After a failover the old master may be a replica, behind a connection that still stands.
-    reconnectOnError: (error) => error.message.includes("READONLY"),
+    ...(connectionName !== undefined && { connectionName }),
+    connectTimeout,
+    socketTimeout,
+    autoResendUnfulfilledCommands: repeats,
+    maxRetriesPerRequest: repeats ? null : 0,
+    ...(!repeats && { maxLoadingRetryTime: 100 }),
+    // After a failover the connection may still lead to the old master, now a replica.
+    reconnectOnError: (error) => error.message.includes("READONLY") && (repeats ? 2 : true),
   };
-  const soon = (times: number): number => Math.min(20 * times, 500);
   if (kind === "cluster") {
     return new Cluster(hosts, {
       redisOptions: common,
       lazyConnect: true,
-      clusterRetryStrategy: soon,
+      clusterRetryStrategy: pause,
       slotsRefreshTimeout: 2000,
       slotsRefreshInterval: 5000,
-      // Sends again what was in flight when a connection broke, unless it is 0.
-      retryDelayOnFailover: 0,
+      // Unless it is 0, commands in flight on a broken connection are sent again.
+      ...(!repeats && { retryDelayOnFailover: 0 }),
     });
   }
-  const [{ host, port }] = hosts as [Address["hosts"][number]];
-  const target: RedisOptions =
-    kind === "sentinel"
-      ? {
-          sentinels: hosts,
-          name,
-          failoverDetector: true,
-          sentinelRetryStrategy: soon,
-          sentinelCommandTimeout: 1000,
-        }
-      : { host, port };
+  const sentinel: RedisOptions = {
+    sentinels: hosts,
+    name,
+    failoverDetector: true,
+    sentinelRetryStrategy: pause,
+    sentinelCommandTimeout: 1000,
+  };
   return new Redis({
     ...common,
-    ...target,
+    ...(kind === "sentinel" ? sentinel : hosts[0]),
     db: database,
     lazyConnect: true,
-    retryStrategy: soon,
-    // The store waits by itself, and no longer than it may.
-    enableOfflineQueue: false,
+    retryStrategy: pause,
+    enableOfflineQueue: repeats,
   });
 }

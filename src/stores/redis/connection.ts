@@ -1,57 +1,63 @@
-// The connection under the Redis store: the first look at the server, and calls of scripts, each within its limit of time.
+// The connection under the Redis store: the first look at the server, and calls of scripts.
 import type { Redis } from "ioredis";
-import { createHash } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
+import type { Answer, Call } from "../front.ts";
 import type { Address } from "./address.ts";
-import { clientOf } from "./client.ts";
+import { createClient } from "./client.ts";
+import { hashBucket, type Argument } from "./commits.ts";
 import { createConfirming } from "./confirming.ts";
-import { createDeadlines, patience } from "./deadlines.ts";
-import { closed, coded, isHopeless, isRefusal, isUnsent } from "./failures.ts";
-import { scripts, type ScriptName } from "./scripts.ts";
+import { closed, isHopeless, isUnsent, notSent } from "./failures.ts";
+import { hashes, scripts, type ScriptName } from "./scripts.ts";
 
 /** The format of what is stored. */
 const format = 1;
-/** How many buckets a new storage on a Cluster gets. Enough for every node of a large one to have some. */
+/** Buckets of a new storage on a Cluster: enough for every node of a large one to have some. */
 const clusterBuckets = 256;
 
 const manyArguments = 1000;
 
-/** The scripts that a session's durability hangs on. */
+/** Scripts whose writes replicas must have, where the address asks for that. */
 const durable: ReadonlySet<ScriptName> = new Set(["append", "one", "prepare", "commit", "apply", "mark"]);
 
-type Argument = string | number;
-
-/** What the parts of the store see of the connection. */
 export interface Connection {
   readonly address: Address;
-  /** How many buckets there are. */
-  buckets(until: number): number | Promise<number>;
-  /**
-   * Calls a script on a bucket. What only reads is called again if its answer was lost; what writes is not: then the
-   * call is rejected, and may have happened or not.
-   */
-  call(script: ScriptName, key: string, args: Argument[], until: number, effect: "reads" | "writes"): Promise<unknown>;
-  disconnect(): void;
+  /** Looks at the server before the first call of a script. */
+  start(call: Call): Answer<void>;
+  bucketCount(): number;
+  bucketOf(session: string): number;
+  /** Calls a script on a bucket, once, as soon as there is a connection. */
+  run(script: ScriptName, bucket: number, args: Argument[], call: Call): Promise<unknown>;
+  close(): void;
 }
 
-/** What a server calls a script that it was sent before. */
-const hashes = Object.fromEntries(
-  Object.entries(scripts).map(([name, lua]) => [name, createHash("sha1").update(lua).digest("hex")]),
-) as Record<ScriptName, string>;
+/** A call that waits for a connection. */
+interface Waiting {
+  call: Call;
+  resolve(): void;
+  reject(error: unknown): void;
+}
 
-export function connectionTo(address: Address): Connection {
+export function connectTo(address: Address): Connection {
   const { prefix, shown, wait } = address;
-  const client = clientOf(address);
-  const confirmed = createConfirming(client, hashes, address);
-
-  let isClosed = false;
-
-  const waiting = new Set<{ until: number; resolve(): void; reject(error: HoldfastError): void }>();
+  const client = createClient(address, {
+    name: "holdfast",
+    connectTimeout: 2000,
+    // A little less than a verb may take.
+    socketTimeout: 4500,
+    longestPause: 500,
+    repeats: false,
+    needs: "redisStore needs `npm install ioredis`",
+  });
+  const confirmed = createConfirming(client, address);
+  const waiting = new Set<Waiting>();
   let failure: unknown;
+  let isClosed = false;
+  let buckets = 0;
+  let starting: Promise<void> | undefined;
+
   client.on("ready", () => {
     failure = undefined;
-    // Ahead of all else; where that does not come about they are sent with the first call.
+    // Ahead of all else. If loading fails, scripts are sent with their first call.
     for (const server of servers()) {
       for (const lua of Object.values(scripts)) server.script("LOAD", lua).catch(() => {});
     }
@@ -60,36 +66,37 @@ export function connectionTo(address: Address): Connection {
   });
   client.on("error", (error: unknown) => {
     failure = error;
-    if (!isHopeless(error)) return;
-    for (const { reject } of waiting) reject(coded(error, shown));
-    waiting.clear();
+    for (const { call } of waiting) call.reason ??= error;
+    if (isHopeless(error)) giveUp(error);
   });
 
-  /** Waits for a connection, for whoever has set itself a limit. The client keeps trying by itself. */
-  function ready(until: number): Promise<void> {
+  function giveUp(error: unknown): void {
+    for (const { reject } of waiting) reject(error);
+    waiting.clear();
+  }
+
+  const servers = (): Redis[] => ("nodes" in client ? client.nodes("master") : [client]);
+
+  /** Waits for the next connection. The client keeps trying by itself. */
+  function connected(call: Call): Promise<void> {
     // A client that was disconnected would connect again.
     if (isClosed) return Promise.reject(closed(shown));
     if (client.status === "wait" || client.status === "end") client.connect().catch(() => {});
     const now = performance.now();
     for (const each of waiting) {
-      if (each.until > now) break;
+      if (each.call.until > now) break;
       waiting.delete(each);
+      each.reject(notSent());
     }
-    return new Promise((resolve, reject) => void waiting.add({ until, resolve, reject }));
+    call.reason ??= failure;
+    return new Promise((resolve, reject) => void waiting.add({ call, resolve, reject }));
   }
-
-  const late = (): Error => new Error("it did not answer: timed out");
-  const { within, stop } = createDeadlines((reason) =>
-    coded(reason ?? (client.status === "ready" ? late() : (failure ?? late())), shown),
-  );
-
-  const servers = (): Redis[] => ("nodes" in client ? client.nodes("master") : [client]);
 
   let sending: "nothing" | "one" | "more" = "nothing";
 
   /**
-   * Lets what is sent at the same moment travel together: all but the first, as most are alone. The client's own way to do
-   * so takes twice the time for one commit, and holds back what comes while others are under way.
+   * Lets commands of the same moment travel together: all but the first, as most are alone. The client's own pipelining
+   * takes twice the time for one commit, and holds commands back while others are in flight.
    */
   function gather(): void {
     if (sending === "nothing") {
@@ -105,96 +112,79 @@ export function connectionTo(address: Address): Connection {
     }
   }
 
-  function send(script: ScriptName, key: string, args: Argument[], until: number): Promise<unknown> {
+  function send(script: ScriptName, key: string, args: Argument[], { until }: Call, isWhole = false): Promise<unknown> {
     gather();
-    if (wait > 0 && durable.has(script)) return confirmed(script, key, args, until);
-    // The client takes its time to look into an array. So many arguments are no call that can be made otherwise.
+    if (wait > 0 && durable.has(script)) return confirmed(key, { script, args, until, isWhole });
+    if (isWhole) return client.eval(scripts[script], 1, key, args as never);
+    // The client is slow with an array, but a call cannot have more arguments than this.
     if (args.length > manyArguments) return client.evalsha(hashes[script], 1, key, args as never);
     return client.evalsha(hashes[script], 1, key, ...args);
   }
 
-  const call: Connection["call"] = (script, key, args, until, effect) =>
-    within(until, (resolve, reject, note) => {
-      const fail = (cause: unknown): void => {
-        if (isClosed) reject(closed(shown));
-        else if ((cause as Error).message.includes("NOSCRIPT")) {
-          // Then it did nothing. A server forgets its scripts when it is restarted.
-          client.eval(scripts[script], 1, key, args as never).then(resolve, fail);
-        } else retry(cause);
-      };
-      const retry = (cause: unknown): void => {
-        const mayRepeat = isRefusal(cause) || (effect === "reads" && coded(cause, shown).code === "store_busy");
-        // That it could not be sent says less than what the server said before.
-        if (note.reason === undefined || !isUnsent(cause)) note.reason = cause;
-        if (!mayRepeat || performance.now() + 20 > until) reject(coded(note.reason, shown));
-        else void delay(5 + Math.random() * 20).then(attempt);
-      };
-      const attempt = (): void => {
-        if (isClosed) reject(closed(shown));
-        else if (performance.now() > until) reject(coded(note.reason ?? failure ?? late(), shown));
-        else if (client.status === "ready") send(script, key, args, until).then(resolve, fail);
-        else ready(until).then(attempt, reject);
-      };
-      attempt();
-    });
-
-  let buckets: number | undefined;
-  let starting: Promise<number> | undefined;
-
-  async function start(): Promise<number> {
-    // Before the limits of those who wait for it: what goes wrong is known here.
-    const until = performance.now() + patience - 500;
-    if (client.status !== "ready") {
-      await within<void>(until, (resolve, reject) => void ready(until).then(resolve, reject));
+  async function runOn(key: string, script: ScriptName, args: Argument[], call: Call): Promise<unknown> {
+    for (let isWhole = false; ;) {
+      if (client.status !== "ready") await connected(call);
+      if (isClosed) throw closed(shown);
+      // The caller was told that the store is busy.
+      if (performance.now() > call.until) throw notSent();
+      try {
+        return await send(script, key, args, call, isWhole);
+      } catch (thrown) {
+        if (isUnsent(thrown)) await connected(call);
+        // Then it did nothing. A restarted server has lost its scripts.
+        else if (!isWhole && (thrown as Error).message.includes("NOSCRIPT")) isWhole = true;
+        else throw thrown;
+      }
     }
-    for (const server of servers()) {
-      await inspect(server, address).catch((cause) => Promise.reject(coded(cause, shown)));
-    }
+  }
+
+  async function begin(call: Call): Promise<void> {
+    for (const server of servers()) await inspect(server, address);
     const wanted = address.kind === "cluster" ? clusterBuckets : 1;
-    const answer = await call("meta", `${prefix}:meta`, [format, wanted], until, "reads");
+    const answer = await runOn(`${prefix}:meta`, "meta", [format, wanted], call);
     const [found, count] = (answer as [string, string]).map(Number) as [number, number];
     if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
       throw new HoldfastError(
         "store_corrupt",
-        `${prefix}:meta in ${shown} is not what Holdfast writes; it was left untouched`,
+        `${prefix}:meta in ${shown} was not written by Holdfast; it was left untouched`,
       );
     }
     if (found > format) {
       throw new HoldfastError(
         "store_newer",
-        `what is under ${prefix} in ${shown} was written by a newer Holdfast (its format is ${found}, this one knows ${format}); it was left untouched`,
+        `the data under ${prefix} in ${shown} was written by a newer Holdfast (its format is ${found}, this one knows ${format}); it was left untouched`,
       );
     }
-    return count;
+    buckets = count;
+  }
+
+  async function start(call: Call): Promise<void> {
+    if (client.status !== "ready") await connected(call);
+    starting ??= begin(call).finally(() => (starting = undefined));
+    await starting;
   }
 
   return {
     address,
-    buckets(until) {
-      if (buckets !== undefined) return buckets;
-      starting ??= start().finally(() => (starting = undefined));
-      const started = starting;
-      return within(until, (resolve, reject) => {
-        started.then((found) => resolve((buckets = found)), reject);
-      });
-    },
-    call,
-    disconnect() {
+    start: (call) => (buckets > 0 ? undefined : start(call)),
+    bucketCount: () => buckets,
+    bucketOf: (session) => hashBucket(session, buckets),
+    run: (script, bucket, args, call) => runOn(`${prefix}:{${bucket}}`, script, args, call),
+    close() {
       isClosed = true;
-      stop(closed(shown));
-      waiting.clear();
+      giveUp(closed(shown));
       client.disconnect();
     },
   };
 }
 
-/** Looks at a server once: whether it is of the kind that the URL says, and whether it keeps what it is given. */
+/** Looks at a server once: whether its kind is that of the URL, and whether it keeps its keys. */
 async function inspect(server: Redis, { kind, shown, expire, eviction }: Address): Promise<void> {
   let info: string;
   try {
     info = await server.info();
   } catch (cause) {
-    // Some do not let everybody ask.
+    // Some servers forbid the question.
     if (/NOPERM|unknown command/i.test((cause as Error).message)) return;
     throw cause;
   }

@@ -1,10 +1,11 @@
-// What the failures of Redis and of its client mean: which of our codes they are, and whether anything can have happened.
+// Failures of Redis and of its client: their error codes, and whether anything can have happened.
 import type { ErrorCode } from "../../core/errors.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { Fault } from "../front.ts";
 
-/** Redis said so before it did anything, or the client before it sent anything. In older servers it stands within the text. */
+/** Said by Redis before it did anything, or by the client before it sent anything. Older servers quote it in a longer text. */
 const refusals =
-  /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS) |enableOfflineQueue options is false/;
+  /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS) |enableOfflineQueue options is false|not sent/;
 
 const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   {
@@ -39,48 +40,46 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   { pattern: /MOVED |ASK |CLUSTERDOWN|TRYAGAIN/, code: "store_busy", message: "is being rearranged" },
   {
     pattern:
-      /LOADING|MASTERDOWN|Connection is closed|connection close|timed? ?out|retries per request|Failed to refresh|Cluster is ended|unreachable|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET|enableOfflineQueue/,
+      /LOADING|MASTERDOWN|Connection is closed|connection close|timed? ?out|retries per request|Failed to refresh|Cluster is ended|unreachable|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET|enableOfflineQueue|not sent/,
     code: "store_busy",
     message: "cannot be reached",
   },
 ];
 const otherwise = { code: "store_failed", message: "failed" } as const;
 
+/** The longest pause before another try, in milliseconds. */
+const pause = 25;
+
 export function closed(shown: string): HoldfastError {
   return new HoldfastError("store_closed", `the Redis store ${shown} was closed`);
 }
 
-/** Whether nothing can have happened, so that the same may be sent again. Our own errors quote what was said of something else. */
-export function isRefusal(cause: unknown): boolean {
-  return !isHoldfastError(cause) && refusals.test(messageOf(cause));
-}
+/** The error of a command that was not sent, because there was no connection before its time was up. */
+export const notSent = (): Error => new Error("not sent: there was no connection in time");
 
-/** Whether the client did not even send it, as the connection is on its way out. */
+/** Whether the client refused to send a command because its connection is closing. */
 export function isUnsent(cause: unknown): boolean {
   return messageOf(cause).includes("enableOfflineQueue");
 }
 
-/** Whether waiting for a connection longer is of no use: what is there answers, and not as it should. */
+/** Whether waiting for a connection is useless: the server answers, but with a refusal. */
 export function isHopeless(cause: unknown): boolean {
-  return /NOAUTH|WRONGPASS|invalid password|NOPERM|Protocol error|Unknown RESP type|cluster support disabled/.test(
+  return /NOAUTH|WRONGPASS|invalid (?:user|pass)|NOPERM|Protocol error|Unknown RESP type|cluster support disabled/.test(
     innermost(cause),
   );
 }
 
-/** What a Cluster's client reports is only that none of its nodes would do; the reason is a node's. */
+/** A Cluster's client reports only that all nodes failed; the reason is in the error of a node. */
 function innermost(cause: unknown): string {
   const { lastNodeError } = cause as { lastNodeError?: unknown };
   return messageOf(lastNodeError ?? cause);
 }
 
-/**
- * Gives a failure one of our codes. The failure itself is not kept as the cause, because it carries the command with its
- * arguments: a password, or whole bodies.
- */
-export function coded(cause: unknown, shown: string): HoldfastError {
-  if (isHoldfastError(cause)) return cause;
-  const reason = innermost(cause);
+/** Classifies a failure. It is not kept as a cause: it carries the arguments of the command, such as a password or bodies. */
+export function faultOf(thrown: unknown): Fault {
+  const reason = innermost(thrown);
   const { code, message } = failures.find(({ pattern }) => pattern.test(reason)) ?? otherwise;
   const said = reason.length > 300 ? `${reason.slice(0, 300)}…` : reason;
-  return new HoldfastError(code, `the Redis store ${shown} ${message}: ${said}`);
+  const effect = refusals.test(messageOf(thrown)) ? "nothing" : "unknown";
+  return { code, message: `${message}: ${said}`, effect, passing: code === "store_busy", pause };
 }

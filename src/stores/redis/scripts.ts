@@ -3,13 +3,13 @@
 // KEYS[1] is the name of a bucket, `prefix:{number}`, and every key that a script touches begins with it: so all of them
 // are in one slot of a Cluster. Below it, for each session: `:s:` a hash (v version, t time of the newest entry, h heading,
 // l lane, n place in the order of opening, o when it was opened, m when it was last written, i intent,
-// d if it expires), `:e:` the list of bodies, `:k:` keys and their
-// versions, `:p:` snapshots and `:q:` their versions, `:i:` what is prepared. For all of a bucket: `:z` its clock, `:a` sessions by
+// d if it expires), `:e:` the list of bodies, `:k:` a hash (=KEY version, @VERSION time and key as `time=KEY`), `:p:` snapshots and `:q:` their versions, `:i:` what is prepared. For all of a bucket: `:z` its clock, `:a` sessions by
 // opening, `:o:ENVIRONMENT` and `:x:ENVIRONMENT` the lanes: open and ended ones by the time of their newest entry, `:v` the
 // environments, `:d` deadlines where sessions expire, `:w` sessions with an intent, `:t:` intents.
 //
 // Redis refuses what needs memory it has not only before the first write of a script. So the first write of those that
 // may be refused is such a one, and the first of those that must go on is not.
+import { createHash } from "node:crypto";
 
 /** How a commit stands in the arguments of a script, from some place on; then come its entries, two places each. */
 const shared = `
@@ -84,13 +84,28 @@ local function judge(a, at)
   if s[3] then return 'intent', s[3] end
   if s[1] then
     for place = at + FIRST, after(a, at) - 1, 2 do
-      if a[place] ~= '' and call('HEXISTS', base .. ':k:' .. id, a[place]) == 1 then return 'duplicate' end
+      local key = string.match(a[place], '=.*')
+      if key and call('HEXISTS', base .. ':k:' .. id, key) == 1 then return 'duplicate' end
     end
   end
   if (s[1] or '0') ~= a[at + VERSION] then return 'conflict' end
   -- After a failover the log may be another one of the same length.
   if a[at + SEEN] ~= '' and s[4] ~= a[at + SEEN] then return 'conflict' end
   return 'ok', s[2]
+end
+
+-- What the answer to all commits from a place on would be; their lanes; otherwise the session and intent in the way.
+local function judgeAll(a, at)
+  local answer, lanes = 'ok', {}
+  while at <= #a do
+    local verdict, lane = judge(a, at)
+    if verdict == 'intent' then return {a[at], lane} end
+    if verdict == 'duplicate' then return 'duplicate' end
+    if verdict == 'conflict' then answer = 'conflict' end
+    lanes[at] = lane
+    at = after(a, at)
+  end
+  return answer, lanes
 end
 
 -- \`place\` is that in the order of opening.
@@ -104,7 +119,9 @@ local function write(a, at, lane, stamp, place, expire)
   for place = at + FIRST, after(a, at) - 1, 2 do
     version = version + 1
     call('RPUSH', e, a[place + 1])
-    if a[place] ~= '' then call('HSET', k, a[place], version) end
+    call('HSET', k, '@' .. version, a[place])
+    local key = string.match(a[place], '=.*')
+    if key then call('HSET', k, key, version) end
   end
   if a[at + HEADING] == '' then
     call('HSET', s, 'v', version, 't', a[at + TOUCHED], 'm', stamp)
@@ -127,18 +144,38 @@ local function write(a, at, lane, stamp, place, expire)
   renew(id, expire)
 end
 
--- Entries from one place of the list to another, as many as fit into one answer.
-local function bodies(id, from, to)
-  local found, bytes = {}, 0
-  while from <= to and bytes < 4194304 and #found < 1024 do
-    local last = math.min(from + 31, to)
-    for _, body in ipairs(call('LRANGE', base .. ':e:' .. id, from, last)) do
-      found[#found + 1] = body
+-- Entries after one version up to another, as many as fit into one answer: note, U+0001, space and body.
+local function entries(id, from, to, most)
+  local found, bytes, keys, names = {}, 0, base .. ':k:' .. id, nil
+  while from < to and #found < 1024 do
+    local last, fields = math.min(from + 32, to), {}
+    for version = from + 1, last do fields[version - from] = '@' .. version end
+    local notes = call('HMGET', keys, unpack(fields))
+    for place, body in ipairs(call('LRANGE', base .. ':e:' .. id, from, last - 1)) do
+      -- Version 0.1 wrote no notes.
+      if not notes[place] and not names then
+        names = {}
+        local all = call('HGETALL', keys)
+        for field = 1, #all, 2 do
+          if string.sub(all[field], 1, 1) == '=' then names[all[field + 1]] = all[field] end
+        end
+      end
+      found[#found + 1] = (notes[place] or names[text(from + place)] or '') .. '\\1 ' .. body
       bytes = bytes + #body
+      if bytes >= most then return found end
     end
-    from = last + 1
+    from = last
   end
   return found
+end
+
+-- Whether one text is behind another in the order of bytes, as it is in indexes.
+local function behind(one, other)
+  for place = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, place), string.byte(other, place)
+    if a ~= b then return a > b end
+  end
+  return #one > #other
 end
 `;
 
@@ -151,18 +188,9 @@ const sources = {
 
   /** Expire, commits → the answer; if an intent is in the way {session, intent}. */
   append: `
-    local expire, lanes = ARGV[1], {}
-    local answer, at = 'ok', 2
-    while at <= #ARGV do
-      local verdict, lane = judge(ARGV, at)
-      if verdict == 'intent' then return {ARGV[at], lane} end
-      if verdict == 'duplicate' then return 'duplicate' end
-      if verdict == 'conflict' then answer = 'conflict' end
-      lanes[at] = lane
-      at = after(ARGV, at)
-    end
+    local expire, at = ARGV[1], 2
+    local answer, lanes = judgeAll(ARGV, at)
     if answer ~= 'ok' then return answer end
-    at = 2
     while at <= #ARGV do
       local stamp = tick(ARGV[at + VERSION] == '0')
       write(ARGV, at, lanes[at], stamp, stamp, expire)
@@ -184,34 +212,33 @@ const sources = {
     if key ~= '' and call('HEXISTS', keys, key) == 1 then return 'duplicate' end
     version = version + 1
     call('RPUSH', base .. ':e:' .. id, ARGV[6])
+    call('HSET', keys, '@' .. version, ARGV[3] .. key)
     if key ~= '' then call('HSET', keys, key, version) end
     call('HSET', hash, 'v', version, 't', ARGV[3], 'm', call('INCR', base .. ':z'))
     call('ZADD', base .. ':' .. s[2], ARGV[3], id)
     return 'ok'`,
 
-  /** Session, after, limit → {version, opened, intent, bodies}. */
+  /** Session, after, up to, limit, bytes, whether from a snapshot → {intent, version, place, touched, entries, its version, snapshot}. */
   read: `
-    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'n', 'i')
-    if not s[1] then return {false, false, s[3], {}} end
-    local from = tonumber(ARGV[2])
-    local to = math.min(tonumber(s[1]), from + tonumber(ARGV[3])) - 1
-    return {s[1], s[2], s[3], bodies(ARGV[1], from, to)}`,
+    local id, from = ARGV[1], tonumber(ARGV[2])
+    local s = call('HMGET', base .. ':s:' .. id, 'i', 'v', 'n', 't')
+    if not s[2] then return {s[1], false} end
+    local to, newest, state = math.min(tonumber(s[2]), tonumber(ARGV[3])), false, false
+    if ARGV[6] == '1' then
+      newest = call('ZREVRANGEBYSCORE', base .. ':q:' .. id, text(to), '(' .. ARGV[2], 'LIMIT', 0, 1)[1] or false
+      state = newest and call('HGET', base .. ':p:' .. id, newest)
+      if state then from = tonumber(newest) end
+    end
+    to = math.min(to, from + tonumber(ARGV[4]))
+    return {s[1], s[2], s[3], s[4], entries(id, from, to, tonumber(ARGV[5])), state and newest, state}`,
 
-  /** Session, version → {version, opened, intent, bodies, version of the snapshot, snapshot}. */
-  load: `
-    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'n', 'i')
-    if not s[1] then return {false, false, s[3], {}} end
-    local to = math.min(tonumber(s[1]), tonumber(ARGV[2]))
-    local newest = call('ZREVRANGEBYSCORE', base .. ':q:' .. ARGV[1], text(to), '-inf', 'LIMIT', 0, 1)[1]
-    local state = newest and call('HGET', base .. ':p:' .. ARGV[1], newest)
-    return {s[1], s[2], s[3], bodies(ARGV[1], tonumber(newest or '0'), to - 1), newest or false, state or false}`,
-
-  /** Session, key → {version, body, intent}. */
+  /** Session, key → {intent, version, entry}. */
   find: `
-    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'v', 'i')
-    local version = s[1] and call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
-    if not version then return {false, false, s[2]} end
-    return {version, call('LINDEX', base .. ':e:' .. ARGV[1], tonumber(version) - 1), s[2]}`,
+    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'i', 'v')
+    local version = s[2] and call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
+    if not version then return {s[1], false} end
+    version = tonumber(version)
+    return {s[1], text(version), entries(ARGV[1], version - 1, version, 1)[1]}`,
 
   /** Writes something, so that whoever waits for replicas to have it waits for all that was written before. */
   mark: `return call('INCR', base .. ':z')`,
@@ -245,9 +272,20 @@ const sources = {
     end
     return {clock, more and 1 or 0, call('SMEMBERS', base .. ':v'), call('SMEMBERS', base .. ':w')}`,
 
-  /** Index, from, to, how many → ids and their places. */
+  /** Index, from, to, how many, "=" if of the first place only sessions behind one are wanted, that one → ids and their places. */
   page: `
-    return call('ZRANGEBYSCORE', base .. ':' .. ARGV[1], ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', 0, ARGV[4])`,
+    local found, from, size, offset = {}, ARGV[2], tonumber(ARGV[4]), 0
+    repeat
+      local part = call('ZRANGEBYSCORE', base .. ':' .. ARGV[1], from, ARGV[3], 'WITHSCORES', 'LIMIT', offset, size)
+      for at = 1, #part, 2 do
+        if #found < 2 * size and (ARGV[5] == '' or part[at + 1] ~= from or behind(part[at], ARGV[6])) then
+          found[#found + 1] = part[at]
+          found[#found + 1] = part[at + 1]
+        end
+      end
+      offset = offset + size
+    until #part < 2 * size or #found == 2 * size
+    return found`,
 
   /** Sessions → for each {version, touched, heading, place, opened, written, intent}. */
   rows: `
@@ -256,16 +294,7 @@ const sources = {
     return rows`,
 
   /** Commits → as \`append\`, and changes nothing. */
-  judge: `
-    local answer, at = 'ok', 1
-    while at <= #ARGV do
-      local verdict, intent = judge(ARGV, at)
-      if verdict == 'intent' then return {ARGV[at], intent} end
-      if verdict == 'duplicate' then return 'duplicate' end
-      if verdict == 'conflict' then answer = 'conflict' end
-      at = after(ARGV, at)
-    end
-    return answer`,
+  judge: `return (judgeAll(ARGV, 1))`,
 
   /** Intent, sessions → notes it down as pending. It is forgotten by itself: without it nothing of it is done. */
   intend: `
@@ -276,13 +305,8 @@ const sources = {
   /** The intent's name in sessions, expire, commits → as \`append\`, and keeps them aside. */
   prepare: `
     local at = 3
-    while at <= #ARGV do
-      local verdict, intent = judge(ARGV, at)
-      if verdict == 'intent' then return {ARGV[at], intent} end
-      if verdict ~= 'ok' then return verdict end
-      at = after(ARGV, at)
-    end
-    at = 3
+    local answer = judgeAll(ARGV, at)
+    if answer ~= 'ok' then return answer end
     while at <= #ARGV do
       local id, last = ARGV[at], after(ARGV, at)
       local commit = {}
@@ -359,4 +383,9 @@ const alone = new Set(["meta", "one"]);
 /** The scripts by the names they are called by. */
 export const scripts = Object.fromEntries(
   Object.entries(sources).map(([name, lua]) => [name, alone.has(name) ? lua : `${shared}${lua}`]),
+) as Record<ScriptName, string>;
+
+/** What a server calls a script that it was sent before. */
+export const hashes = Object.fromEntries(
+  Object.entries(scripts).map(([name, lua]) => [name, createHash("sha1").update(lua).digest("hex")]),
 ) as Record<ScriptName, string>;

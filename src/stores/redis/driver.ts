@@ -1,0 +1,134 @@
+// The driver of the Redis store: the front's verbs as calls of scripts.
+import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
+import { timeMark } from "../front/mark.ts";
+import { keyField, prepare, seenTime, type Argument } from "./commits.ts";
+import type { Connection } from "./connection.ts";
+import { faultOf } from "./failures.ts";
+import { createIntents } from "./intents.ts";
+import { createLister, placeText } from "./listing.ts";
+import type { ScriptName } from "./scripts.ts";
+
+/** The answer of `read`. */
+type Read = [
+  intent: string | null,
+  version: string | null,
+  place: string,
+  touched: string,
+  entries: string[],
+  snapshot: string | null,
+  state: string,
+];
+
+/** A driver on a connection, which it closes. */
+export function redisDriver(connection: Connection): Driver {
+  const { address, start, bucketCount, bucketOf, run } = connection;
+  const { append, settle } = createIntents(connection);
+
+  /** Asks about a session until no intent is half-way through it. The answer begins with the intent. */
+  async function ask<T extends [string | null, ...unknown[]]>(
+    script: ScriptName,
+    session: string,
+    args: Argument[],
+    call: Call,
+  ): Promise<T> {
+    await start(call);
+    for (;;) {
+      const answer = (await run(script, bucketOf(session), [session, ...args], call)) as T;
+      const [intent] = answer;
+      if (intent === null || !(await settle(session, intent, "reader", call))) return answer;
+    }
+  }
+
+  async function countIn(environment: string, bucket: number, call: Call): Promise<number> {
+    for (;;) {
+      const answer = await run("count", bucket, [environment], call);
+      const [open, more, crossing] = answer as [number, number, string[]];
+      const settled = await Promise.all(crossing.map((session) => isChanged(session, call)));
+      if (more === 0 && !settled.includes(true)) return open;
+    }
+  }
+
+  /** Whether an intent on a session was just finished. */
+  async function isChanged(session: string, call: Call): Promise<boolean> {
+    const [intent] = (await run("find", bucketOf(session), [session, ""], call)) as [string | null];
+    return intent === null || settle(session, intent, "reader", call);
+  }
+
+  return {
+    name: `the Redis store ${address.shown}`,
+    persistent: true,
+    together: true,
+    text: "utf8",
+    idle: true,
+    fault: faultOf,
+
+    async append([unit], call) {
+      await start(call);
+      return [await append(unit!.map(prepare), call)];
+    },
+
+    async read(session, { after, upTo, limit, bytes, snapshot }, call) {
+      const bounds = [after, upTo, limit, bytes].map((bound) => Math.min(bound, Number.MAX_SAFE_INTEGER));
+      const answer = await ask<Read>("read", session, [...bounds, snapshot ? 1 : 0], call);
+      const [, version, place, touched, found, start, state] = answer;
+      if (version === null) return undefined;
+      const first = Number(start ?? after) + 1;
+      const page: Page = {
+        end: { version: Number(version), mark: timeMark(Number(touched)) },
+        place: placeText(place, bucketOf(session), session),
+        entries: found.map((text, index) => toEntry(first + index, text)),
+      };
+      if (start !== null) page.snapshot = { version: Number(start), body: state };
+      return page;
+    },
+
+    async find(session, key, call) {
+      type Found = [intent: string | null, version: string | null, entry: string | undefined];
+      const [, version, text] = await ask<Found>("find", session, [keyField(key)], call);
+      if (version === null || text === undefined) return undefined;
+      // A repeat is answered with it, so replicas must have it, also where its writer waited for them in vain.
+      if (address.wait > 0) await run("mark", bucketOf(session), [], call);
+      return toEntry(Number(version), text);
+    },
+
+    list: createLister(connection, settle),
+
+    async count(environment, call) {
+      await start(call);
+      const buckets = Array.from({ length: bucketCount() }, (_, bucket) => countIn(environment, bucket, call));
+      return (await Promise.all(buckets)).reduce((sum, open) => sum + open, 0);
+    },
+
+    async delete(session, end, call) {
+      await start(call);
+      const args = [session, end?.version ?? "", end === undefined ? "" : seenTime(end.mark)];
+      for (;;) {
+        const answer = await run("delete", bucketOf(session), args, call);
+        if (typeof answer === "number") return answer === 1;
+        await settle(session, answer as string, "writer", call);
+      }
+    },
+
+    close: (): Answer<void> => connection.close(),
+  };
+}
+
+/** A text is a note, a sign and the body. The note is the time and `=key`; version 0.1 wrote no time. */
+function toEntry(version: number, text: string): Entry {
+  const sign = text.indexOf("\u0001 ");
+  const body = text.slice(sign + 2);
+  const [, time, key] = /^([^=]*)(?:=(.*))?$/s.exec(text.slice(0, sign))!;
+  const entry: Entry = { version, body, at: time === "" ? timeIn(body) : Number(time) };
+  if (key !== undefined) entry.key = key;
+  return entry;
+}
+
+/** The time in an event. */
+function timeIn(body: string): number {
+  try {
+    const { at } = JSON.parse(body) as { at?: unknown };
+    return typeof at === "number" ? at : 0;
+  } catch {
+    return 0;
+  }
+}
