@@ -34,6 +34,10 @@ export function connection(port) {
 /** The request that most benches of the server send. @param {string} cookie */
 export const increment = (cookie) => post("/increment_counter", '{"count":1}', cookie);
 
+/** Ends an episode, as an agent does. @param {string} cookie */
+export const verify = (cookie) =>
+  post("/verify", '{"initial_count":0,"expected_count":1,"response":{"output":[]}}', cookie);
+
 /** Sends the headers of aiohttp. @param {string} path @param {string} body */
 function post(path, body, cookie = "") {
   const agent = "accept: */*\r\naccept-encoding: gzip, deflate\r\nuser-agent: Python/3.12 aiohttp/3.11\r\n";

@@ -44,11 +44,6 @@ const methods = new Set(["GET", "POST", "PUT", "PATCH", "DELETE"]);
 const ownPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 const readyWithin = 2_000;
 
-/** An error thrown by a protocol. Kept apart from a reply, because the protocols of the mount still decorate it. */
-interface Failed {
-  thrown: unknown;
-}
-
 /**
  * Serves protocols without a port; `listen` adds one.
  *
@@ -69,25 +64,16 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
   }
 
   /** Serves the server's own paths. */
-  async function own(request: Request): Promise<Reply | undefined> {
-    switch (request.path) {
-      case "/healthz":
-        assertReading(request);
-        return { status: 200, body: { status: "ok" } };
-      case "/readyz":
-        assertReading(request);
-        return ready();
-      case "/metrics":
-        assertReading(request);
-        assertAllowed(request);
-        return {
-          status: 200,
-          headers: { "content-type": metrics.contentType },
-          text: await metrics.text(await peers?.(await metrics.report())),
-        };
-      default:
-        return undefined;
-    }
+  async function own(request: Request): Promise<Reply> {
+    if (request.method !== "GET") throw notAllowed(request.method, ["GET"]);
+    if (request.path === "/healthz") return { status: 200, body: { status: "ok" } };
+    if (request.path === "/readyz") return ready();
+    assertAllowed(request);
+    return {
+      status: 200,
+      headers: { "content-type": metrics.contentType },
+      text: await metrics.text(await peers?.(await metrics.report())),
+    };
   }
 
   async function ready(): Promise<Reply> {
@@ -109,7 +95,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
   }
 
   /** Tries the protocols of every mount that contains the path. `request.path` is relative to the mount meanwhile. */
-  async function routed(request: Request, path: string): Promise<Reply | Failed | undefined> {
+  async function routed(request: Request, path: string): Promise<Reply> {
+    if (!methods.has(request.method)) throw notAllowed(request.method, [...methods]);
     for (const mount of routes) {
       const rest = within(mount.prefix, path);
       if (rest === undefined) continue;
@@ -122,15 +109,11 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
       else if (!authorized && request.headers["origin"] !== undefined) assertLocal(request);
       request.path = rest;
       for (const protocol of mount.protocols) {
-        try {
-          const reply = await protocol.handle(request);
-          if (reply) return reply;
-        } catch (thrown) {
-          return { thrown };
-        }
+        const reply = await protocol.handle(request);
+        if (reply) return reply;
       }
     }
-    return undefined;
+    throw new HoldfastError("not_found", `nothing is served at ${request.method} ${shortened(path)}`);
   }
 
   /** Lets the protocols of the mount decorate a reply that none of them made. */
@@ -151,24 +134,6 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     }
   }
 
-  async function replyTo(request: Request, path: string): Promise<{ reply: Reply; thrown?: unknown }> {
-    try {
-      const ask = ownPaths.has(path) ? own : methods.has(request.method) ? routed : undefined;
-      const found = await ask?.(request, path);
-      if (found && "status" in found) return { reply: found, thrown: found.thrown };
-      if (found) {
-        const { thrown } = found;
-        return { reply: decorated(request, path, failureReply(thrown)), thrown };
-      }
-      const thrown = methods.has(request.method)
-        ? new HoldfastError("not_found", `nothing is served at ${request.method} ${shortened(path)}`)
-        : notAllowed(request.method, [...methods]);
-      return { reply: decorated(request, path, failureReply(thrown)), thrown };
-    } catch (thrown) {
-      return { reply: decorated(request, path, failureReply(thrown)), thrown };
-    }
-  }
-
   function finished(request: Request, path: string, reply: Reply, start: number, thrown?: unknown): Reply {
     metrics.request(reply.status);
     const { session, call = request.headers["idempotency-key"], rollout = findRollout(path) } = reply.about ?? {};
@@ -183,8 +148,12 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
     async handle(request) {
       const start = performance.now();
       const { path } = request;
-      const { reply, thrown } = await replyTo(request, path);
-      return finished(request, path, reply, start, thrown);
+      try {
+        const reply = await (ownPaths.has(path) ? own(request) : routed(request, path));
+        return finished(request, path, reply, start, reply.thrown);
+      } catch (thrown) {
+        return finished(request, path, decorated(request, path, failureReply(thrown)), start, thrown);
+      }
     },
     refuse(request, error) {
       const { path } = request;
@@ -215,10 +184,6 @@ function guardedIn(path: string): string | undefined {
     }
   }
   return /^\/+(v1|view)(?:\/|$)/i.exec(plain)?.[1]?.toLowerCase();
-}
-
-function assertReading({ method }: Request): void {
-  if (method !== "GET") throw notAllowed(method, ["GET"]);
 }
 
 function notAllowed(method: string, allow: string[]): HoldfastError {

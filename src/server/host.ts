@@ -209,7 +209,7 @@ function serveExchanges(app: App, limits: Limits) {
     exchange.since = ticks;
     const last = exchange.last || allDone !== undefined;
     try {
-      if (!isStream(reply)) sendWhole(response, reply, last);
+      if (!isStream(reply)) sendWhole(response, reply, last ? 0 : limits.keepAlive);
       else if (last || streams >= limits.maxInflight) {
         delete exchange.reply;
         // The stream will not be read, so its producer must stop waiting for a reader.
@@ -218,7 +218,7 @@ function serveExchanges(app: App, limits: Limits) {
       } else startStream(exchange, reply);
     } catch (cause) {
       if (response.headersSent) response.destroy();
-      else sendWhole(response, app.refuse(request, new HoldfastError("internal", "no reply", { cause })), true);
+      else sendWhole(response, app.refuse(request, new HoldfastError("internal", "no reply", { cause })), 0);
     }
   }
 

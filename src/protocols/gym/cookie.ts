@@ -5,9 +5,7 @@
  * client that makes one up can only get an answer of its own session again. The checksum makes a damaged cookie invalid.
  */
 export function writeCookie(token: string, version: number | undefined): string {
-  if (version === undefined) return token;
-  const text = `${token}.${version.toString(36)}`;
-  return `${text}-${checksum(text)}`;
+  return version === undefined ? token : `${token}.${version.toString(36)}-${checksum(token, version)}`;
 }
 
 /** Splits a cookie. Without a version, or with a damaged one, all of it is the token, which is then judged by its signature. */
@@ -16,14 +14,17 @@ export function parseCookie(value: string): { token: string; version?: number } 
   const dot = value.lastIndexOf(".", dash);
   // A token alone has one dot, before its signature.
   if (dash < 0 || dot < 0 || value.indexOf(".") === dot || dash - dot > 11) return { token: value };
-  const text = value.slice(0, dash);
-  if (value.slice(dash + 1) !== checksum(text)) return { token: value };
-  return { token: value.slice(0, dot), version: Number.parseInt(text.slice(dot + 1), 36) };
+  const token = value.slice(0, dot);
+  const version = Number.parseInt(value.slice(dot + 1, dash), 36);
+  const isWhole = version >= 0 && value.slice(dash + 1) === checksum(token, version);
+  return isWhole ? { token, version } : { token: value };
 }
 
-/** FNV-1a of 32 bits. */
-function checksum(text: string): string {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+/** FNV-1a of 32 bits, of the version and the last characters of the token, whose signature covers the others. */
+function checksum(token: string, version: number): string {
+  let hash = Math.imul(0x811c9dc5 ^ version, 0x01000193);
+  for (let at = Math.max(0, token.length - 4); at < token.length; at++) {
+    hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
+  }
   return (hash >>> 0).toString(36);
 }
