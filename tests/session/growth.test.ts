@@ -1,5 +1,14 @@
 // The store work of a commit: it must not grow with the history, the state, or the other sessions.
-import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
+import {
+  createSessions,
+  defineAgent,
+  defineEnvironment,
+  memoryStore,
+  run,
+  scriptedModel,
+  tool,
+  type Store,
+} from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 
@@ -75,4 +84,37 @@ test("GROWTH: loading a session folds no more than a bounded tail, however long 
     loads.push(work.bytes);
   }
   expect(Math.max(...loads)).toBeLessThan(40_000);
+});
+
+/** Work per turn over many turns of one conversation. */
+async function workPerTurn(options: { keys: number; history: number; sessions: number; turns: number }) {
+  const { store, work } = counted();
+  const agent = defineAgent({
+    name: "host",
+    model: scriptedModel(() => "Yes."),
+    callbacks: { beforeAgent: ({ state }) => void (state["turns"] = Number(state["turns"] ?? 0) + 1) },
+  });
+  const sessions = createSessions({ app: "growing", store });
+  for (let n = 0; n < options.sessions; n++) await sessions.open();
+  const state = Object.fromEntries(Array.from({ length: options.keys }, (_, n) => [`key ${n}`, "x".repeat(80)]));
+  const { session } = await sessions.open({ state });
+  const turn = async (): Promise<void> => {
+    for await (const _ of run(agent, { sessions, session, message: "hello" })) continue;
+  };
+  for (let n = 0; n < options.history; n++) await turn();
+  work.verbs = work.bytes = 0;
+  for (let n = 0; n < options.turns; n++) await turn();
+  return { verbs: work.verbs / options.turns, bytes: work.bytes / options.turns };
+}
+
+test("GROWTH: a turn has the same store work for any history, state and number of conversations", async () => {
+  const small = { keys: 10, history: 10, sessions: 1, turns: 200 };
+  const reference = await workPerTurn(small);
+  for (const larger of [{ history: 1000 }, { sessions: 2000 }]) {
+    const { verbs, bytes } = await workPerTurn({ ...small, ...larger });
+    expect(verbs).toBe(reference.verbs);
+    expect(bytes).toBeLessThan(reference.bytes * 1.1);
+  }
+  const rich = await workPerTurn({ ...small, keys: 1000, turns: 2000 });
+  expect(rich.bytes).toBeLessThan(reference.bytes * 2);
 });
