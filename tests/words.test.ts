@@ -14,6 +14,7 @@ const clean = [
   "src/models",
   "src/protocols",
   "src/queue",
+  "src/rollout",
   "src/server",
   "src/telemetry",
   "src/testing",
@@ -37,7 +38,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = ["src/agent", "src/cli", "src/rollout", "src/session", "src/stores", "tests/compat"];
+const pending = ["src/agent", "src/cli", "src/session", "src/stores", "tests/compat"];
 
 interface Rule {
   /** The text that is refused. */

@@ -119,6 +119,15 @@ export interface Composition extends AnyAgent {
 
 export type Agent = ModelAgent | Composition;
 
+/** Copies an agent and changes every agent in it that has a model: below it, and among its tools. */
+export function mapModelAgents(agent: Agent, change: (agent: ModelAgent) => ModelAgent): Agent {
+  const copy = (child: Agent): Agent => mapModelAgents(child, change);
+  const agents = agent.agents.map(copy);
+  if (agent.kind !== "model") return { ...agent, agents };
+  const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
+  return change({ ...agent, agents, tools: new Map(tools) });
+}
+
 /** Returns the tool schema of an agent that is a tool of another one. */
 export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
   return {

@@ -1,6 +1,6 @@
 // Creates models from names such as "openai:gpt-5.1", for commands, and puts them in place of an agent's own.
 import { existsSync } from "node:fs";
-import type { Agent, ModelAgent } from "../core/agent.ts";
+import { mapModelAgents, type Agent } from "../core/agent.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Model } from "../core/model.ts";
 
@@ -10,7 +10,7 @@ const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:
 export async function withModel(agent: Agent, name: string): Promise<Agent> {
   if (name === "scripted") return assertScripted(agent);
   const model = await modelNamed(name);
-  return eachModelAgent(agent, (found) => ({ ...found, model }));
+  return mapModelAgents(agent, (found) => ({ ...found, model }));
 }
 
 /** Creates the named model. `seed` is the seed of a random model whose name has none. */
@@ -57,17 +57,8 @@ function given(name: string, rest: string, example: string): string {
 
 /** Refuses an agent without a script: only its author can write one. */
 function assertScripted(agent: Agent): Agent {
-  return eachModelAgent(agent, (found) => {
+  return mapModelAgents(agent, (found) => {
     if (found.model.name === "scripted") return found;
     throw invalidOption(`the agent ${found.name} has no script: its model is ${found.model.name}`);
   });
-}
-
-/** Copies an agent and changes every agent in it that has a model, including its tools. */
-function eachModelAgent(agent: Agent, change: (agent: ModelAgent) => ModelAgent): Agent {
-  const copy = (child: Agent): Agent => eachModelAgent(child, change);
-  const agents = agent.agents.map(copy);
-  if (agent.kind !== "model") return { ...agent, agents };
-  const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
-  return change({ ...agent, agents, tools: new Map(tools) });
 }

@@ -6,16 +6,15 @@ import { HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
-import { numberList } from "./metrics/number-list.ts";
 import { outputPaths } from "./output.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
-import { readLine, type BadRow } from "./tasks.ts";
+import { readRowAt, type BadRow } from "./tasks.ts";
 
 /** A batch ends at this many summaries, or after this many bytes of the file, so the first batch arrives soon. */
 const [mostRows, mostBytes] = [500, 4 * 1024 * 1024];
 
 export interface NumberedRollout extends Finished {
-  /** Its place in the run. */
+  /** Its index in the collection. */
   number: number;
 }
 
@@ -77,7 +76,7 @@ interface RowIndex {
 /** Indexes the positions of rows. Rows after the scored ones are in the file of failures. */
 async function indexRows(file: string): Promise<RowIndex> {
   const { failures } = outputPaths(file);
-  const [starts, lengths] = [numberList(Float64Array), numberList(Uint32Array)];
+  const [starts, lengths]: [number[], number[]] = [[], []];
   const before = await readInode(file);
   let scored = 0;
   return {
@@ -87,22 +86,16 @@ async function indexRows(file: string): Promise<RowIndex> {
       if (place.file === file) scored++;
     },
     async read(number) {
-      if (number >= starts.length() || (await readInode(file)) !== before) return undefined;
-      return readRowAt(number < scored ? file : failures, starts.at(number), lengths.at(number));
+      const [at, bytes] = [starts[number], lengths[number]];
+      if (at === undefined || bytes === undefined || (await readInode(file)) !== before) return undefined;
+      const handle = await open(number < scored ? file : failures).catch(() => undefined);
+      try {
+        return handle && (await readRowAt(handle, { at, bytes }));
+      } finally {
+        await handle?.close();
+      }
     },
   };
-}
-
-async function readRowAt(file: string, at: number, bytes: number): Promise<TaskRow | undefined> {
-  const handle = await open(file).catch(() => undefined);
-  try {
-    const { buffer, bytesRead } = (await handle?.read(Buffer.alloc(bytes), 0, bytes, at)) ?? { bytesRead: 0 };
-    if (!buffer || bytesRead < bytes) return undefined;
-    const read = readLine(buffer.toString("utf8").replace(/^\uFEFF/, ""), 0);
-    return "row" in read ? read.row : undefined;
-  } finally {
-    await handle?.close();
-  }
 }
 
 /** A rewritten file keeps its name but gets another inode. */

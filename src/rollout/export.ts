@@ -5,7 +5,7 @@ import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { toChat, type ChatRollout, type ToMessages } from "./export/chat.ts";
 import { rowsByTask } from "./export/groups.ts";
-import { assertFile, rolloutName } from "./finished.ts";
+import { assertFile, isFailed, rolloutName } from "./finished.ts";
 import { mean, sampleStd } from "./metrics/statistics.ts";
 import { readRows, type BadRow } from "./tasks.ts";
 
@@ -103,9 +103,9 @@ function toAdvantage(reward: number, average: number, std: number): number {
 }
 
 /** Returns undefined for rollouts that must not be learned from. */
-function readReward({ reward, failure_kind: kind, mask_sample: isMasked }: TaskRow): number | undefined {
-  const isFailed = typeof kind === "string" && kind !== "";
-  return typeof reward === "number" && !isFailed && isMasked !== true ? reward : undefined;
+function readReward(row: TaskRow): number | undefined {
+  const { reward, mask_sample: isMasked } = row;
+  return typeof reward === "number" && !isFailed(row) && isMasked !== true ? reward : undefined;
 }
 
 function pickIdentity(row: TaskRow): TaskRow {

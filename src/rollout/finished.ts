@@ -77,7 +77,7 @@ export function assertFile(file: string): void {
   if (statSync(file).isDirectory()) throw new HoldfastError("cannot_load", `${file} is a folder, not a file of rows`);
 }
 
-function isFailed({ failure_kind: kind }: TaskRow): boolean {
+export function isFailed({ failure_kind: kind }: TaskRow): boolean {
   return typeof kind === "string" && kind !== "";
 }
 

@@ -1,4 +1,4 @@
-// A client of servers of the gym protocol, Holdfast's and others: requests with cookies, and what is known of the server.
+// createGymClient(): a client for servers of the gym protocol, Holdfast's and others: requests with cookies.
 import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
@@ -7,14 +7,14 @@ import type { TaskRow } from "../core/rollout.ts";
 import { exchange, ExchangeError, type ExchangeRequest } from "../io/exchange.ts";
 import { derivedId } from "../agent/episodes.ts";
 
-/** What a server has set, by name. Whoever has them has the session. */
+/** Cookies by name. They grant access to the session. */
 export type Cookies = { [name: string]: string };
 
 export interface GymPost {
   path: string;
   body: Json;
   cookies?: Cookies | undefined;
-  /** Sent as the `Idempotency-Key`: Holdfast's servers apply a call of that id once, others may not know it. */
+  /** Sent as the `Idempotency-Key`: Holdfast's servers apply a call id once; other servers may ignore it. */
   once?: string | undefined;
   signal: AbortSignal;
 }
@@ -22,16 +22,16 @@ export interface GymPost {
 export interface GymReply {
   status: number;
   text: string;
-  /** Those that were sent, with what the reply has set. */
+  /** The sent cookies, updated by the reply. */
   cookies: Cookies;
 }
 
 export interface GymClient {
   /** The address without a slash at its end. */
   readonly root: string;
-  /** Returns every reply, refusals too. Throws `tool_failed` if there is none in time, or the signal's reason. */
+  /** Returns every reply, including refusals. Throws `tool_failed` without a reply in time, or the signal's reason. */
   post(request: GymPost): Promise<GymReply>;
-  /** The tools that the server tells of, by `GET /v1/environment`, which only Holdfast's answer. Asked for once. */
+  /** Returns the tools listed by `GET /v1/environment`, which only Holdfast's servers have. Sends one request. */
   tools(): Promise<ToolSchema[]>;
 }
 
@@ -41,9 +41,9 @@ export const defaultTimeout = 600_000;
 const toolsTimeout = 60_000;
 
 export interface GymClientOptions {
-  /** Further headers of every request, such as those of a trace. */
+  /** Additional headers of every request, such as those of a trace. */
   headers?: (() => { [name: string]: string }) | undefined;
-  /** Milliseconds until a whole answer must be there; ten minutes by default. */
+  /** Milliseconds for a complete answer; ten minutes by default. */
   timeout?: number;
 }
 
@@ -92,7 +92,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
           ...(pairs.length > 0 && { cookie: pairs.join("; ") }),
           ...(once !== undefined && { "idempotency-key": headerText(once) }),
         },
-        // As the agents of that protocol send it.
+        // null means no body, as other agents of that protocol send it.
         body: body === null ? null : JSON.stringify(body),
         limits: { timeout },
         signal,
@@ -107,7 +107,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
   };
 }
 
-/** Merged, and kept where a reply sets none: many servers set no cookie with an error. */
+/** Merges cookies: a reply without cookies changes none, because many servers set none with an error. */
 function mergedCookies(cookies: Cookies, set: string[]): Cookies {
   const merged = { ...cookies };
   for (const line of set) {
@@ -119,7 +119,7 @@ function mergedCookies(cookies: Cookies, set: string[]): Cookies {
   return merged;
 }
 
-/** A tool as Holdfast's servers tell of it. */
+/** A tool as Holdfast's servers describe it. */
 interface Described {
   name: string;
   description?: string;
@@ -135,7 +135,7 @@ function schemaOf({ name, description, input }: Described): ToolSchema {
   };
 }
 
-/** What a tool gave: the text as it came, or the JSON that it is where that makes the same text again. */
+/** Returns a tool's output: as JSON if that gives exactly the same text again, otherwise as text. */
 export function outputOf(text: string): Json {
   try {
     const value = JSON.parse(text) as Json;
@@ -145,13 +145,13 @@ export function outputOf(text: string): Json {
   }
 }
 
-/** Header values are plain text: another id stands for one that is not. */
+/** Returns an id that a header can carry: another one if this has special characters. */
 const headerText = (id: string): string => (/^[\w.:-]{1,200}$/.test(id) ? id : derivedId(id));
 
 /** Returns the text of a refusal for a message, shortened. */
 export const shownText = (text: string): string => ellipsis(text || "with no text", 2000);
 
-// Servers of others refuse a row with any other field in it.
+// Other servers refuse a row with any other field.
 const createParams = new Set([
   "background",
   "include",
@@ -178,16 +178,16 @@ const createParams = new Set([
   "user",
 ]);
 
-/** A row as it is sent. */
+/** Returns the row to send. */
 export function rowAsSent({ responses_create_params: given, ...row }: TaskRow): TaskRow {
   const params = Object.entries(Object(given) as TaskRow).filter(([name]) => createParams.has(name));
   return { ...row, responses_create_params: Object.fromEntries(params) };
 }
 
-/** The object that a text is in JSON, if it is one. */
+/** Parses a JSON object; returns undefined for any other text. */
 export function objectIn(text: string): TaskRow | undefined {
   try {
-    // A copy, because what can be read may be nested too deeply to be written again.
+    // A copy, because parsed JSON may be nested too deeply to be written again.
     const value: unknown = copyJson(JSON.parse(text), "the answer");
     return isObject(value) ? (value as TaskRow) : undefined;
   } catch {
@@ -195,7 +195,7 @@ export function objectIn(text: string): TaskRow | undefined {
   }
 }
 
-/** What a server of others says in the row of why a rollout failed. Undefined if it did not. */
+/** Returns the reason of a failure that another server reports in the row; undefined without a failure. */
 export function failureIn(row: TaskRow): string | undefined {
   const { _ng_failure_class: known, failure_kind: kind, mask_sample: masked, _ng_no_persist: dropped } = row;
   const isFailed = (known ?? null) !== null || (typeof kind === "string" && kind !== "") || masked === true || dropped;

@@ -1,4 +1,4 @@
-// gymTools(): the tools of an environment that is served over the gym protocol, by Holdfast or by others, for an agent.
+// gymTools(): tools for an agent, from a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -8,22 +8,22 @@ import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { createGymClient, isOk, outputOf, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
-  /** What the model can call. By default the server is asked, by `GET /v1/environment`, which only Holdfast's answer. */
+  /** The offered tools. By default from `GET /v1/environment`, which only Holdfast's servers have. */
   tools?: ToolSchema[];
-  /** The row that the session is seeded with, at the first call. By default what is under `task` in the agent's state. */
+  /** Returns the row to seed the session with, at the first call. By default the agent's state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
-/** So many conversations whose cookies are not in their state yet are remembered. */
+/** The maximum number of conversations whose cookies are kept here until they are in their state. */
 const mostJars = 10_000;
 
 /**
- * The tools of a resources server. At the first call of a conversation a session is seeded; its cookies are in the agent's
- * state under `gym:URL`, and whoever has them has the session. The calls of a conversation are sent one after the other.
+ * Returns the tools of a resources server. The first call of a conversation seeds a session. Its cookies, which grant
+ * access to it, are stored in the agent's state under `gym:URL`. The calls of a conversation are sent one by one.
  *
- * Every call has an `Idempotency-Key`, so that Holdfast's server applies it once, also where the run was cut short and
- * goes on; other servers may not know it. A crash before the first results were committed leaves a session behind on the
- * server, and another one is seeded. A rewind of the conversation does not rewind the server.
+ * Every call has an `Idempotency-Key`, so a Holdfast server applies it once, even if the run is interrupted and resumed.
+ * Other servers may ignore it. A crash before the first commit of results leaves a session on the server, and another one
+ * is seeded. A rewind of the conversation does not rewind the server.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [gymTools("http://localhost:8080")] });
@@ -32,12 +32,12 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   const { tools, task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const client = createGymClient(url);
   const key = `gym:${client.root}`;
-  /** By conversation and invocation: what is not in the state yet, because no result was committed, or the call failed. */
+  /** Cookies by conversation and invocation that are not in the state yet: before a commit, or after a failed call. */
   const jars = new Map<string, Cookies>();
-  // Servers of this protocol need not bear concurrent calls of one session.
+  // Servers of this protocol need not support concurrent calls of one session.
   const inTurn = createKeyedQueue();
 
-  /** Sends a request of a session, and takes over the cookies of the reply, also of a refusal. */
+  /** Sends a request of a session, and stores the cookies of the reply, even of a refusal. */
   async function post(context: AgentContext, path: string, body: Json, once?: string): Promise<Json> {
     const jar = jarOf(context);
     const { status, text, cookies } = await client.post({ path, body, once, signal: context.signal, cookies: jar });
@@ -58,7 +58,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     jars.set(id, jar);
     const [oldest] = jars.keys();
     if (jars.size > mostJars && oldest !== undefined) jars.delete(oldest);
-    // The calls of one answer all set it.
+    // An update, because all calls of one answer change it.
     context.update(key, () => jar);
   }
 
@@ -79,10 +79,10 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   };
 }
 
-/** Codes that say something of the agent's own session: coming from a server they do not. */
+/** Codes with a meaning for the agent's own session, which they do not have when a server sends them. */
 const ownCodes = new Set(["session_busy", "run_cancelled"]);
 
-/** A refusal as the model reads it: by its code, where the server is one of ours. */
+/** Returns a refusal for the model: with its code, if the server is Holdfast's. */
 function refusal(status: number, text: string): HoldfastError {
   const { code, message } = Object(Object(outputOf(text))["error"]) as { code?: unknown; message?: unknown };
   if (typeof code === "string" && Object.hasOwn(errorTable, code) && !ownCodes.has(code)) {

@@ -4,14 +4,14 @@ import { HoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
-import { addCosts, createCosts, type Costs } from "./metrics/costs.ts";
+import { addCosts, type Costs } from "./metrics/costs.ts";
 import { createFailures, type FailureCount } from "./metrics/failures.ts";
 import { histogram, type Bin } from "./metrics/histogram.ts";
 import { outcomeOf } from "./metrics/outcome.ts";
 import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
 import { byIndex, createRollouts, type Rollouts } from "./metrics/rollouts.ts";
 import { readRow } from "./metrics/row.ts";
-import { sum, type Metrics } from "./metrics/statistics.ts";
+import { finite, sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 
 export interface AggregateMetrics {
@@ -70,7 +70,7 @@ export interface RunningMetrics {
 }
 
 /**
- * Computes metrics of rows added one by one. It keeps only numbers: 10 bytes per number and 33 per row, at most twice
+ * Computes metrics of rows added one by one. It keeps only numbers: 16 bytes per number and 40 per row, at most twice
  * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`. Tokens come from the usage, time
  * from `seconds`.
  *
@@ -100,8 +100,8 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
         estimates: estimate(scores, seed),
         tasks,
         failures: failures.counts(),
-        tokens: { input: costs.input.total(), output: costs.output.total(), total: costs.tokens.total() },
-        seconds: costs.seconds.total(),
+        tokens: { input: finite(costs.input), output: finite(costs.output), total: finite(costs.tokens) },
+        seconds: finite(costs.seconds),
         histogram: histogram(given),
       };
     },
@@ -137,7 +137,7 @@ interface ByTask {
 }
 
 function byTask(rollouts: Rollouts): ByTask {
-  const found: ByTask = { tasks: [], scores: [], answers: [], costs: createCosts() };
+  const found: ByTask = { tasks: [], scores: [], answers: [], costs: {} };
   for (const group of rollouts.groups()) {
     const ordered = byIndex(rollouts, group);
     const outcomes = ordered.map((rollout) => outcomeOf(rollouts, rollout));

@@ -121,7 +121,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
   };
 }
 
-/** Logs of the server and of shared state are no sessions. */
+/** Logs of the server and of shared state are not sessions. */
 const isSession = (of: { environment: string }): boolean => isOfEnvironment(of) || isConversation(of);
 
 function serverSource(url: string, token: string | undefined): SessionSource {

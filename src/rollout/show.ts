@@ -4,7 +4,7 @@ import type { NumberedEvent } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
+import { finishedRollouts, isFailed, rolloutIndex, type RolloutIndex } from "./finished.ts";
 import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import type { BadRow } from "./tasks.ts";
@@ -61,7 +61,6 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
   const { instructions, input, output } = readConversation(row);
   const { failure_kind: kind, failure_reason: reason, session_id: session, reward, stopped } = row;
   const { model } = toFields(row["response"]);
-  const isFailed = typeof kind === "string" && kind !== "";
   const told: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
   return {
     ...rolloutIndex(row),
@@ -69,10 +68,10 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
     session: textIn(session),
     began: events && initialState(events),
     steps: [...told, ...toSteps([...input, ...output], events)],
-    reward: typeof reward === "number" && !isFailed ? reward : undefined,
+    reward: typeof reward === "number" && !isFailed(row) ? reward : undefined,
     verdict: events && verdictIn(events, row),
     stopped: textIn(stopped),
-    failure: isFailed ? { kind, reason: textIn(reason) ?? "" } : undefined,
+    failure: isFailed(row) ? { kind: String(kind), reason: textIn(reason) ?? "" } : undefined,
   };
 }
 

@@ -1,9 +1,10 @@
 // Reads tasks from JSON lines one by one, so a file may be larger than memory.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
 import { canonicalText } from "../core/digest.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, isObject, type Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 
 /** A line and its number in the file, from 1. */
@@ -96,6 +97,13 @@ async function* readChunks(file: string): AsyncGenerator<Buffer, void, undefined
   }
 }
 
+/** Reads the row at a position of an open file; undefined if the file has changed. */
+export async function readRowAt(handle: FileHandle, { at, bytes }: Span): Promise<TaskRow | undefined> {
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(bytes), 0, bytes, at);
+  const read = bytesRead < bytes ? undefined : readLine(buffer.toString("utf8").replace(/^\uFEFF/, ""), 0);
+  return read && "row" in read ? read.row : undefined;
+}
+
 /** Parses a line. */
 export function readLine(text: string, line: number): ReadRow | BadRow {
   let row: unknown;
@@ -104,9 +112,7 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
   } catch (thrown) {
     return { line, text, problem: `it is not JSON: ${messageOf(thrown)}` };
   }
-  if (typeof row !== "object" || row === null || Array.isArray(row)) {
-    return { line, text, problem: "it is not a JSON object" };
-  }
+  if (!isObject(row)) return { line, text, problem: "it is not a JSON object" };
   try {
     // Parsed JSON may be nested too deeply to be written again.
     return { line, text, row: copyJson(row, "row") as TaskRow };
@@ -172,6 +178,5 @@ export function renderPrompt(template: string, row: TaskRow): string {
 }
 
 function readField(value: Json | undefined, key: string): Json | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  return Object.hasOwn(value, key) ? value[key] : undefined;
+  return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 }

@@ -1,6 +1,6 @@
 // tracedAgent(): records a span per model answer, with OpenTelemetry's names for generative AI. Never records content.
 import type { Attributes } from "@opentelemetry/api";
-import type { Agent } from "../core/agent.ts";
+import { mapModelAgents, type Agent } from "../core/agent.ts";
 import type { Model, ModelRequest, ModelResponse } from "../core/model.ts";
 import type { Spans } from "./spans.ts";
 
@@ -65,9 +65,5 @@ function numbers(given: { [attribute: string]: unknown }): Attributes {
 
 /** Copies an agent with all its models traced, including those of agents below it or used as tools. */
 export function tracedAgent<A extends Agent>(agent: A, spans: Spans): A {
-  const copy = (child: Agent): Agent => tracedAgent(child, spans);
-  const agents = agent.agents.map(copy);
-  if (agent.kind !== "model") return { ...agent, agents };
-  const tools = [...agent.tools].map(([name, made]) => [name, "run" in made ? made : copy(made)] as const);
-  return { ...agent, agents, tools: new Map(tools), model: tracedModel(agent.model, spans) };
+  return mapModelAgents(agent, (found) => ({ ...found, model: tracedModel(found.model, spans) })) as A;
 }

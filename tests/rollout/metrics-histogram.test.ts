@@ -1,7 +1,7 @@
 // Histograms of rewards: every value is counted once, and every line fits the terminal.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { histogram, histogramLines } from "../../src/rollout/metrics/histogram.ts";
+import { histogram, binLines } from "../../src/rollout/metrics/histogram.ts";
 import { runs } from "../runs.ts";
 
 describe("histogram", () => {
@@ -32,21 +32,21 @@ describe("histogram", () => {
   });
 });
 
-describe("histogramLines", () => {
+describe("binLines", () => {
   test("draws a bar for each bin, the longest for the largest count", () => {
-    expect(histogramLines([0, 1, 1], 20)).toEqual(["0 ████████         1", "1 ████████████████ 2"]);
-    expect(histogramLines([], 80)).toEqual([]);
+    expect(binLines(histogram([0, 1, 1]), 20)).toEqual(["0 ████████         1", "1 ████████████████ 2"]);
+    expect(binLines([], 80)).toEqual([]);
   });
 
   test("a small count stays visible: one among thousands has a bar", () => {
-    const [one] = histogramLines([0, ...Array.from({ length: 9_999 }, () => 1)], 40);
+    const [one] = binLines(histogram([0, ...Array.from({ length: 9_999 }, () => 1)]), 40);
     expect(one).toMatch(/^0 ▏ +1$/);
   });
 
   test("all lines have the requested width, for any values", () => {
     fc.assert(
       fc.property(fc.array(fc.double(), { maxLength: 40 }), fc.oneof(fc.integer(), fc.double()), (values, width) => {
-        const lines = histogramLines(values, width);
+        const lines = binLines(histogram(values), width);
         expect(new Set(lines.map((line) => line.length)).size).toBeLessThanOrEqual(1);
         for (const line of lines) expect(line.length).toBeLessThanOrEqual(Math.max(60, Math.min(width || 0, 1_000)));
       }),

@@ -1,4 +1,4 @@
-// The statistics that NeMo Gym asks for: over all rollouts, and in an entry for each task.
+// NeMo Gym's statistics: over all rollouts, and in an entry per task.
 import type { Json } from "../../core/json.ts";
 import type { Group, Rollouts } from "./rollouts.ts";
 import { rolloutIndex, taskIndex } from "./row.ts";
@@ -8,7 +8,7 @@ import { fromPairs, statistics, type Metrics } from "./statistics.ts";
 export type GroupEntry = { [name: string]: Json };
 
 export function overall(rollouts: Rollouts): { agent_metrics: Metrics; key_metrics: Metrics } {
-  // What failed has no part in it: it is among the failures.
+  // Failed rollouts are counted among the failures only.
   const scored = Array.from({ length: rollouts.count() }, (_, rollout) => rollout).filter(isScored(rollouts));
   const agent = statistics(scored.length, (visit) => scored.forEach((rollout) => rollouts.each(rollout, visit)));
   const means = Object.entries(agent).filter(([name]) => name.startsWith("mean/"));
@@ -20,7 +20,7 @@ const isScored =
   (rollout: number): boolean =>
     !rollouts.failed(rollout);
 
-/** `expected` is how many rollouts of the task were planned, where that is known. */
+/** `expected` is the planned number of rollouts of the task, if known. */
 export function groupEntry(rollouts: Rollouts, { task, rollouts: all }: Group, expected = 0): GroupEntry {
   const group = all.filter(isScored(rollouts));
   const planned = Math.max(expected, all.length);

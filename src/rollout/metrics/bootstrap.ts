@@ -1,9 +1,9 @@
-// Confidence intervals by drawing tasks again: what the figures would have been with other tasks of the same kind.
+// Confidence intervals by bootstrap over tasks: the metrics that other tasks of the same kind would have given.
 import { randomStream } from "../../core/random.ts";
 
 /**
- * What one task adds to each figure. A figure is the sum of `over` divided by the sum of `under`, so that a task can
- * bring many rollouts, or none. A task may leave out the last figures.
+ * The share of one task in each metric. A metric is the sum of `over` divided by the sum of `under`, so a task may have
+ * many rollouts or none. A task may omit the last metrics.
  */
 export interface TaskShare {
   over: number[];
@@ -16,42 +16,42 @@ export interface Interval {
   high: number;
 }
 
-/** Another seed moves the ends by about a twentieth of the half width. */
+/** With this number, another seed moves the ends by about a twentieth of the half width. */
 const resamples = 1_000;
 const [lowest, highest] = [0.025, 0.975];
-/** So many tasks are drawn for one of them; of a million tasks all would take minutes. */
+/** The maximum number of tasks per resample: with a million tasks, drawing as many would take minutes. */
 const mostDrawn = 10_000;
 
 /**
- * The figures of a run with their intervals of 95%: percentiles over 1,000 runs made of as many tasks, drawn with
- * replacement, each with all its rollouts; above 10,000 tasks, runs of 10,000, and the interval is narrowed to what all
- * would give. The same for the same seed. null for a figure that is not finite. A single task can only be drawn as it
- * is: its interval is a point, and says nothing.
+ * Returns metrics with 95% intervals: percentiles over 1,000 resamples of as many tasks, drawn with replacement, each
+ * with all its rollouts. Above 10,000 tasks, resamples have 10,000, and the interval is narrowed accordingly. The result
+ * depends on the seed alone. It is null for a metric that is not finite. The interval of a single task is a point, and
+ * means nothing.
  *
  * @example
  * bootstrap([{ over: [1], under: [2] }, { over: [2], under: [2] }], 0); // [{ value: 0.75, low: 0.5, high: 1 }]
  */
 export function bootstrap(tasks: TaskShare[], seed: number): (Interval | null)[] {
   const shares = flatten(tasks);
-  const values = shares.figures((at) => at, tasks.length);
+  const values = shares.compute((at) => at, tasks.length);
   const drawn = Array.from(values, () => new Float64Array(resamples));
   const size = Math.min(tasks.length, mostDrawn);
   for (let at = 0; at < resamples; at++) {
     const random = randomStream(seed, at);
-    const again = shares.figures(() => Math.floor(random() * tasks.length), size);
-    again.forEach((value, figure) => ((drawn[figure] as Float64Array)[at] = value));
+    const again = shares.compute(() => Math.floor(random() * tasks.length), size);
+    again.forEach((value, metric) => ((drawn[metric] as Float64Array)[at] = value));
   }
-  // A run of fewer tasks varies more, by the root of how many times fewer they are.
+  // Fewer tasks vary more: by the square root of the ratio.
   const shrink = Math.sqrt(size / tasks.length);
-  return Array.from(values, (value, figure) => intervalOf(value, drawn[figure] as Float64Array, shrink));
+  return Array.from(values, (value, metric) => toInterval(value, drawn[metric] as Float64Array, shrink));
 }
 
 interface Shares {
-  /** Sum divided by sum, over so many tasks of which `next` gives the places. */
-  figures(next: (at: number) => number, count: number): Float64Array;
+  /** Computes the metrics of `count` tasks; `next` returns the index of each. */
+  compute(next: (at: number) => number, count: number): Float64Array;
 }
 
-/** Side by side in memory, as they are read thousands of times and in no order. */
+/** Stores the shares in consecutive memory, because they are read thousands of times in random order. */
 function flatten(tasks: TaskShare[]): Shares {
   const starts = new Float64Array(tasks.length + 1);
   tasks.forEach(({ over }, at) => (starts[at + 1] = (starts[at] as number) + over.length));
@@ -62,25 +62,25 @@ function flatten(tasks: TaskShare[]): Shares {
   });
   const most = tasks.reduce((count, { over }) => Math.max(count, over.length), 0);
   return {
-    figures(next, count) {
+    compute(next, count) {
       const [over, under] = [new Float64Array(most), new Float64Array(most)];
       for (let at = 0; at < count; at++) {
         const task = next(at);
         const start = starts[task] as number;
         const length = (starts[task + 1] as number) - start;
-        for (let figure = 0; figure < length; figure++) {
-          over[figure] = (over[figure] as number) + (overs[start + figure] as number);
-          under[figure] = (under[figure] as number) + (unders[start + figure] as number);
+        for (let metric = 0; metric < length; metric++) {
+          over[metric] = (over[metric] as number) + (overs[start + metric] as number);
+          under[metric] = (under[metric] as number) + (unders[start + metric] as number);
         }
       }
-      return over.map((total, figure) => total / (under[figure] as number));
+      return over.map((total, metric) => total / (under[metric] as number));
     },
   };
 }
 
-/** It always holds the value itself, which rounding could leave just outside. */
-function intervalOf(value: number, drawn: Float64Array, shrink: number): Interval | null {
-  // A draw without a task that has the figure says nothing of it.
+/** Returns an interval that includes the value itself, which rounding could leave just outside. */
+function toInterval(value: number, drawn: Float64Array, shrink: number): Interval | null {
+  // Ignore resamples without a task that has the metric.
   const sorted = drawn.filter(Number.isFinite).sort();
   const end = (share: number): number => {
     const found = quantile(sorted, share);

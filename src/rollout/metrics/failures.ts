@@ -1,4 +1,4 @@
-// How often rollouts failed, and of what kind.
+// Counts failed rollouts by kind.
 
 export interface FailureCount {
   kind: string;
@@ -11,7 +11,7 @@ export interface Failures {
   counts(): FailureCount[];
 }
 
-/** Kinds are codes such as `model_failed`. Long ones, and a new one in every row, are counted together. */
+/** Kinds are codes such as `model_failed`. Longer names, and kinds beyond the first 100, are counted as "other". */
 const [mostKinds, longestKind] = [100, 100];
 const others = "other";
 

@@ -1,8 +1,8 @@
-// How values are spread, as data and as lines for a terminal.
+// Histograms, as data and as lines for a terminal.
 
 export interface Bin {
   from: number;
-  /** The same as `from` where the bin is a single value; otherwise itself only in the last bin. */
+  /** Equal to `from` for a bin of a single value. Otherwise excluded, except in the last bin. */
   to: number;
   count: number;
 }
@@ -12,8 +12,8 @@ const [narrowest, widest] = [20, 1_000];
 const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /**
- * At most ten bins: one for each value where there are no more, or else ten of the same width. What is no finite number
- * is left out.
+ * Returns at most ten bins: one per value if there are at most ten values, otherwise ten of equal width. Values that are
+ * not finite are ignored.
  *
  * @example
  * histogram([0, 1, 1]); // [{ from: 0, to: 0, count: 1 }, { from: 1, to: 1, count: 2 }]
@@ -29,7 +29,7 @@ export function histogram(values: Iterable<number>): Bin[] {
 
 function equalBins(counts: [value: number, count: number][]): Bin[] {
   const [low = 0, high = 0] = [counts[0]?.[0], counts.at(-1)?.[0]];
-  // Not low + width * at: from end to end it can be more than a number can be.
+  // Not low + width * at: the width can overflow.
   const edge = (at: number): number => low * (1 - at / mostBins) + high * (at / mostBins);
   const bins = Array.from({ length: mostBins }, (_, at) => ({ from: edge(at), to: edge(at + 1), count: 0 }));
   for (const [value, count] of counts) bins.findLast(({ from }) => value >= from)!.count += count;
@@ -37,16 +37,11 @@ function equalBins(counts: [value: number, count: number][]): Bin[] {
 }
 
 /**
- * A line for each bin: its range, a bar and its count, together at most `width` columns wide (20 at least).
+ * Returns a line per bin: its range, a bar and its count, together at most `width` columns wide (20 at least).
  *
  * @example
- * histogramLines([0, 1, 1], 20); // ["0 ████████         1", "1 ████████████████ 2"]
+ * binLines(histogram([0, 1, 1]), 20); // ["0 ████████         1", "1 ████████████████ 2"]
  */
-export function histogramLines(values: Iterable<number>, width: number): string[] {
-  return binLines(histogram(values), width);
-}
-
-/** As {@link histogramLines}, of bins that were counted before. */
 export function binLines(bins: Bin[], width: number): string[] {
   const labels = bins.map(labelOf);
   const counts = bins.map(({ count }) => String(count));
@@ -67,7 +62,7 @@ function labelOf({ from, to }: Bin): string {
 const short = (value: number): string => String(Number(value.toPrecision(4)));
 const longestOf = (texts: string[]): number => texts.reduce((longest, { length }) => Math.max(longest, length), 0);
 
-/** A little of something is not nothing: it has the thinnest bar. */
+/** Draws a bar. A count above 0 has at least the thinnest bar. */
 function barOf(columns: number, some: boolean): string {
   const parts = Math.max(some ? 1 : 0, Math.round(columns * 8));
   return "█".repeat(parts >> 3) + (eighths[parts & 7] as string);

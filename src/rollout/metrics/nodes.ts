@@ -1,9 +1,9 @@
-// The mean reward of every node of the trees that episodes were forked into: of all rollouts below it.
+// The mean reward of every node of the trees of forks, over all rollouts below it.
 import type { TaskRow } from "../../core/rollout.ts";
 import { readBranch } from "../tree.ts";
 
 export interface NodeMetrics {
-  /** The way to it, as in "0.2"; "" is the episode before it was forked. */
+  /** Its path, for example "0.2"; "" is the episode before the fork. */
   node: string;
   rollouts: number;
   scored: number;
@@ -12,7 +12,7 @@ export interface NodeMetrics {
 
 export interface RunningNodes {
   add(row: TaskRow): void;
-  /** Each before those below it. */
+  /** Parents come before their children. */
   result(): NodeMetrics[];
 }
 
@@ -45,7 +45,7 @@ export interface TaskNodeMetrics extends NodeMetrics {
   task: number;
 }
 
-/** The same for each task by itself. Rows that name no task are not in it. */
+/** Computes the nodes of each task separately. Rows without a task are ignored. */
 export function createTaskNodes(): { add(row: TaskRow): void; result(): TaskNodeMetrics[] } {
   const tasks = new Map<number, RunningNodes>();
   return {
@@ -63,7 +63,7 @@ export function createTaskNodes(): { add(row: TaskRow): void; result(): TaskNode
   };
 }
 
-/** A node and all above it. */
+/** Returns a node and its ancestors. */
 function pathOf(branch: string): string[] {
   const ways = branch === "" ? [] : branch.split(".");
   return ["", ...ways.map((_, at) => ways.slice(0, at + 1).join("."))];

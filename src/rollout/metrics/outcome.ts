@@ -1,14 +1,14 @@
-// What became of one rollout: its score or its failure, and what it cost.
+// The outcome of one rollout: its score or failure, and its costs.
 import type { Score } from "./pass.ts";
 import type { Rollouts } from "./rollouts.ts";
 
 export interface Outcome {
-  /** Its reward. A rollout that failed has none, whatever its row says: a failure is never a reward of 0. */
+  /** Its reward. A failed rollout has none, even if its row has one: a failure is never a reward of 0. */
   score: Score;
   failed: boolean;
   input: number | undefined;
   output: number | undefined;
-  /** In and out. */
+  /** Input and output together. */
   tokens: number | undefined;
   seconds: number | undefined;
 }

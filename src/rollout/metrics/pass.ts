@@ -1,27 +1,31 @@
-// How often tries succeed: one of k, all of k, most of k, and k on average. In percent, under the names of NeMo Gym.
+// Success rates: one of k, all of k, most of k, and the average of k. In percent, under NeMo Gym's names.
 import { fromPairs, sampleStd, type Metrics } from "./statistics.ts";
 
-/** What a rollout earned, in its place among those of its task; undefined for one that was not scored. */
+/** The reward of a rollout, in the order of its task's rollouts; undefined without a score. */
 export type Score = number | undefined;
 
 export interface PassOptions {
-  /** The end of every name. Default: `accuracy`. */
+  /** The suffix of every name. Default: `accuracy`. */
   score?: string;
-  /** What each rollout answered, as a number for each different answer. Without them there is no `majority@{k}`. */
+  /** The answer of each rollout, as a number per distinct answer. Required for `majority@{k}`. */
   answers?: Score[][];
 }
 
-/** What a task gives for k = 1, 2, 3 and so on; undefined where it has nothing to say. */
+/** The values of a task for k = 1, 2, 3 and so on; undefined where it has none. */
 type Curve = Score[];
 
-/** More repeats than anybody makes of a task; a file without task numbers looks like one task with all its rows. */
+/** An upper limit for repeats: a file without task numbers looks like one task with all its rows. */
 const mostTries = 1_000;
 
 /**
- * For every k up to the largest number of rollouts of a task: `pass@{k}` (at least one of k succeeds, without bias),
- * `pass^{k}` (all k succeed), `pass@1[avg-of-{k}]` (the mean of the first k) with its spread across runs, and with
- * answers `majority@{k}` (the score of the most common answer among the first k). Tasks with fewer than k scores do not
- * count in the first two. Where scores are not only 0 and 1 these are the best and the worst of the first k.
+ * Returns these metrics for every k up to the largest number of rollouts of a task:
+ * - `pass@{k}`: at least one of k succeeds, unbiased: 1 - C(wrong, k) / C(all, k);
+ * - `pass^{k}`: all k succeed;
+ * - `pass@1[avg-of-{k}]`: the mean of the first k, with its standard deviation and error across runs;
+ * - `majority@{k}`, with answers: the score of the most common answer among the first k.
+ *
+ * Tasks with fewer than k scores do not count in the first two. If some scores are neither 0 nor 1, the first two are the
+ * best and the worst of the first k.
  *
  * @example
  * passMetrics([[1, 0], [0, 0]])["pass@2/accuracy"]; // 50
@@ -55,7 +59,7 @@ export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: P
   return fromPairs(metrics);
 }
 
-/** That at least one of k rollouts of a task succeeded, for k = 1, 2, 3 and so on. */
+/** Returns the rate at which at least one of k rollouts of a task succeeds, for k = 1, 2, 3 and so on. */
 export function anyOf(scores: Score[]): number[] {
   const given = scored(scores);
   if (!isBinary(given)) return runningBest(given, Math.max);
@@ -69,7 +73,7 @@ function allOf(scores: Score[]): number[] {
   return allDrawn(given.filter((score) => score === 1).length, given.length);
 }
 
-/** C(some, k) / C(all, k), factor by factor, so that neither grows too large. */
+/** Returns C(some, k) / C(all, k), factor by factor, so that neither overflows. */
 function allDrawn(some: number, all: number): number[] {
   let chance = 1;
   return Array.from({ length: Math.min(all, mostTries) }, (_, drawn) => {
@@ -92,7 +96,7 @@ function averageOf(scores: Score[]): Curve {
   });
 }
 
-/** An answer that was scored in two ways counts as two answers; those that are equally common share the vote. */
+/** An answer with two different scores counts as two answers. Equally common answers share the vote. */
 function majorityOf(scores: Score[], answers: Score[]): Curve {
   const votes = new Map<string, number>();
   let [most, total, tied] = [0, 0, 0];
@@ -109,7 +113,7 @@ function majorityOf(scores: Score[], answers: Score[]): Curve {
   });
 }
 
-/** The mean over tasks, for each k. A curve that `stays` goes on with its last value where its task has no more. */
+/** Returns the mean over tasks, for each k. A curve that `stays` repeats its last value beyond its end. */
 function meanCurve(curves: Curve[], upTo: number, after: "ends" | "stays" = "ends"): Curve {
   const [totals, counts] = [new Float64Array(upTo), new Float64Array(upTo)];
   for (const curve of curves) {

@@ -1,11 +1,11 @@
-// What a row of a rollouts file says that can be counted. Whatever else it holds, or holds wrongly, is passed over.
+// readRow(): reads the numbers of a row. Other fields and invalid values are ignored.
 import { isObject } from "../../core/json.ts";
 
 export interface CountedRow {
   task: number;
-  /** Which of the task's rollouts it is, where the row says so. */
+  /** Its number among the task's rollouts, if present. */
   index: number | undefined;
-  /** Every number and truth value of the row and of its usage, in their order. */
+  /** Every number and boolean of the row and of its usage, in order. */
   columns: Map<string, number>;
   failure: string | undefined;
   answer: number | undefined;
@@ -13,7 +13,7 @@ export interface CountedRow {
 
 export const taskIndex = "_ng_task_index";
 export const rolloutIndex = "_ng_rollout_index";
-/** Numbers that a collection writes into a row, and that measure nothing. */
+/** Numbers that a collection adds to a row, and that are not measurements. */
 const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at"];
 
 export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
@@ -42,7 +42,7 @@ function numbersOf(row: Record<string, unknown>): Map<string, number> {
   return columns;
 }
 
-/** The same number for the same answer, as numbers are all that is kept; `true` and 1 are the same, "1" is another. */
+/** Returns a number that identifies the answer, because only numbers are kept. `true` equals 1, and "1" does not. */
 function answerNumber(answer: unknown): number | undefined {
   if (answer === undefined || answer === null) return undefined;
   const text = jsonText(typeof answer === "boolean" ? Number(answer) : answer);
@@ -53,12 +53,12 @@ function jsonText(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // Nested too deeply to be written: nobody gives the same answer twice.
+    // Nested too deeply to be written: it counts as no answer.
     return undefined;
   }
 }
 
-/** 53 bits: among a million different texts, the chance that two have the same one is below 1 in 10,000. */
+/** Returns a hash of 53 bits: among a million different texts, the chance of a collision is below 1 in 10,000. */
 function fingerprint(text: string): number {
   let [high, low] = [0x9e3779b9, 0x85ebca6b];
   for (let at = 0; at < text.length; at++) {

@@ -1,12 +1,12 @@
-// Mean, maximum, minimum, median and spread, under the names that a NeMo Gym collection gives them.
+// Mean, maximum, minimum, median and standard deviation, under NeMo Gym's names.
 import { setOwn } from "../../core/json.ts";
 
 export type Metrics = { [name: string]: number };
 
-/** Hands over every number of every row, with the name of its column. */
+/** Visits every number of every row, with the name of its column. */
 export type EachNumber = (visit: (column: string, value: number) => void) => void;
 
-/** The statistics of every column of `rows` rows, in the order in which the columns are first seen. */
+/** Returns the statistics of every column of `rows` rows, in the order of their first occurrence. */
 export function statistics(rows: number, each: EachNumber): Metrics {
   const columns = new Map<string, number[]>();
   each((name, value) => {
@@ -15,7 +15,7 @@ export function statistics(rows: number, each: EachNumber): Metrics {
     else columns.set(name, [value]);
   });
   const spreads = new Map([...columns].map(([name, values]) => [name, sampleStd(values)]));
-  // 0 where nothing at all has a spread; where something has, a column without one is left out.
+  // 0 if no column has a standard deviation; otherwise a column without one is omitted.
   if ([...spreads.values()].every((spread) => spread === undefined)) {
     for (const [name, values] of columns) if (values.length === rows) spreads.set(name, 0);
   }
@@ -34,12 +34,12 @@ export function sum(values: number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Of nothing: NaN. */
+/** Returns NaN for an empty list. */
 export function mean(values: number[]): number {
   return sum(values) / values.length;
 }
 
-// Not Math.max(...values): a call takes no hundred thousand arguments.
+// Not Math.max(...values): a call cannot take 100,000 arguments.
 export function largest(values: number[]): number {
   return values.reduce((a, b) => Math.max(a, b), -Infinity);
 }
@@ -48,14 +48,14 @@ export function smallest(values: number[]): number {
   return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-/** That of a sample; fewer than two values have none. */
+/** Returns the sample's standard deviation; undefined for fewer than two values. */
 export function sampleStd(values: number[]): number | undefined {
   if (values.length < 2) return undefined;
   const average = mean(values);
   return Math.sqrt(values.reduce((total, value) => total + (value - average) ** 2, 0) / (values.length - 1));
 }
 
-/** Without what JSON cannot say: -0, and sums of huge numbers that are infinite. */
+/** Builds an object without values that JSON does not have: -0 becomes 0, and infinite sums are omitted. */
 export function fromPairs(pairs: Iterable<readonly [string, number | undefined]>): Metrics {
   const metrics: Metrics = {};
   for (const [name, value] of pairs) {
@@ -65,13 +65,13 @@ export function fromPairs(pairs: Iterable<readonly [string, number | undefined]>
   return metrics;
 }
 
-/** A number as JSON has it; null for what it cannot say. */
+/** Returns the number as JSON; null if it is not finite. */
 export function finite(value: number | undefined): number | null {
   return value !== undefined && Number.isFinite(value) ? value || 0 : null;
 }
 
 function median(values: number[]): number {
-  // Of a million numbers, ten times as fast as sorting the list itself.
+  // For a million numbers, ten times as fast as sorting the list itself.
   const sorted = Float64Array.from(values).sort();
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? (sorted[middle] as number) : mean([...sorted.subarray(middle - 1, middle + 1)]);

@@ -1,28 +1,28 @@
-// The table of tasks: what each one's rollouts earned, how far they were apart, and what they cost.
-import { addCosts, createCosts } from "./costs.ts";
+// taskMetrics(): the row of a task in the table of tasks: its rewards, their spread, and its costs.
+import { addCosts, type Costs } from "./costs.ts";
 import type { Outcome } from "./outcome.ts";
 import { finite, largest, mean, sampleStd, smallest } from "./statistics.ts";
 
-/** null where nothing is known, or where huge numbers add up to more than a number can be. */
+/** null for unknown values, and for sums that are not finite. */
 export interface TaskMetrics {
   task: number;
   rollouts: number;
-  /** How many of them have a reward; mean, min, max and std are of those. */
+  /** The number of rollouts with a reward; mean, min, max and std are computed from them. */
   scored: number;
   failures: number;
   mean: number | null;
   min: number | null;
   max: number | null;
-  /** That of a sample; 0 for a single one. */
+  /** The sample's standard deviation; 0 for a single reward. */
   std: number | null;
-  /** Of all its rollouts together, those that failed too. */
+  /** The sum over all its rollouts, including failed ones. */
   tokens: number | null;
   seconds: number | null;
 }
 
 export function taskMetrics(task: number, outcomes: Outcome[]): TaskMetrics {
   const scores = outcomes.flatMap(({ score }) => score ?? []);
-  const costs = createCosts();
+  const costs: Costs = {};
   for (const outcome of outcomes) addCosts(costs, outcome);
   return {
     task,
@@ -33,7 +33,7 @@ export function taskMetrics(task: number, outcomes: Outcome[]): TaskMetrics {
     min: finite(smallest(scores)),
     max: finite(largest(scores)),
     std: scores.length === 1 ? 0 : finite(sampleStd(scores)),
-    tokens: costs.tokens.total(),
-    seconds: costs.seconds.total(),
+    tokens: finite(costs.tokens),
+    seconds: finite(costs.seconds),
   };
 }
