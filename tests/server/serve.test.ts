@@ -4,6 +4,7 @@ import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type 
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import type { Collection } from "../../src/rollout/collection-view.ts";
+import { conversationRoutes } from "../../src/protocols/rest/routes.ts";
 import { serve, type ServeOptions } from "../../src/server/serve.ts";
 import { gate } from "../agent/engine.ts";
 
@@ -115,6 +116,47 @@ describe("agents", () => {
     const body = JSON.stringify({ message: "Who are you?" });
     const said = await fetch(`${at}/run`, { method: "POST", headers: json, body });
     expect(await said.json()).toMatchObject({ outcome: "answered" });
+  });
+
+  test("have the API of environments: a document, a page, forks and replays, under their prefix too", async () => {
+    const url = await served(["one"], { agents: [agentNamed("helper")] });
+    const post = (target: string, body: object = {}): Promise<Response> =>
+      fetch(target, { method: "POST", headers: json, body: JSON.stringify(body) });
+    const about = await (await fetch(`${url}/helper/openapi.json`)).json();
+    expect(about).toMatchObject({ info: { title: "helper" }, paths: { "/v1/sessions/{id}/run": {} } });
+    const page = await fetch(`${url}/helper/docs`);
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    const at = await openAt(`${url}/helper`);
+    await post(`${at}/run`, { message: "Who are you?" });
+    expect(await (await post(`${at}/fork`, { version: 2 })).json()).toMatchObject({ parent: { version: 2 } });
+    expect(await (await post(`${at}/replay`)).json()).toEqual({ same: true, events: 4 });
+  });
+
+  test("TOKEN: no route of an agent is answered without the token of the server", async () => {
+    const token = "let-me-in";
+    const url = await served([], { agents: [agentNamed("helper")], token });
+    for (const [path, { method, path: template }] of Object.entries(conversationRoutes)) {
+      if (!template.startsWith("/v1/")) continue;
+      const target = url + template.replace("{id}", "any");
+      const refused = ["", "Bearer let-me-on"].map((authorization) =>
+        fetch(target, { method, headers: { authorization } }),
+      );
+      for (const { status } of await Promise.all(refused)) expect(status, path).toBe(401);
+    }
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(`${url}/v1/agent`, { headers })).status).toBe(200);
+  });
+
+  test("CLEANUP: the server's limits end conversations as they end episodes", async () => {
+    const agents = [agentNamed("helper")];
+    const crowded = await served(["one"], { agents, maxSessions: 1 });
+    const impatient = await served(["one"], { agents, idle: 50 });
+    for (const kind of ["one", "helper"]) {
+      const [first, second] = [await openAt(`${crowded}/${kind}`), await openAt(`${crowded}/${kind}`)];
+      expect([(await fetch(first)).status, (await fetch(second)).status], kind).toEqual([404, 200]);
+      const idle = await openAt(`${impatient}/${kind}`);
+      await expect.poll(async () => (await fetch(idle)).status, { interval: 100, timeout: 10_000 }).toBe(404);
+    }
   });
 
   test("are served beside environments; the first environment is at the root unless another is named", async () => {
