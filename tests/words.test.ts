@@ -21,6 +21,7 @@ const clean = [
   "tests/",
   "tests/agent",
   "tests/cli",
+  "tests/compat",
   "tests/core",
   "tests/e2e",
   "tests/environment",
@@ -38,7 +39,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = ["src/agent", "src/cli", "src/session", "src/stores", "tests/compat"];
+const pending = ["src/agent", "src/cli", "src/session", "src/stores"];
 
 interface Rule {
   /** The text that is refused. */
@@ -220,7 +221,7 @@ function complaintsAbout(file: SourceFile): string[] {
       .map((sentence) => `${file.path}: ${shown(sentence)} has more than ${mostWords} words`),
     ...names.flatMap(({ pattern, instead }) =>
       [...new Set([...declared, fileName])]
-        .filter((name) => partsOf(name).some((part) => pattern.test(lowered(name, part))))
+        .filter((name) => !isStored(file, name) && partsOf(name).some((part) => pattern.test(lowered(name, part))))
         .map((name) => `${file.path}: ${name}; write ${instead}`),
     ),
   ];
@@ -235,6 +236,9 @@ function folderOf(path: string): string {
   if (!["src", "tests", "viewer"].includes(top)) return top;
   return rest.length > 0 ? `${top}/${folder}` : `${top}/`;
 }
+
+/** The states that older versions wrote have a key with this name. */
+const isStored = ({ path }: SourceFile, name: string): boolean => path.startsWith("tests/compat/") && name === "luck";
 
 /** Data that older versions wrote is kept as it was. */
 const isFrozen = ({ path }: SourceFile): boolean => path.startsWith("tests/compat/v");
