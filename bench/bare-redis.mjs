@@ -43,7 +43,7 @@ export async function bareRedis(url) {
     /** The store's own script, for a session that the store has. */
     async commitByOurs(/** @type {Log} */ log) {
       const { body, key } = nextEntry(log);
-      const args = [log.id, log.version, log.at, log.at, `=${key}`, body];
+      const args = [log.id, log.version, log.at, `@${log.at}`, `=${key}`, body, ""];
       settle(log, await client.evalsha(ours, 1, "holdfast:{0}", ...args));
     },
     close: () => client.disconnect(),

@@ -1,4 +1,5 @@
-// The driver of the Redis store returns the time and key of each entry, also of entries without notes, as version 0.1 wrote.
+// The driver of the Redis store returns the time and key of each entry and the mark of each log, also of those that version
+// 0.1 wrote without notes and marks.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressOf } from "../../src/stores/redis/address.ts";
 import { connectTo } from "../../src/stores/redis/connection.ts";
@@ -29,5 +30,36 @@ test("returns the time and key of entries with and without notes", async () => {
   expect(await driver.find!("s", "a=\n b", call)).toEqual(entries[0]);
   await redis.command("hdel", "holdfast:{0}:k:s", "@1", "@2");
   expect((await driver.read("s", range, call))?.entries).toEqual(entries);
+  await driver.close?.();
+});
+
+test("SERIAL: keeps the mark of a log, and takes the time where the newest entry has none", async () => {
+  const driver = redisDriver(connectTo(addressOf({ url: redis.url, prefix: "marks" })));
+  const call = { until: performance.now() + 10_000 };
+  const heading = { environment: "shop", opened: 1 };
+  const append = async (version: number, seen: string, mark: string, more = {}): Promise<string[]> =>
+    driver.append(
+      [[{ session: "s", seen: { version, mark: seen }, entries: [{ body: "x", at: version }], mark, ...more }]],
+      call,
+    );
+  const endMark = async (): Promise<string[]> => {
+    const page = await driver.read("s", { after: 0, upTo: 9, limit: 0, bytes: 1, snapshot: false }, call);
+    const { rows } = await driver.list({ order: "opened", limit: 9 }, call);
+    return [page!.end.mark, rows[0]!.mark];
+  };
+  expect(await append(0, "", "aaaa", { heading })).toEqual(["ok"]);
+  for (const more of [{}, { heading }]) expect(await append(1, "bbbb", "cccc", more)).toEqual(["conflict"]);
+  expect(await append(1, "@0", "cccc")).toEqual(["conflict"]);
+  expect(await append(1, "aaaa", "cccc")).toEqual(["ok"]);
+  expect(await append(2, "cccc", "dddd", { heading })).toEqual(["ok"]);
+  expect(await endMark()).toEqual(["dddd", "dddd"]);
+  expect(await driver.delete("s", { version: 3, mark: "cccc" }, call)).toBe(false);
+  // As version 0.1 commits.
+  await redis.command("hset", "marks:{0}:s:s", "v", 4, "t", 77);
+  await redis.command("rpush", "marks:{0}:e:s", "old");
+  expect(await endMark()).toEqual(["@77", "@77"]);
+  expect(await append(4, "dddd", "eeee")).toEqual(["conflict"]);
+  expect(await append(4, "@77", "eeee")).toEqual(["ok"]);
+  expect(await driver.delete("s", { version: 5, mark: "eeee" }, call)).toBe(true);
   await driver.close?.();
 });

@@ -1,6 +1,6 @@
 // Commits as the scripts of the Redis store take them, and the buckets of sessions.
 import type { Write } from "../front.ts";
-import { timeOfMark } from "../front/mark.ts";
+import { timeMark, timeOfMark } from "../front/mark.ts";
 
 /** A commit as arguments: for the script `one` if it is enough, otherwise for all others. */
 export interface Prepared {
@@ -12,14 +12,12 @@ export interface Prepared {
 export type Argument = string | number;
 
 /** Puts a commit into the order that the scripts expect. */
-export function prepare({ session, seen, entries, heading, snapshot }: Write): Prepared {
+export function prepare({ session, seen, entries, mark, heading, snapshot }: Write): Prepared {
   const [first] = entries;
+  const kept = timeOfMark(mark) === undefined ? mark : "";
   if (seen.version > 0 && entries.length === 1 && heading === undefined && snapshot === undefined) {
-    return {
-      session,
-      args: [session, seen.version, first.at, seenTime(seen.mark), keyField(first.key), first.body],
-      isOne: true,
-    };
+    const args = [session, seen.version, first.at, seen.mark, keyField(first.key), first.body, kept];
+    return { session, args, isOne: true };
   }
   const args: Argument[] = [
     session,
@@ -30,7 +28,7 @@ export function prepare({ session, seen, entries, heading, snapshot }: Write): P
     snapshot === undefined ? "" : snapshot.version,
     snapshot === undefined ? "" : snapshot.body,
     entries.length,
-    seenTime(seen.mark),
+    `${seen.mark} ${kept}`,
   ];
   for (const { at, key, body } of entries) args.push(`${at}${keyField(key)}`, body);
   return { session, args, isOne: false };
@@ -39,13 +37,13 @@ export function prepare({ session, seen, entries, heading, snapshot }: Write): P
 /** Converts the arguments of `one` for the scripts that take any commit. */
 export function wholeArgs({ args, isOne }: Prepared): Argument[] {
   if (!isOne) return args;
-  const [session, version, touched, seen, key, body] = args as [string, number, number, Argument, string, string];
-  return [session, version, touched, "", "", "", "", 1, seen, `${touched}${key}`, body];
+  const [session, version, touched, seen, key, body, mark] = args;
+  return [session!, version!, touched!, "", "", "", "", 1, `${seen} ${mark}`, `${touched}${key}`, body!];
 }
 
-/** The time of the newest entry that the writer saw; empty accepts any. */
-export function seenTime(mark: string): Argument {
-  return timeOfMark(mark) ?? "";
+/** The mark of a log whose newest entry has this time. A stored mark of another version is outdated. */
+export function readMark(version: string, touched: string, stored: string | null | undefined): string {
+  return stored?.startsWith(`${version}:`) ? stored.slice(version.length + 1) : timeMark(Number(touched));
 }
 
 /** The name of a key in the hash of keys. The sign tells an empty key from none. */

@@ -1,7 +1,6 @@
 // The driver of the Redis store: the front's verbs as calls of scripts.
 import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
-import { timeMark } from "../front/mark.ts";
-import { keyField, prepare, seenTime, type Argument } from "./commits.ts";
+import { keyField, prepare, readMark, type Argument } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf } from "./failures.ts";
 import { createIntents } from "./intents.ts";
@@ -14,6 +13,7 @@ type Read = [
   version: string | null,
   place: string,
   touched: string,
+  mark: string | null,
   entries: string[],
   snapshot: string | null,
   state: string,
@@ -70,11 +70,11 @@ export function redisDriver(connection: Connection): Driver {
     async read(session, { after, upTo, limit, bytes, snapshot }, call) {
       const bounds = [after, upTo, limit, bytes].map((bound) => Math.min(bound, Number.MAX_SAFE_INTEGER));
       const answer = await ask<Read>("read", session, [...bounds, snapshot ? 1 : 0], call);
-      const [, version, place, touched, found, start, state] = answer;
+      const [, version, place, touched, mark, found, start, state] = answer;
       if (version === null) return undefined;
       const first = Number(start ?? after) + 1;
       const page: Page = {
-        end: { version: Number(version), mark: timeMark(Number(touched)) },
+        end: { version: Number(version), mark: readMark(version, touched, mark) },
         place: placeText(place, bucketOf(session), session),
         entries: found.map((text, index) => toEntry(first + index, text)),
       };
@@ -101,7 +101,7 @@ export function redisDriver(connection: Connection): Driver {
 
     async delete(session, end, call) {
       await start(call);
-      const args = [session, end?.version ?? "", end === undefined ? "" : seenTime(end.mark)];
+      const args = [session, end?.version ?? "", end?.mark ?? ""];
       for (;;) {
         const answer = await run("delete", bucketOf(session), args, call);
         if (typeof answer === "number") return answer === 1;

@@ -1,8 +1,7 @@
 // The listings of the Redis store: pages of the indexes of all buckets, merged, and then the rows of their sessions.
 import type { Heading } from "../../core/store.ts";
 import type { Call, Driver, Listing, Row } from "../front.ts";
-import { timeMark } from "../front/mark.ts";
-import { byBucket, laneOf } from "./commits.ts";
+import { byBucket, laneOf, readMark } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import type { Intents } from "./intents.ts";
 
@@ -81,7 +80,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
       const answer = (await run("rows", bucket, ids, call)) as (string | null)[][];
       const settled: string[] = [];
       for (const [at, session] of ids.entries()) {
-        const [version, touched, heading, place, opened, written, intent] = answer[at]!;
+        const [version, touched, heading, place, opened, written, intent, mark] = answer[at]!;
         if (intent && (await settle(session, intent, "reader", call))) settled.push(session);
         else if (version) {
           const row: Row = {
@@ -89,7 +88,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
             session,
             version: Number(version),
             touched: Number(touched),
-            mark: timeMark(Number(touched)),
+            mark: readMark(version, touched!, mark),
             place: placeText(place!, bucket, session),
           };
           rows.set(session, { row, opened: Number(opened), written: Number(written) });
