@@ -1,27 +1,16 @@
 // connectQueue(): loads the queue's packages and opens clients that wait for an absent server.
 import type * as Bullmq from "bullmq";
-import type * as Ioredis from "ioredis";
-import type { Cluster, Redis, RedisOptions } from "ioredis";
+import type { Redis } from "ioredis";
 import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Address } from "../stores/redis/address.ts";
+import { createClient, type Client } from "../stores/redis/client.ts";
+import { isHopeless } from "../stores/redis/failures.ts";
 
 /** The parsed URL of a queue. */
-export interface QueueAddress {
-  kind: "server" | "sentinel" | "cluster";
-  hosts: { host: string; port: number }[];
-  /** Sentinel's name for the master. */
-  name: string;
-  database: number;
-  username: string | undefined;
-  password: string | undefined;
-  tls: boolean;
-  prefix: string;
-  /** For messages: the URL without a password. */
-  shown: string;
+export interface QueueAddress extends Address {
   /** For suggested commands: the complete URL, with placeholders for user and password. */
   typed: string;
 }
-
-export type Client = Redis | Cluster;
 
 export interface Connection {
   bullmq: typeof Bullmq;
@@ -40,6 +29,8 @@ const connectTimeout = 5000;
 /** Longer than any command that waits for a job. A paused server keeps its connections but does not answer. */
 const socketTimeout = 15_000;
 
+const needs = "the job queue needs `npm install bullmq ioredis`";
+
 /**
  * Connects, and rejects if the server is absent. A server that disappears later is waited for, with a message. `name`
  * identifies the connection on the server.
@@ -49,8 +40,11 @@ export async function connectQueue(
   say: (text: string) => void,
   name?: string,
 ): Promise<Connection> {
-  const bullmq = await loaded(() => import("bullmq"));
-  const client = createClient(await loaded(() => import("ioredis")), address, name);
+  const bullmq = await import("bullmq").catch((cause) => {
+    throw new HoldfastError("missing_dependency", needs, { cause });
+  });
+  const options = { name, connectTimeout, socketTimeout, longestPause: 1000, repeats: true, needs };
+  const client = createClient(address, options);
   const clients: Client[] = [client];
   try {
     await ready(client, address.shown);
@@ -79,44 +73,6 @@ export async function connectQueue(
 /** In braces: a Cluster must keep all keys of a queue on one node. */
 export const toKeyPrefix = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
 
-async function loaded<T>(load: () => Promise<T>): Promise<T> {
-  try {
-    return await load();
-  } catch (cause) {
-    throw new HoldfastError("missing_dependency", "the job queue needs `npm install bullmq ioredis`", { cause });
-  }
-}
-
-type Drivers = Pick<typeof Ioredis, "Redis" | "Cluster">;
-
-function createClient({ Redis: One, Cluster: Many }: Drivers, address: QueueAddress, connectionName?: string): Client {
-  const { kind, hosts, name, database, username, password, tls } = address;
-  const soon = (times: number): number => Math.min(50 * times, 1000);
-  const common: RedisOptions = {
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-    ...(tls && { tls: {} }),
-    ...(connectionName !== undefined && { connectionName }),
-    connectTimeout: connectTimeout,
-    socketTimeout: socketTimeout,
-    // Retry without limit. Repeating a command is harmless here: see docs/queue.md.
-    maxRetriesPerRequest: null,
-    // After a failover the connection may still lead to the old master, now a replica.
-    reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
-  };
-  if (kind === "cluster")
-    return new Many(hosts, { redisOptions: common, lazyConnect: true, clusterRetryStrategy: soon });
-  const [first] = hosts;
-  const target: RedisOptions =
-    kind === "sentinel"
-      ? { sentinels: hosts, name, failoverDetector: true, sentinelRetryStrategy: soon }
-      : { ...first };
-  return new One({ ...common, ...target, db: database, lazyConnect: true, retryStrategy: soon });
-}
-
-/** Errors that waiting does not solve. */
-const hopeless = /WRONGPASS|NOAUTH|NOPERM|invalid (username|password)/i;
-
 async function ready(client: Client, shown: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let last: unknown;
@@ -134,7 +90,7 @@ async function ready(client: Client, shown: string): Promise<void> {
     const timer = setTimeout(() => refuse("store_busy"), connectTimeout);
     const failed = (error: unknown): void => {
       last = error;
-      if (hopeless.test(messageOf(error))) refuse("store_failed");
+      if (isHopeless(error)) refuse("store_failed");
     };
     const done = (): void => end(resolve);
     client.on("error", failed).on("ready", done);

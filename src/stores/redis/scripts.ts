@@ -1,14 +1,23 @@
-// What the Redis store has the server do: Lua scripts, each of which happens as a whole or not at all.
+// The Lua scripts of the Redis store. Each happens as a whole or not at all.
 //
-// KEYS[1] is the name of a bucket, `prefix:{number}`, and every key that a script touches begins with it: so all of them
-// are in one slot of a Cluster. Below it, for each session: `:s:` a hash (v version, t time of the newest entry, h heading,
-// l lane, n place in the order of opening, o when it was opened, m when it was last written, i intent,
-// d if it expires, c the mark as `version:mark` unless it is the time of the newest entry), `:e:` the list of bodies, `:k:` a hash (=KEY version, @VERSION time and key as `time=KEY`), `:p:` snapshots and `:q:` their versions, `:i:` what is prepared. For all of a bucket: `:z` its clock, `:a` sessions by
-// opening, `:o:ENVIRONMENT` and `:x:ENVIRONMENT` the lanes: open and ended ones by the time of their newest entry, `:v` the
-// environments, `:d` deadlines where sessions expire, `:w` sessions with an intent, `:t:` intents.
+// KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script begins with it, so all are in one slot of a
+// Cluster. Keys of a session:
+//   :s:  a hash: v version, t time of the newest entry, c mark as `version:mark` unless it is that time, h heading, l lane,
+//        n place in the order of opening, o clock at its opening, m clock at its last commit, i intent, d if it expires
+//   :e:  the list of bodies
+//   :k:  a hash: `=KEY` version, `@VERSION` time and key as `time=KEY`
+//   :p:  snapshots, and :q: their versions
+//   :i:  the prepared commit of an intent
+// Keys of a bucket:
+//   :z   its clock
+//   :a   sessions by opening
+//   :o:ENVIRONMENT and :x:ENVIRONMENT, the lanes: open and ended sessions by the time of their newest entry
+//   :v   environments
+//   :d   deadlines of sessions that expire
+//   :w   sessions with an intent, and :t: intents
 //
-// Redis refuses what needs memory it has not only before the first write of a script. So the first write of those that
-// may be refused is such a one, and the first of those that must go on is not.
+// Redis checks its memory only before the first write of a script, and only if that write needs memory. So scripts that
+// may be refused begin with such a write, and scripts that must not be refused begin with another.
 import { createHash } from "node:crypto";
 import { shared } from "./shared-lua.ts";
 
