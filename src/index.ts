@@ -2,50 +2,116 @@
 // holdfast/protocols/*, holdfast/stores/*, holdfast/models/*, holdfast/testing.
 export { HoldfastError, isHoldfastError, errorTable, type ErrorCode } from "./core/errors.ts";
 export type { Json } from "./core/json.ts";
-export type { Delta } from "./core/delta.ts";
-export type { EndReason, Event, Labels, NumberedEvent, Outcome, Verdict } from "./core/event.ts";
+export type { Delta, Operation } from "./core/delta.ts";
+export type {
+  AgentEvent,
+  AgentOutcome,
+  EndReason,
+  Event,
+  Labels,
+  Lease,
+  NumberedEvent,
+  OpenTurn,
+  Outcome,
+  Randomness,
+  Verdict,
+} from "./core/event.ts";
 export type {
   AnyEnvironment,
   Context,
+  DeepReadonly,
   DetachedToolContext,
   Environment,
   SeedContext,
+  StateOf,
+  TaskOf,
   Tool,
+  ToolAgent,
   ToolContext,
+  ToolDefinition,
+  ToolInput,
+  ToolName,
+  ToolOutput,
+  UpdateKey,
   VerifyContext,
 } from "./core/environment.ts";
-export type { Store } from "./core/store.ts";
+export type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Snapshot, Store } from "./core/store.ts";
 export type {
   Answer,
+  CallArguments,
   CallOptions,
+  ConversationFork,
   Conversations,
   Episodes,
   ForkOptions,
   ListFilter,
+  OpenConversation,
   OpenOptions,
+  OpenSession,
   Replayable,
   Replayed,
+  SavedConversation,
   SavedSession,
-  Seeded,
   SeedOptions,
+  Seeded,
   SessionInfo,
   Sessions,
+  SessionsBase,
   StepReward,
   Verification,
   VerifyOptions,
 } from "./core/sessions.ts";
 export type { AgentState } from "./core/shared-state.ts";
-export type { Agent, AgentContext, Callbacks, ModelAgent, Toolset } from "./core/agent.ts";
-export { answerText, type Item, type Model, type ModelRequest, type ModelResponse } from "./core/model.ts";
-export { defineEnvironment } from "./environment/define-environment.ts";
+export type {
+  Agent,
+  AgentContext,
+  AgentLimits,
+  AgentTool,
+  CallOfTool,
+  Callbacks,
+  Composition,
+  ModelAgent,
+  ReadonlyAgentContext,
+  Said,
+  Toolset,
+} from "./core/agent.ts";
+export { answerText } from "./core/model.ts";
+export type {
+  Content,
+  FunctionCall,
+  FunctionCallOutput,
+  Item,
+  Message,
+  Model,
+  ModelRequest,
+  ModelResponse,
+  OtherItem,
+  Piece,
+  Reasoning,
+  RespondOptions,
+  ToolSchema,
+  Usage,
+} from "./core/model.ts";
+export type { AnyObject, Input, Output, Schema } from "./core/schema.ts";
+export { defineEnvironment, type EnvironmentOptions } from "./environment/define-environment.ts";
 export { tool } from "./environment/tool.ts";
 export { createSessions } from "./session/sessions.ts";
+export type { CacheLimits } from "./session/cache.ts";
+export type { EngineOptions } from "./session/engine.ts";
 export type { EpisodeOptions } from "./session/episode.ts";
 export type { ConversationOptions } from "./session/conversation.ts";
-export { defineAgent, sequence, loop, parallel, type AgentOptions } from "./agent/define-agent.ts";
+export type { Limits } from "./session/limits.ts";
+export {
+  defineAgent,
+  sequence,
+  loop,
+  parallel,
+  type AgentOptions,
+  type CompositionOptions,
+} from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";
 export { run, type RunOptions, type RunResult } from "./agent/run.ts";
-export type { RunEvent } from "./agent/invocation.ts";
-export { scriptedModel } from "./models/scripted.ts";
+export type { PartialEvent, RunEvent } from "./agent/invocation.ts";
+export { scriptedModel, type Script, type ScriptedAnswer, type ScriptedCall } from "./models/scripted.ts";
 export { memoryStore } from "./stores/memory.ts";

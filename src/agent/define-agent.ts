@@ -91,18 +91,31 @@ export interface CompositionOptions {
   callbacks?: Pick<Callbacks, "beforeAgent" | "afterAgent">;
 }
 
-/** Runs agents one after the other, until a tool of one escalates; each sees what those before it have said. */
+/**
+ * Runs agents one after the other, until a tool of one escalates. Each sees the answers of the agents before it.
+ *
+ * @example
+ * const report = sequence({ name: "report", agents: [researcher, writer] });
+ */
 export const sequence = (options: CompositionOptions): Composition => composed("sequence", options);
 
-/** Runs agents in turn, again and again, until a tool of one escalates, or so many times. */
+/**
+ * Runs a sequence of agents again and again, until a tool of one escalates, at most `times` times.
+ *
+ * @example
+ * const draft = loop({ name: "draft", agents: [writer, critic], times: 3 });
+ */
 export function loop({ times, ...options }: CompositionOptions & { times: number }): Composition {
   if (!Number.isInteger(times) || times < 1) throw wrong(`\`times\` of ${options.name} must be a whole number above 0`);
   return composed("loop", options, times);
 }
 
 /**
- * Runs agents side by side. None sees what the others say; whoever comes after them sees it all. Where they write the
- * same key of the state, what is committed last stands.
+ * Runs agents side by side. None sees the answers of the others; an agent after them sees all. Their writes of the same
+ * key are merged, or refused with both writers named.
+ *
+ * @example
+ * const opinions = parallel({ name: "opinions", agents: [optimist, pessimist] });
  */
 export const parallel = (options: CompositionOptions): Composition => composed("parallel", options);
 

@@ -4,7 +4,12 @@
 // 3. A tool that throws is not an error: the caller gets an answer with `ok: false`.
 // 4. A server turns the code into an HTTP status. An error without a code becomes `internal`, without its message.
 
-/** Every error code. A code is never reused for another meaning. */
+/**
+ * Every error code, with its HTTP status and its meaning. A code is never reused for another meaning.
+ *
+ * @example
+ * const { status, meaning } = errorTable.session_closed;
+ */
 export const errorTable = {
   not_json: { status: 422, meaning: "a value that is not JSON where only JSON can be kept; `detail.path` says where" },
   invalid_input: { status: 422, meaning: "the arguments of a call do not fit the tool's input schema" },
@@ -131,6 +136,12 @@ export class HoldfastError extends Error {
 
 export const invalidOption = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
+/**
+ * Tells whether a value is an error of Holdfast, also of another copy of the package.
+ *
+ * @example
+ * if (isHoldfastError(error) && error.code === "session_closed") startOver();
+ */
 export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }

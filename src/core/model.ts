@@ -116,7 +116,12 @@ export function toText(content: string | Content[]): string {
 export const isMessage = (item: Item): item is Message => item.type === "message";
 export const isFunctionCall = (item: Item): item is FunctionCall => item.type === "function_call";
 
-/** Returns the text of an answer's messages. */
+/**
+ * Returns the text of an answer's messages.
+ *
+ * @example
+ * if (event.type === "model.answered") console.log(answerText(event.items));
+ */
 export function answerText(output: Item[]): string {
   return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? toText(item.content) : [])).join("");
 }

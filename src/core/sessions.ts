@@ -159,35 +159,80 @@ export interface Replayable {
 export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   /** How often a session was in memory when needed, and how often it was loaded. */
   readonly cache: { readonly hits: number; readonly misses: number; readonly bytes: number };
-  /** Returns a new id that cannot be guessed. Stores nothing. */
+  /**
+   * Returns a new id that cannot be guessed. Stores nothing.
+   * @example const session = sessions.newSession();
+   */
   newSession(): string;
+  /**
+   * Opens a session.
+   * @example const { session } = await sessions.open();
+   */
   open(options?: Open): Promise<SessionInfo>;
+  /**
+   * Returns a session without its state. Throws `session_not_found`.
+   * @example const { version, ended } = await sessions.info(session);
+   */
   info(session: string): Promise<SessionInfo>;
-  /** Like `info`; returns undefined for a missing session. */
+  /**
+   * Like `info`; returns undefined for a missing session.
+   * @example if (!(await sessions.peek(session))) await sessions.open({ session });
+   */
   peek(session: string): Promise<SessionInfo | undefined>;
-  /** Lists sessions in the order of opening, or by idle time. Conversations and lists by label have the complete info. */
+  /**
+   * Lists sessions in the order of opening, or by idle time. Conversations and lists by label have the complete info.
+   * @example for await (const { session } of sessions.list({ open: true, labels: { topic: "bill" } })) console.log(session);
+   */
   list(filter?: ListFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
-  /** Returns a copy of the state at a version, by default the newest. */
+  /**
+   * Returns a copy of the state at a version, by default the newest.
+   * @example const before = await sessions.state(session, 3);
+   */
   state(session: string, version?: number): Promise<State>;
-  /** Returns the events after a version, in order. */
+  /**
+   * Returns the events after a version, in order.
+   * @example for await (const event of sessions.events(session, { after: 3 })) console.log(event.type);
+   */
   events(session: string, options?: { after?: number }): AsyncIterable<NumberedEvent>;
-  /** Opens a session that starts with this one's state at a version. They never affect each other. */
+  /**
+   * Opens a session that starts with this one's state at a version. They never affect each other.
+   * @example const fork = await sessions.fork(session, { version: 3 });
+   */
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
-  /** Returns the session to a version, or to before a turn of a conversation, by one more event. */
+  /**
+   * Returns the session to a version, or to before a turn of a conversation, by one more event.
+   * @example await sessions.rewind(session, 3);
+   */
   rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
-  /** Runs the log again, from the log alone, and returns the first event that differs. */
+  /**
+   * Runs the log again, from the log alone, and returns the first event that differs.
+   * @example const replayed = await sessions.replay(session); // { same: true, events: 5 }
+   */
   replay(session: string): Promise<Replayed>;
-  /** Returns the session with all its events, as data. */
+  /**
+   * Returns the session with all its events, as data.
+   * @example await writeFile("session.json", JSON.stringify(await sessions.save(session)));
+   */
   save(session: string): Promise<SavedSession>;
-  /** Opens a session with the events of a saved one. */
+  /**
+   * Opens a session with the events of a saved one.
+   * @example const { session } = await sessions.restore(saved);
+   */
   restore(saved: SavedSession, session?: string): Promise<SessionInfo>;
-  /** Ends a session. Returns false if it had ended before or does not exist. */
+  /**
+   * Ends a session. Returns false if it had ended before or does not exist.
+   * @example await sessions.close(session);
+   */
   close(session: string): Promise<boolean>;
-  /** Ends sessions over their limits now; otherwise it happens from time to time. Returns the number of ended sessions. */
+  /**
+   * Ends sessions over their limits now; otherwise it happens from time to time. Returns the number of ended sessions.
+   * @example const ended = await sessions.expire();
+   */
   expire(): Promise<number>;
   /**
    * Refuses new work and waits for running work; cancels it after `within` milliseconds, if set. The store stays open:
    * its opener closes it.
+   * @example await sessions.stop({ within: 5000 });
    */
   stop(options?: { within?: number }): Promise<void>;
 }
@@ -198,19 +243,29 @@ export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends Ses
   OpenOptions<TaskOf<E>>
 > {
   readonly environment: E;
-  /** Starts a new episode: replaces the state. The old state stays readable at its version. */
+  /**
+   * Starts a new episode: replaces the state. The old state stays readable at its version.
+   * @example await sessions.seed(session, { start: 3, goal: 5 });
+   */
   seed(session: string, task: TaskOf<E>, options?: SeedOptions): Promise<Seeded>;
-  /** Calls a tool. A mistake of the model is an answer with `ok: false`; any other failure is thrown. */
+  /**
+   * Calls a tool. A mistake of the model is an answer with `ok: false`; any other failure is thrown.
+   * @example const { ok, version } = await sessions.call(session, "add", { by: 2 }, { call: "c1" });
+   */
   call<Name extends ToolName<E>>(
     session: string,
     tool: Name,
     ...input: CallArguments<ToolInput<E, Name>>
   ): Promise<Answer<ToolOutput<E, Name>>>;
-  /** Scores the state. Changes nothing, and returns the same verdict for the same question. */
+  /**
+   * Scores the state. Changes nothing, and returns the same verdict for the same question.
+   * @example const { reward } = await sessions.verify(session);
+   */
   verify(session: string, options?: VerifyOptions): Promise<Verification>;
   /**
    * Returns the result of verify, without a response, at every version that changed the state since the first seed.
    * Records nothing. Judges at most 1,000 versions, spread evenly.
+   * @example for (const { version, reward } of await sessions.rewards(session)) console.log(version, reward);
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
 }
@@ -235,19 +290,32 @@ export type SavedConversation = SavedSession & Required<Pick<SavedSession, "app"
 /** The conversations of an app in a store. Any number of processes may use the same store. */
 export interface Conversations extends SessionsBase<AgentState, OpenConversation> {
   readonly app: string;
+  /**
+   * Opens a conversation with the events of this one up to a version.
+   * @example const fork = await sessions.fork(session, { version: 3, set: { room: 12 } });
+   */
   fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
   /**
    * Runs a conversation again with its agent, on a store in memory, and names the first event that differs. Messages and
    * the answers of models come from the log; callbacks and tools run, except tools with `effects: "external"`.
+   * @example const replayed = await sessions.replay(session, { agent });
    */
   replay(session: string, options?: { agent?: Replayable }): Promise<Replayed>;
+  /**
+   * Returns the conversation with all its events and the shared state, as data.
+   * @example const saved = await sessions.save(session);
+   */
   save(session: string): Promise<SavedConversation>;
   /**
    * Changes the state outside of a turn, by one event. The function may run again if others change the state meanwhile. A
    * repeat with the same `call` changes nothing.
+   * @example await sessions.update(session, (state) => void (state["room"] = 12), { call: "u1" });
    */
   update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
-  /** Enters a conversation for one run: until it is left, only this run of the process commits to it. */
+  /**
+   * Enters a conversation for one run: until it is left, only this run of the process commits to it.
+   * @internal
+   */
   enter(session: string, options?: EnterOptions): Promise<Entered | RecordedTurn>;
 }
 

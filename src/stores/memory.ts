@@ -49,7 +49,12 @@ interface Lane {
 /** Up to this length entries are looked through for a key, and copied, not pushed to: `push` reserves 16 places. */
 const shortLog = 8;
 
-/** A store in memory. What it holds is gone with the process. */
+/**
+ * Creates a store in memory. Its sessions end with the process.
+ *
+ * @example
+ * const sessions = createSessions({ environment, store: memoryStore() });
+ */
 export function memoryStore(): Store {
   return createStore(memoryDriver());
 }
