@@ -194,10 +194,11 @@ export function createConversations(options: ConversationOptions): Conversations
         runs.set(log, before + 1);
         const running = exclusive(log, signal, async () => {
           await logs.refresh(log);
-          assertOpen(log);
-          assertWithinLimits(log);
+          // What was recorded before the session ended can still be asked for.
           const turn = await turns.decide(log, { call, digest, isContinuing });
           if (turn && "recorded" in turn) return resolve(turn.recorded);
+          assertOpen(log);
+          assertWithinLimits(log);
           let leave = (): void => undefined;
           const left = new Promise<void>((done) => (leave = done));
           resolve(await entered(log, turn?.open, leave));

@@ -60,6 +60,21 @@ describe("ONCE: a turn that is sent again", () => {
     expect(effects).toEqual(["pay"]);
   });
 
+  onEveryStore(
+    "gets the recorded outcome after the conversation was closed, as a call of an episode does",
+    async (place) => {
+      const { agent } = paid();
+      const sessions = place.engine("app", { keepEnded: true });
+      const { session } = await sessions.open();
+      const first = await finish(agent, { sessions, session, message: "pay", call: "m1" });
+      await sessions.close(session);
+      const again = await finish(agent, { sessions, session, message: "pay", call: "m1" });
+      expect(again.result).toEqual({ ...first.result, repeated: true });
+      const fresh = finish(agent, { sessions, session, message: "pay", call: "m2" });
+      await expect(fresh).rejects.toMatchObject({ code: "session_closed" });
+    },
+  );
+
   onEveryStore("waits for the one that is running, or is told so", async (place) => {
     const { agent, effects, gate } = payer();
     const sessions = place.engine();
