@@ -72,7 +72,7 @@ interface Moment {
   version: number;
   count: number;
   known: readonly string[];
-  /** The numbers added under call ids so far, also under those that a rewind undid. */
+  /** The numbers added under call ids so far, also under ids that a rewind undid. */
   used: ReadonlyMap<string, number>;
 }
 
@@ -84,7 +84,7 @@ interface Line {
   ended: boolean;
 }
 
-/** The state that all conversations share, and those that changed it. */
+/** The state that all conversations share, and the conversations that changed it. */
 interface Shared {
   total: number;
   writers: Set<string>;
@@ -264,7 +264,7 @@ const versionOf = async (verbs: Episodes<typeof counter> | Conversations, id: st
 
 const countIn = (state: object): number => Number((state as { count?: number }).count ?? 0);
 
-/** Every engine agrees with the model on every session, at every version that the model knows, and on what is listed. */
+/** Every engine agrees with the model on every session, at every version that the model knows, and on the lists. */
 async function checkAll(engines: Engine[], lines: Map<string, Line>, shared: Shared): Promise<void> {
   for (const { episodes, conversations } of engines) {
     for (const [id, { kind, moments }] of lines) {

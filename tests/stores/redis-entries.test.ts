@@ -1,5 +1,5 @@
-// The driver of the Redis store returns the time and key of each entry and the mark of each log, also of those that version
-// 0.1 wrote without notes and marks.
+// The driver of the Redis store returns the time and key of each entry, and the mark of each log. Version 0.1 wrote logs
+// without notes and marks.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressOf } from "../../src/stores/redis/address.ts";
 import { connectTo } from "../../src/stores/redis/connection.ts";
