@@ -1,4 +1,4 @@
-// holdfast check: tries on an environment, on any running server of the gym protocol, or on a store, all that a program can try.
+// holdfast check: tests an environment, a running server of the gym protocol, or a store.
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
@@ -90,7 +90,7 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
   return checkServed({ url, task: sampled, schemas: described.schemas, flags });
 }
 
-/** What a server says of its environment, as ours do. */
+/** Asks a server for its environment, which Holdfast's servers describe. */
 async function describedAt(url: string, token: string | undefined): Promise<{ schemas: Schemas; task?: Row }> {
   try {
     const headers = new Headers();
@@ -131,7 +131,7 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
   return results;
 }
 
-/** The server of this check is gone when somebody reads the commands: they start one that can be asked again. */
+/** Adds a command that starts a server: the server of this check is gone when the commands are read. */
 function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
   if (!reproduce) return checked;
   const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));

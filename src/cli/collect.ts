@@ -2,16 +2,16 @@
 import { InvalidArgumentError, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
-import { duration, whole } from "./flags.ts";
+import { duration, finite, whole } from "./flags.ts";
 import { storeUrls } from "../stores/open.ts";
 import { isUrl, type CollectionSettings } from "../rollout/collection-settings.ts";
 import { endProcess } from "../telemetry/process.ts";
 
-/** How many are under way at once. What waits in a queue costs little, and keeps the workers busy. */
+/** The number of concurrent rollouts. Rollouts that wait in a queue cost little, and keep the workers busy. */
 const atOnce = 32;
 const handedOut = 256;
 
-/** Of one episode. */
+/** The maximum number of rollouts of one episode. */
 const mostLeaves = 10_000;
 
 const example = `
@@ -71,7 +71,7 @@ export function addCollect(program: Command): void {
     .option("--timeout <duration>", "how long an episode may take, as in 10m", duration)
     .option("--limit <number>", "how many rows of the tasks", whole(1))
     .option("--seed <number>", "of the environment's luck, the random model and the confidence intervals", whole(0), 0)
-    .option("--temperature <number>", "passed to the model", finite)
+    .option("--temperature <number>", "passed to the model", finite("It is a number, as in 0.7."))
     .option("--resume", "go on with what is in OUT already; what failed is played again")
     .option("--force", "go on also if the settings are others than before; not if a task that was begun is another")
     .option("--json", "print events as JSON lines")
@@ -85,7 +85,7 @@ export function addCollect(program: Command): void {
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw invalidOption("name an environment, or where it is played: --server, --agent URL");
       }
-      // Beside it are files with its name and other endings: x.jsonl and x.json would have the same.
+      // Other files have its name with other endings: those of x.jsonl and x.json would collide.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
         throw invalidOption(`--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`);
       }
@@ -103,7 +103,7 @@ export function addCollect(program: Command): void {
     });
 }
 
-/** 3@2, beside those that were given before. */
+/** Parses a branch such as 3@2, and adds it to the earlier ones. */
 function branching(text: string, before: Branching[] = []): Branching[] {
   const [, ways, step] = (/^(\d{1,4})@(\d{1,6})$/.exec(text) ?? []).map(Number);
   if (ways === undefined || step === undefined || ways < 2 || step < 1) {
@@ -115,10 +115,4 @@ function branching(text: string, before: Branching[] = []): Branching[] {
   const all = [...before, { ways, step }];
   if (createTree(all).leaves(0) <= mostLeaves) return all;
   throw new InvalidArgumentError(`Of one episode there would be more than ${mostLeaves} rollouts.`);
-}
-
-function finite(text: string): number {
-  const number = Number(text);
-  if (text.trim() !== "" && Number.isFinite(number)) return number;
-  throw new InvalidArgumentError("It is a number, as in 0.7.");
 }

@@ -1,8 +1,8 @@
-// A line on a terminal that counts what is done while it takes long; nothing elsewhere.
+// Shows a counting line on a terminal during long work; prints nothing elsewhere.
 
 export interface CounterLine {
   add(): void;
-  /** Takes the line away. */
+  /** Removes the line. */
   end(): void;
 }
 

@@ -1,6 +1,7 @@
-// holdfast export: writes rollouts in the shapes that trainers read.
-import { InvalidArgumentError, Option, type Command } from "commander";
+// holdfast export: writes rollouts in formats for trainers.
+import { Option, type Command } from "commander";
 import type { ExportFlags } from "./export/command.ts";
+import { finite } from "./flags.ts";
 
 const example = `
 Examples:
@@ -22,7 +23,7 @@ export function addExport(program: Command): void {
       new Option("--format <name>", "chat, sft or grpo").choices(["chat", "sft", "grpo"]).makeOptionMandatory(),
     )
     .option("--out <file>", "where it goes, as JSON lines; by default it is printed")
-    .option("--min-reward <number>", "of sft: what a rollout must have earned", number, 1)
+    .option("--min-reward <number>", "of sft: what a rollout must have earned", finite("It is a number."), 1)
     .option("--force", "write over what is there")
     .option("--json", "print what was done as JSON")
     .addHelpText("after", example)
@@ -30,10 +31,4 @@ export function addExport(program: Command): void {
       const { runExport } = await import("./export/command.ts");
       await runExport(file, flags);
     });
-}
-
-function number(text: string): number {
-  const value = text.trim() === "" ? NaN : Number(text);
-  if (Number.isFinite(value)) return value;
-  throw new InvalidArgumentError("It is a number.");
 }

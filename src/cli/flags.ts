@@ -1,11 +1,11 @@
-// Values of flags: durations, counts and JSON, with a refusal that says what would be right.
+// Parses values of flags: durations, numbers and JSON. A refusal shows a valid value.
 import { InvalidArgumentError } from "commander";
 import { messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 
 const units: { [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Milliseconds of a text such as 500ms, 30s, 10m, 1h, 7d. */
+/** Parses a duration such as 500ms, 30s, 10m, 1h, 7d; returns milliseconds. */
 export function duration(text: string): number {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? [];
   const milliseconds = Number(number) * (units[unit] ?? NaN);
@@ -13,7 +13,15 @@ export function duration(text: string): number {
   throw new InvalidArgumentError("A duration is a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
 }
 
-/** A whole number of at least `least`. */
+/** Parses a finite number, with this refusal. */
+export function finite(refusal: string): (text: string) => number {
+  return (text) => {
+    if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text);
+    throw new InvalidArgumentError(refusal);
+  };
+}
+
+/** Parses a whole number of at least `least`. */
 export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const number = Number(text);

@@ -1,4 +1,4 @@
-// Lines of text that go to a file, whole or not at all, or to the output.
+// Writes lines of text to a file, completely or not at all, or to the output.
 import { once } from "node:events";
 import { createWriteStream, existsSync, mkdirSync, type WriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
@@ -8,18 +8,18 @@ import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 
 export interface LineOutput {
   write(line: string): Promise<void>;
-  /** What was written is there from now on. */
+  /** Makes the file appear under its name. */
   done(): Promise<void>;
-  /** Leaves no trace of a file that was not done. */
+  /** Removes a file that is not done. */
   abandon(): Promise<void>;
 }
 
-/** Without a file, the output of the process. It is written no faster than it is read. */
+/** Opens a file, or by default the output of the process. Writes wait for the reader. */
 export function openOutput(file: string | undefined): LineOutput {
   return file === undefined ? toStream(process.stdout) : toFile(file);
 }
 
-/** Refuses to write over what is there, and over what is read from whatever is asked for. */
+/** Refuses to overwrite an existing file without `force`, and the input file in any case. */
 export function assertFree(file: string, { force, input }: { force: boolean; input: string }): void {
   if (resolve(file) === resolve(input)) throw invalidOption(`${file} is what is read; choose another --out`);
   if (existsSync(file) && !force) throw invalidOption(`${file} is there already; choose another --out, or --force`);
@@ -46,7 +46,7 @@ function toFile(file: string): LineOutput {
   } catch (cause) {
     throw cannot(cause);
   }
-  // Told to whoever writes next.
+  // The next write reports a failure.
   const failed = new Promise<never>((_, reject) => stream.once("error", (cause) => reject(cannot(cause))));
   failed.catch(() => undefined);
   const lines = toStream(stream);

@@ -1,10 +1,10 @@
-// Commands that listen: when they need a token, and how they end.
+// Shared by commands that listen: the token they need, and their end by a signal.
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "../server/serve.ts";
 
-/** The token that was given; without one a new one, where others than this machine can ask. */
+/** Returns the given token; without one, a new one if other machines can connect. */
 export function tokenFor(host: string, token: string | undefined): string | undefined {
   return token ?? (isLoopback(host) ? undefined : randomBytes(24).toString("base64url"));
 }

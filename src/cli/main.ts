@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line: lists the commands, and turns whatever goes wrong into one line and an exit code.
+// The command line: lists the commands, and turns errors into one line and an exit code.
 import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { addCheck } from "./check.ts";
@@ -42,10 +42,10 @@ addReplay(program);
 addCheck(program);
 addSessions(program);
 
-// Whoever reads the output may have read enough, as in `| head -1`.
+// The reader of the output may have read enough, as in `| head -1`.
 const unread = (error: NodeJS.ErrnoException): void => {
   if (error.code !== "EPIPE") process.exit(1);
-  // A collection is there for its files, and a worker for others: they go on when nobody reads what they say.
+  // The result of a collection is its files, and a worker serves others: both continue without a reader.
   if (!["collect", "worker"].includes(process.argv[2] ?? "")) process.exit(0);
 };
 process.stdout.on("error", unread);

@@ -1,4 +1,4 @@
-// holdfast metrics: the figures of a file of rollouts, or how two files differ.
+// holdfast metrics: prints the metrics of a file of rollouts, or compares two files.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
 import type { MetricsFlags } from "./metrics/command.ts";

@@ -1,10 +1,16 @@
-// plain(): text from others on a terminal, where it is text and nothing else.
+// Prints lines, and makes foreign text harmless on a terminal.
 
-/** Writes characters that move the cursor, change colours or turn the direction of text as their code. */
+/** Replaces characters that move the cursor, change colours or reverse the direction of text by their codes. */
 export function plain(text: string): string {
   return text.replaceAll("\r\n", "\n").replace(
-    // eslint-disable-next-line no-control-regex -- these are what is looked for
+    // eslint-disable-next-line no-control-regex -- the search is for control characters
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
+
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

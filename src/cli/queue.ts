@@ -1,4 +1,4 @@
-// holdfast queue: what is in a queue, who takes part, and taking out what was left behind.
+// holdfast queue: shows a queue and its workers, and clears collections without a collector.
 import type { Command } from "commander";
 
 const examples = {
@@ -35,14 +35,14 @@ export function addQueue(program: Command): void {
 
   add("status", "Show what is in a queue, by collection, and the workers that take part.").action(
     async ({ queue: url, json = false }: Flags) => {
-      const { printStatus } = await import("./queue/status.ts");
+      const { printStatus } = await import("./queue/command.ts");
       await printStatus(url, json);
     },
   );
   add("clear", "Show what no collector waits for any more, and with --yes remove it.")
     .option("--yes", "remove it")
     .action(async ({ queue: url, yes = false, json = false }: Flags) => {
-      const { clear } = await import("./queue/clear.ts");
+      const { clear } = await import("./queue/command.ts");
       await clear(url, yes, json);
     });
 }

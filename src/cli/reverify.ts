@@ -1,4 +1,4 @@
-// holdfast reverify: computes the rewards of collected episodes again, with the verifier as it is now.
+// holdfast reverify: computes the rewards of collected episodes again, with the current verifier.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
 import type { ReverifyFlags } from "./reverify/command.ts";

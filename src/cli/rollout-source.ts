@@ -1,4 +1,4 @@
-// What the commands on a file of rollouts have in common: what is wrong with its lines, and where its sessions are.
+// Shared by commands on a file of rollouts: complaints about its lines, and the store of its sessions.
 import { existsSync } from "node:fs";
 import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
@@ -9,7 +9,7 @@ import { openStore } from "../stores/open.ts";
 
 const mostNotes = 10;
 
-/** Says on the error output which lines are no rows. The rest of the file is read, and the exit code is 1. */
+/** Reports invalid lines on the error output. The rest of the file is read, and the exit code is 1. */
 export function createComplaints(): (bad: BadRow, file: string) => void {
   let count = 0;
   return ({ line, problem }, file) => {
@@ -19,12 +19,12 @@ export function createComplaints(): (bad: BadRow, file: string) => void {
   };
 }
 
-/** Says something that is not part of the output. What it is about may come from anybody. */
+/** Prints a note that is not part of the output. It may contain foreign text. */
 export function note(text: string): void {
   process.stderr.write(`${plain(text)}\n`);
 }
 
-/** Opens the store with the sessions of a file. Who calls this closes it. */
+/** Opens the store with the sessions of a file. The caller closes it. */
 export async function openStoreOf(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
   if (file === undefined) throw invalidOption("name a file of rows, or a store with --store");

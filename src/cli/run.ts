@@ -75,7 +75,7 @@ async function run(target: string, flags: Flags): Promise<void> {
   await endProcess();
 }
 
-/** A saved session is run again in memory, with the answers that its models gave: what says otherwise is refused. */
+/** Refuses flags that contradict a replay: a saved session runs again in memory, with its models' recorded answers. */
 function assertBare({ save, session, user, model, store }: Flags): void {
   const given = Object.entries({ save, session, user, model, store: store === "memory:" ? undefined : store });
   const flag = given.find(([, value]) => value !== undefined)?.[0];

@@ -4,21 +4,11 @@ import { Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { duration, whole } from "./flags.ts";
 import { closeOnSignals, tokenFor } from "./listening.ts";
+import type { ServingFlags } from "./serving.ts";
 
-interface Flags {
-  port: number;
-  host: string;
-  store: string;
-  cold?: string;
-  coldAfter?: number;
-  workers: number;
-  idle?: number;
-  maxSessions?: number;
-  log: "none" | "failures" | "all";
+interface Flags extends Omit<ServingFlags, "token" | "peers"> {
   token?: string;
-  model?: string;
-  maxSteps?: number;
-  timeout?: number;
+  workers: number;
 }
 
 const example = `
@@ -76,7 +66,7 @@ async function run(targets: string[], flags: Flags): Promise<void> {
   if (flags.workers > 1 && flags.store.startsWith("memory:")) {
     throw invalidOption("workers cannot share memory:; give them a --store such as sqlite:runs.db");
   }
-  // A worker is this same command, started by the supervisor with the port and the token that all share.
+  // A worker is the same command, started by the supervisor with the shared port and token.
   const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
   const { token, port } = given === undefined ? flags : (JSON.parse(given) as Pick<Flags, "token" | "port">);
   const guarded = tokenFor(flags.host, token);
@@ -90,13 +80,13 @@ async function run(targets: string[], flags: Flags): Promise<void> {
     return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
   }
   const serving = await open(targets, { ...flags, port, token: guarded });
-  // Before: whoever hears that it listens may end it.
+  // Before the announcement: a reader of it may end the server at once.
   closeOnSignals(serving);
   announce(serving.url, flags, guarded);
 }
 
 function announce(url: string, flags: Flags, token: string | undefined): void {
   const made = token !== undefined && flags.token === undefined ? `bearer token ${token}\n` : "";
-  // At once: a program that waits for the address finds the token too.
+  // In one write: a program that waits for the address finds the token too.
   process.stdout.write(`listening on ${url}\n${made}`);
 }

@@ -1,4 +1,4 @@
-// What one serving process is made of: its environments, its agents, its store and its server, opened and closed together.
+// One serving process: its environments, agents, store and server, opened and closed together.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
@@ -14,7 +14,7 @@ import { offeredModels } from "../rollout/offered-models.ts";
 import { openStore } from "../stores/open.ts";
 import { endTelemetry, telemetry } from "../telemetry/process.ts";
 
-interface ServingFlags {
+export interface ServingFlags {
   port: number;
   host: string;
   store: string;
@@ -31,10 +31,10 @@ interface ServingFlags {
   peers?: ServeOptions["peers"];
 }
 
-/** How long a server that starts waits for its store, in milliseconds. The two are often started, or started again, together. */
-const storePatience = 30_000;
+/** Milliseconds that a starting server waits for its store. The two are often started or restarted together. */
+const storeTimeout = 30_000;
 
-// Collectors send all rows of a data set at once, and give up on the whole of it when one is refused.
+// Collectors send all rows of a data set at once, and abandon all of them if one is refused.
 const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
@@ -92,9 +92,9 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
   }
 }
 
-/** Waits until the store can be reached. What else is wrong with it is said at once. */
+/** Waits until the store can be reached. Any other failure is thrown at once. */
 async function reach(store: Store): Promise<void> {
-  const deadline = Date.now() + storePatience;
+  const deadline = Date.now() + storeTimeout;
   for (let isFirst = true; ; isFirst = false) {
     try {
       await store.read("holdfast:ready", 0, 1);
@@ -102,7 +102,7 @@ async function reach(store: Store): Promise<void> {
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "store_busy" || Date.now() > deadline) throw thrown;
       if (isFirst)
-        process.stderr.write(`waiting for the store, for about ${storePatience / 1000} s: ${thrown.message}\n`);
+        process.stderr.write(`waiting for the store, for about ${storeTimeout / 1000} s: ${thrown.message}\n`);
       await delay(100);
     }
   }

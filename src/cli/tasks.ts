@@ -34,7 +34,7 @@ export function addTasks(program: Command): void {
     add("split", "Cut a file into parts, no task in two of them.", "split tasks.jsonl --parts train=0.9,test=0.1"),
     "the folder of FILE_train.jsonl and so on; by default that of FILE",
   )
-    .requiredOption("--parts <list>", "names and fractions, as in train=0.9,test=0.1", partsOf)
+    .requiredOption("--parts <list>", "names and fractions, as in train=0.9,test=0.1", parseParts)
     .option("--seed <number>", "the same seed cuts the same way", whole(0), 0)
     .action(async (file: string, flags: TasksFlags) => (await commands()).splitFile(file, flags));
   addOut(
@@ -55,8 +55,8 @@ export function addTasks(program: Command): void {
 
 const commands = () => import("./tasks/command.ts");
 
-/** Parts of a text such as train=0.9,test=0.1. */
-function partsOf(text: string): Part[] {
+/** Parses a text such as train=0.9,test=0.1. */
+function parseParts(text: string): Part[] {
   const parts = text.split(",").map((part) => {
     const [, name, fraction] = /^([\w-]+)=(0?\.\d+|[01](?:\.0+)?)$/.exec(part.trim()) ?? [];
     return { name: name ?? "", fraction: Number(fraction) };

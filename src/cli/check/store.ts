@@ -1,4 +1,4 @@
-// holdfast check --store: tries the store cases on a store by its URL.
+// holdfast check --store: runs the store cases on a store.
 import type { Checked } from "../../testing/gym-checks.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { openStore } from "../../stores/open.ts";

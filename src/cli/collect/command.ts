@@ -6,7 +6,7 @@ import { exitCodes, stopOnSignals } from "../../io/stop-on-signals.ts";
 import { createProgress } from "./progress.ts";
 import { summaryOf } from "./summary.ts";
 
-/** Gives the exit code: 0 if every rollout was scored. */
+/** Returns the exit code: 0 if every rollout was scored. */
 export async function runCollection(environment: string | undefined, settings: CollectionSettings): Promise<number> {
   assertQueue(settings);
   const json = settings.json ?? false;
@@ -44,14 +44,14 @@ export async function runCollection(environment: string | undefined, settings: C
     progress.end();
     if (json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
     else process.stdout.write(summaryOf(collected, metrics, { out: settings.out, total }));
-    return exitCodeOf(collected);
+    return toExitCode(collected);
   } finally {
     end();
     progress.end();
   }
 }
 
-function exitCodeOf({ stopped, failed }: Omit<CollectionResult, "metrics">): number {
+function toExitCode({ stopped, failed }: Omit<CollectionResult, "metrics">): number {
   if (stopped) return exitCodes.SIGINT;
   return failed > 0 ? 1 : 0;
 }

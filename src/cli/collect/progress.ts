@@ -1,13 +1,14 @@
-// The progress of a collection: one line that changes on a terminal, plain lines elsewhere, events as JSON if asked for.
+// Shows the progress of a collection: one changing line on a terminal, plain lines elsewhere, or events as JSON.
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { readBranch } from "../../rollout/tree.ts";
+import { print } from "../plain.ts";
 
 export interface Progress {
-  /** Told how many rollouts there are in all. */
+  /** Sets the total number of rollouts. */
   plan(total: number): void;
-  /** Told how many rows are there. */
+  /** Starts, with the number of existing rows. */
   start(before: number): void;
-  /** Told that there are so many fewer in all. */
+  /** Reduces the total. */
   fewer(count: number): void;
   row(row: TaskRow, failed: boolean): void;
   retry(rollout: Rollout, failure: RolloutFailure): void;
@@ -88,7 +89,7 @@ export function createProgress({ json }: { json: boolean }): Progress {
     },
     end() {
       if (isOver) return;
-      // Where lines stay, the last one says how it ended.
+      // Plain lines stay: the last one shows the end.
       if (isTerminal && isBegun) process.stderr.write("\r\u001B[2K");
       else show();
       clearInterval(timer);
@@ -97,6 +98,4 @@ export function createProgress({ json }: { json: boolean }): Progress {
   };
 }
 
-function write(event: object): void {
-  process.stdout.write(`${JSON.stringify(event)}\n`);
-}
+const write = (event: object): void => print(JSON.stringify(event));

@@ -1,4 +1,4 @@
-// What is said at the end of a collection, and of a file of rows: a few figures, and what to do next.
+// Formats the summary of a collection: its counts, its metrics and the next commands.
 import type { Collected } from "../../rollout/collect.ts";
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
@@ -21,18 +21,17 @@ export function summaryOf(
   return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricsLines(metrics), "", ...next].join("\n")}\n`;
 }
 
-/** The command that goes on with this one. */
+/** Returns the command that resumes this one. */
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
-  // Not with a password that is in the URL of a store: what is printed is kept in logs.
+  // Hide a password in the URL of a store: output is kept in logs.
   const shown = given.map((word) => word.replace(/(:\/\/[^:@/?]*:)[^@/?]+@/, "$1PASSWORD@"));
   return ["holdfast", ...shown, "--resume"].map(quoted).join(" ");
 }
 
-/** A word as a shell reads it. */
+/** Quotes a word for a shell. */
 const quoted = (word: string): string => (/^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** The figures of a file of rows. */
 function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: CollectionMetrics): string[] {
   const width = Math.max(...estimates.map(({ name }) => name.length), 8);
   const rows = estimates.map(({ name, value, low, high }) => {

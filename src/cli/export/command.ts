@@ -1,4 +1,4 @@
-// One export: from a file of rollouts to lines, and what is said about it.
+// Exports a file of rollouts as lines, and reports the counts.
 import { HoldfastError } from "../../core/errors.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
 import { exportRollouts } from "../../rollout/export.ts";

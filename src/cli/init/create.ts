@@ -82,7 +82,7 @@ function packageJson(name: string): string {
   return `${JSON.stringify(made, null, 2)}\n`;
 }
 
-/** Refuses what is not a valid name of a folder, a package and an environment, or is the name of a dependency. */
+/** Refuses an invalid name of a folder, a package or an environment, and the name of a dependency. */
 export function refuseName(name: string): void {
   if (!/^[a-z][a-z0-9]*([-_][a-z0-9]+)*$/.test(name) || name.length > 64) {
     throw invalidOption(

@@ -1,4 +1,4 @@
-// Reads files of rollouts, and prints their figures or how they differ.
+// Reads files of rollouts, and prints their metrics or their differences.
 import { HoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { compareCollections, type Comparison } from "../../rollout/compare.ts";
@@ -8,7 +8,8 @@ import { createNodes, createTaskNodes } from "../../rollout/metrics/nodes.ts";
 import { outputPaths } from "../../rollout/output.ts";
 import { readRecord } from "../../rollout/collection-record.ts";
 import { createComplaints, note } from "../rollout-source.ts";
-import { counted, countLine, figureLines, nodeLines, statisticLines, taskLines, taskNodeLines } from "./figures.ts";
+import { counted, print } from "../plain.ts";
+import { countLine, metricLines, nodeLines, statisticLines, taskLines, taskNodeLines } from "./lines.ts";
 import { figure, tableLines } from "./table.ts";
 
 export interface MetricsFlags {
@@ -20,7 +21,7 @@ export interface MetricsFlags {
   json?: boolean;
 }
 
-/** How many of the tasks that changed are shown. */
+/** The maximum number of changed tasks to show. */
 const mostChanged = 10;
 
 export async function printMetrics(file: string, flags: MetricsFlags): Promise<void> {
@@ -33,11 +34,11 @@ export async function printMetrics(file: string, flags: MetricsFlags): Promise<v
     ...(flags.byBranch && { nodes: nodes.result() }),
     ...(flags.byBranch && flags.tasks && { task_nodes: taskNodes.result() }),
   };
-  if (flags.json) return print([JSON.stringify({ file, ...metrics, ...found })]);
-  print([
+  if (flags.json) return print(JSON.stringify({ file, ...metrics, ...found }));
+  printLines([
     `${file}: ${countLine(metrics)}`,
     "",
-    ...figureLines(metrics),
+    ...metricLines(metrics),
     ...(flags.tasks ? ["", ...taskLines(metrics)] : []),
     ...(found.nodes ? ["", ...nodeLines(found.nodes)] : []),
     ...(found.task_nodes ? ["", ...taskNodeLines(found.task_nodes)] : []),
@@ -49,8 +50,8 @@ export async function printComparison(files: [string, string], flags: MetricsFla
   const [first, second] = [await metricsOf(files[0], flags), await metricsOf(files[1], flags)];
   if (isOfOtherTasks(files)) note("the two files were collected from different files of tasks: compare with care");
   const comparison = compareCollections(first, second, { seed: flags.seed });
-  if (flags.json) return print([JSON.stringify({ files, first, second, comparison })]);
-  print([
+  if (flags.json) return print(JSON.stringify({ files, first, second, comparison }));
+  printLines([
     `first   ${files[0]}: ${countLine(first)}`,
     `second  ${files[1]}: ${countLine(second)}`,
     "",
@@ -114,6 +115,4 @@ function statisticsBeside(first: CollectionMetrics, second: CollectionMetrics): 
 
 const signed = (value: number): string => (value > 0 ? `+${figure(value)}` : figure(value));
 
-function print(lines: string[]): void {
-  process.stdout.write(`${lines.join("\n")}\n`);
-}
+const printLines = (lines: string[]): void => print(lines.join("\n"));

@@ -1,6 +1,6 @@
-// Tables in plain text: columns as wide as what is in them.
+// Formats tables in plain text: columns as wide as their widest cell.
 
-/** Lines with the cells of each column below each other; those of the first column on the left, the others on the right. */
+/** Returns a line per row. The first column is aligned to the left, the others to the right. */
 export function tableLines(rows: string[][]): string[] {
   const widths: number[] = [];
   for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
@@ -12,7 +12,7 @@ export function tableLines(rows: string[][]): string[] {
   );
 }
 
-/** A number as a person reads it; `-` for none. */
+/** Formats a number for people; `-` for null. */
 export function figure(value: number | null): string {
   if (value === null) return "-";
   return Number.isInteger(value) && Math.abs(value) < 1e15 ? String(value) : String(Number(value.toPrecision(4)));

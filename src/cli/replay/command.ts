@@ -1,10 +1,11 @@
-// Replays the episodes of a file or of a store, and says which differ.
+// Replays the episodes of a file or of a store, and reports differences.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";
 import { replayEpisode, type ReplayedEpisode } from "../../rollout/replay.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { createCounterLine } from "../counter-line.ts";
+import { print } from "../plain.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
 import { createComplaints, openStoreOf } from "../rollout-source.ts";
 
@@ -19,7 +20,7 @@ interface Named {
   name: string;
 }
 
-/** How many of those that are not there are named: with the wrong store it is all of them. */
+/** List at most this many missing sessions; with a wrong --store every one is missing. */
 const mostMissing = 3;
 
 export async function runReplay(file: string | undefined, flags: ReplayFlags): Promise<void> {
@@ -63,7 +64,7 @@ async function* sessionsIn(sessions: Sessions): AsyncGenerator<Named, void, unde
   for await (const { session } of sessions.list()) yield { session, name: `session ${session}` };
 }
 
-/** Of what failed too, as far as it got; what failed before it was seeded has no episode. */
+/** Includes failed rollouts; a rollout that failed before its seed has no episode. */
 async function* sessionsOf(file: string): AsyncGenerator<Named, void, undefined> {
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     const { session_id: session, failure_kind: kind } = row;
@@ -74,8 +75,4 @@ async function* sessionsOf(file: string): AsyncGenerator<Named, void, undefined>
 
 function inWords(episode: Exclude<ReplayedEpisode, { result: "same" }>, environment: string): string {
   return episode.result === "missing" ? `the store has no such episode of ${environment}` : episode.message;
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -1,4 +1,4 @@
-// One reverification: from a file and its sessions to a file with new rewards, and what is said about it.
+// Judges the episodes of a file again, writes a file with new rewards, and reports the changes.
 import { rmSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
@@ -48,7 +48,7 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
       counts.add(again, isOther);
       counting.add();
     });
-    // The rows last, and never beside failures of another time: where they are, all is.
+    // The rows come last, and never beside older failures: if they exist, the output is complete.
     rmSync(paths.rows, { force: true });
     await failures.done();
     await rows.done();
@@ -65,16 +65,16 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
 }
 
 interface Counts {
-  /** Episodes that have a reward now. */
+  /** Episodes with a reward now. */
   judged: number;
-  /** Of those, how many had another one before, and how many had none. */
+  /** Judged episodes that had another reward before, or none. */
   changed: number;
   new: number;
   /** Episodes that could not be judged. */
   failed: number;
-  /** Of those, how many have no session in the store. */
+  /** Failed episodes without a session in the store. */
   missing: number;
-  /** Failures that are nothing for a verifier. */
+  /** Failures that do not concern the verifier. */
   copied: number;
   mean_before: number | null;
   mean_after: number | null;

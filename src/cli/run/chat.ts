@@ -1,26 +1,26 @@
-// A chat on a terminal: a prompt, a line, an answer. Ctrl-C ends the answer, or at the prompt the chat.
+// Chats on a terminal: a prompt, a line, an answer. Ctrl-C ends the answer, or at the prompt the chat.
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import type { Conversation } from "./conversation.ts";
 
 export interface ChatOptions extends Conversation {
   input: NodeJS.ReadableStream;
-  /** Where the prompt goes, and what is typed. */
+  /** Shows the prompt and the typed text. */
   screen: NodeJS.WriteStream | Writable;
   isTerminal: boolean;
-  /** What was said before, the newest first: for the arrow keys. */
+  /** Earlier messages, the newest first, for the arrow keys. */
   history: string[];
-  /** An earlier turn was cut short: it goes on first. */
+  /** An earlier turn was interrupted, and continues first. */
   isCutShort: boolean;
-  /** Ends the chat, and the answer that is being given. */
+  /** Ends the chat and a running answer. */
   stopped: AbortSignal;
-  /** The second Ctrl-C, for an answer that does not end. */
+  /** Called at the second Ctrl-C, for an answer that does not end. */
   abandon(): void;
 }
 
 const prompt = "[user]: ";
 
-/** Chats until the user has enough. */
+/** Chats until the user ends it. */
 export async function chat(options: ChatOptions): Promise<void> {
   const { input, screen, isTerminal, history, stopped, say } = options;
   const gate = createGate(screen);
@@ -30,7 +30,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   let isOver = false;
   let wake = (): void => undefined;
   reader.on("line", (line) => {
-    // Not to be mixed with the answer: what is typed while it comes is shown at the next prompt.
+    // Text typed during an answer is shown at the next prompt, so that it does not mix with the answer.
     gate.close();
     typed.push(line);
     wake();
@@ -49,7 +49,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   const stop = (): void => reader.close();
   stopped.addEventListener("abort", stop, { once: true });
 
-  /** The next line; undefined at the end. */
+  /** Returns the next line; undefined at the end. */
   async function nextLine(): Promise<string | undefined> {
     const early = typed.shift();
     if (early !== undefined) {
@@ -61,7 +61,7 @@ export async function chat(options: ChatOptions): Promise<void> {
     reader.prompt(true);
     await new Promise<void>((resolve) => (wake = resolve));
     const line = typed.shift();
-    // The shell goes on at the beginning of a line.
+    // Let the shell's prompt start on a new line.
     if (line === undefined && isTerminal) screen.write("\n");
     return line;
   }
@@ -91,7 +91,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   }
 }
 
-/** A way to the screen that can be closed. A terminal's width goes with it: readline wraps long lines by it. */
+/** Creates a stream to the screen that can be closed. It has the terminal's width, by which readline wraps lines. */
 function createGate(screen: NodeJS.WriteStream | Writable) {
   let isOpen = true;
   const output = new Writable({

@@ -1,4 +1,4 @@
-// Runs a saved session again, in memory, and says whether the same came of it.
+// Runs a saved session again, in memory, and reports the first difference.
 import { replaySession } from "../../agent/replay.ts";
 import type { Agent } from "../../core/agent.ts";
 import type { SavedConversation } from "../../core/sessions.ts";

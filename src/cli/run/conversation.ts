@@ -1,4 +1,4 @@
-// One conversation with an agent: opens or finds its session, and shows what comes of each message.
+// A conversation with an agent: opens or finds its session, and shows the events of each turn.
 import { run, type RunOptions } from "../../agent/run.ts";
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations, SavedConversation } from "../../core/sessions.ts";
@@ -17,11 +17,11 @@ export interface ConversationOptions {
   error(text: string): void;
 }
 
-/** How a turn ended. Of a failure the user was told. */
+/** The end of a turn. The user was told of a failure. */
 export type Turn = "done" | "failed" | "cancelled";
 
 export interface Conversation {
-  /** The agent answers. Without a message it goes on where it was cut short. */
+  /** Sends a message to the agent. Without one, continues an interrupted turn. */
   say(message: string | undefined, signal: AbortSignal): Promise<Turn>;
 }
 
@@ -72,7 +72,7 @@ export interface Opening {
   saved: SavedConversation | undefined;
 }
 
-/** The session that a conversation goes on with: a new one, one of the store, or a saved one. */
+/** Opens the session of a conversation: a new one, one of the store, or a saved one. */
 export async function openSession(sessions: Conversations, opening: Opening): Promise<string> {
   const { session, user, state, saved } = opening;
   if (saved) {
@@ -95,7 +95,7 @@ function assertUser(what: string, is: string, wanted: string | undefined): void 
   throw invalidOption(`${what} is of the user ${is}, not ${wanted}`);
 }
 
-/** The events of a session that are in force. */
+/** Reads the events of a session that are in force. */
 export async function eventsInForce(sessions: Conversations, session: string): Promise<readonly NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of sessions.events(session)) events.push(event);
@@ -103,18 +103,18 @@ export async function eventsInForce(sessions: Conversations, session: string): P
   return events.filter(({ version }) => isInForce(version));
 }
 
-/** What the user asked last, if it was never answered: the process was killed, or the turn was ended. */
+/** Returns the user's last message if its turn was interrupted: the process was killed, or the turn cancelled. */
 export function cutShort(events: readonly NumberedEvent[]): string | undefined {
   const last = events.findLastIndex(({ type }) => type === "invocation.began");
   const began = events[last];
   if (began?.type !== "invocation.began") return undefined;
   const isOver = events.slice(last).some((event) => event.type === "agent.ended" && event.last);
-  // A turn that failed was over, and the user was told why.
+  // A failed turn is finished, and the user was told.
   const hasFailed = events.at(-1)?.type === "agent.failed";
   return isOver || hasFailed ? undefined : userText(began.items);
 }
 
-/** What the user has said, the newest first. */
+/** Returns the user's messages, the newest first. */
 export function queriesIn(events: readonly NumberedEvent[]): string[] {
   return events.flatMap((event) => (event.type === "invocation.began" ? userText(event.items) : [])).toReversed();
 }

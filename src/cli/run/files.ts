@@ -1,4 +1,4 @@
-// The files of `holdfast run`: queries to replay, saved sessions to resume, and where a session is saved.
+// Reads and writes the files of `holdfast run`: queries to replay, and saved sessions.
 import { access, constants, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { SavedConversation } from "../../core/sessions.ts";
@@ -11,7 +11,7 @@ export interface Queries {
   queries: string[];
 }
 
-/** What `--replay` names: one of the two. */
+/** The content of a file for `--replay`: one of the two. */
 export interface Replay {
   queries?: Queries;
   /** A session to run again. */
@@ -29,7 +29,7 @@ export async function readReplay(file: string): Promise<Replay> {
   return { queries: { state, queries } };
 }
 
-/** What `--resume` names. */
+/** Reads a file for `--resume`. */
 export async function readSaved(file: string): Promise<SavedConversation> {
   const read = await readObject(file, "--resume");
   if ("queries" in read && !("events" in read)) {
@@ -55,7 +55,7 @@ async function readObject(file: string, flag: string): Promise<{ [field: string]
   });
   let read: unknown;
   try {
-    // Editors of Windows begin a file with a mark that JSON does not know.
+    // Editors on Windows start files with a byte order mark, which is not JSON.
     read = JSON.parse(text.replace(/^\uFEFF/, ""));
   } catch (cause) {
     throw unusable(`the file ${file} of ${flag} is not JSON: ${messageOf(cause)}`, "cannot_load", cause);
@@ -64,7 +64,7 @@ async function readObject(file: string, flag: string): Promise<{ [field: string]
   throw wrong(`the file ${file} of ${flag} holds no JSON object`);
 }
 
-/** Refuses a file that cannot be written before there is anything to lose. */
+/** Refuses a file that cannot be written, before the conversation starts. */
 export async function assertWritable(file: string): Promise<void> {
   const refuse = (cause: NodeJS.ErrnoException): never => {
     throw unusable(`a session cannot be saved to ${file}: its folder ${whyNot(cause)}`, "invalid_option", cause);
@@ -80,7 +80,7 @@ export async function assertWritable(file: string): Promise<void> {
   await access(dirname(file), constants.W_OK).catch(refuse);
 }
 
-/** Writes a saved session. A process that is killed meanwhile leaves what was there before. */
+/** Writes a saved session. A process killed meanwhile leaves the old file. */
 export async function writeSaved(file: string, saved: SavedConversation): Promise<void> {
   const unfinished = `${file}.${process.pid}.part`;
   await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`);

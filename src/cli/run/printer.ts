@@ -1,4 +1,4 @@
-// What a conversation looks like: `[who]: text` for whatever is said, or every event as a line of JSON.
+// Prints a conversation: `[who]: text` for every message, or every event as a line of JSON.
 import type { RunEvent } from "../../agent/invocation.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { answerText, isMessage, toText, type Item } from "../../core/model.ts";
@@ -6,23 +6,23 @@ import { answerText, isMessage, toText, type Item } from "../../core/model.ts";
 export interface PrinterOptions {
   out(text: string): void;
   error(text: string): void;
-  /** Every committed event as a line of JSON, in place of text. */
+  /** Prints every committed event as a line of JSON instead of text. */
   json: boolean;
-  /** Whether what the user says is printed too: not where it stands there already. */
+  /** Prints the user's messages too; not on a terminal, where they are typed. */
   showUser: boolean;
 }
 
 export interface Printer {
   show(event: RunEvent | NumberedEvent): void;
-  /** Ends what is half printed: the run is over. */
+  /** Ends an unfinished line: the run is over. */
   finish(): void;
 }
 
 export function createPrinter(options: PrinterOptions): Printer {
   const { out, error, json } = options;
-  /** The answer that is being written, as far as it was printed. */
+  /** The running answer, as far as it is printed. */
   let open: { path: string; text: string } | undefined;
-  // Agents that run side by side write at once: one of them is printed piece by piece, the others when it is done.
+  // Parallel agents answer at the same time: one is printed piece by piece, the others when it is done.
   let waiting: NumberedEvent[] = [];
 
   function closeLine(): void {
@@ -69,10 +69,10 @@ export function createPrinter(options: PrinterOptions): Printer {
   };
 }
 
-/** What an agent says that is another one's tool is the result of a call, and calls are not printed. */
+/** Tells whether an agent runs as a tool: its words are the result of a call, and calls are not printed. */
 const isOfTool = (path: string): boolean => path.includes("#");
 
-/** Who says what with an event, if anybody does. */
+/** Returns the speaker and the text of an event, if it has any. */
 function wordsOf(event: NumberedEvent): { who: string; text: string } | undefined {
   if (event.type === "invocation.began") return { who: "user", text: userText(event.items) };
   if (!("path" in event) || isOfTool(event.path)) return undefined;
@@ -80,7 +80,7 @@ function wordsOf(event: NumberedEvent): { who: string; text: string } | undefine
   return text === "" ? undefined : { who: event.agent, text };
 }
 
-/** The text of what a user sent. */
+/** Returns the text of a user's message. */
 export function userText(items: Item[]): string {
   return items.flatMap((item) => (isMessage(item) ? toText(item.content) : [])).join("");
 }

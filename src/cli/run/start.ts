@@ -1,4 +1,4 @@
-// What a run is made of: the store, the session and whoever asks, opened and closed together.
+// Runs a conversation: opens the store, the session and the input, and closes them together.
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations, SavedConversation } from "../../core/sessions.ts";
 import type { NumberedEvent } from "../../core/event.ts";
@@ -21,10 +21,10 @@ export interface RunFlags {
   json?: boolean;
 }
 
-/** What the files of a run hold. */
+/** The contents of the files of a run. */
 export interface Given {
   queries: Queries | undefined;
-  /** A saved session to go on with. */
+  /** A saved session to resume. */
   resumed: SavedConversation | undefined;
 }
 
@@ -46,7 +46,7 @@ export async function start(agent: Agent, flags: RunFlags, given: Given): Promis
       state: given.queries?.state,
       saved: given.resumed,
     });
-    // Or nobody could go on with it.
+    // Without the id, the session could not be resumed.
     if (store.persistent && wanted === undefined) terminal.error(`Session ${session}\n`);
     try {
       await talk({ agent, flags, given, sessions, session, isChat, terminal, stopping });
@@ -76,7 +76,7 @@ interface Talk {
 
 async function talk(options: Talk): Promise<void> {
   const { agent, flags, given, sessions, session, terminal } = options;
-  // What callbacks print is to come in the order of the events, unless somebody waits for the answer.
+  // Without a reader at the terminal, do not stream: so the output of callbacks stays in the order of events.
   const { json = false, stream = options.isChat && terminal.isWatched } = flags;
   const before = await eventsInForce(sessions, session);
   if (given.resumed) {

@@ -1,16 +1,16 @@
-// Where a run prints: what is said, what went wrong, and the prompt, each on its stream.
+// The streams of a run: for the conversation, for errors, and for the prompt.
 import { plain } from "../plain.ts";
 
 export interface Terminal {
-  /** What is said. */
+  /** Prints the conversation. */
   out(text: string): void;
-  /** What went wrong, and what else is not part of the conversation. */
+  /** Prints errors, and other text that is not part of the conversation. */
   error(text: string): void;
-  /** What is said about the run. With JSON, lines of which are on the output, it goes where errors go. */
+  /** Prints notes about the run: with JSON to the error stream, because the output has only JSON. */
   note(text: string): void;
-  /** Whether somebody reads the output as it comes. */
+  /** Whether the output is a terminal. */
   readonly isWatched: boolean;
-  /** Where the prompt goes: not into a file or a pipe that is to hold the conversation. */
+  /** The stream of the prompt: never a file or a pipe for the conversation. */
   readonly screen: NodeJS.WriteStream;
 }
 

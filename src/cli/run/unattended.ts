@@ -1,9 +1,9 @@
-// Turns with nobody at a terminal: queries from a file or a pipe, one after the other, up to the first that fails.
+// Asks queries from a file or a pipe, one by one, up to the first that fails.
 import { createInterface } from "node:readline";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import type { Conversation } from "./conversation.ts";
 
-/** Whether all were answered. */
+/** Returns whether all queries were answered. */
 export async function askAll(
   queries: Iterable<string> | AsyncIterable<string>,
   { say }: Conversation,
@@ -15,7 +15,7 @@ export async function askAll(
   return !stopped.aborted;
 }
 
-/** The lines of a pipe or a file that say something, up to the end or `exit`. */
+/** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
 export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
   const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
   const stop = (): void => reader.close();

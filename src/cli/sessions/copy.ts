@@ -1,10 +1,11 @@
-// holdfast sessions copy: moves logs from one store to another, and says whether all of them are there.
+// holdfast sessions copy: copies logs from one store to another, and compares them.
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { invalidOption } from "../../core/errors.ts";
 import type { CopyProblem, CopySummary } from "../../session/copy.ts";
 import { createCounterLine } from "../counter-line.ts";
+import { counted } from "../plain.ts";
 
 const help = `
 Example:
@@ -52,7 +53,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   }
 }
 
-/** What two URLs of one store have in common, as far as a URL tells. */
+/** Returns a text that is equal for two URLs of one store, as far as URLs tell. */
 function placeOf(url: string): string {
   const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
   if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
@@ -61,7 +62,7 @@ function placeOf(url: string): string {
   return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
 }
 
-/** After "1 log" or "2 logs". */
+/** Follows "1 log" or "2 logs". */
 const advice: Record<CopyProblem["fate"], string> = {
   changed: "changed meanwhile; run the same command again to fetch the rest",
   differs: "with another content there, left as it is; delete it there to copy the one from here",
@@ -71,7 +72,7 @@ const advice: Record<CopyProblem["fate"], string> = {
 function inWords({ copied, equal, entries, problems }: CopySummary): string {
   const lines = [
     `copied ${counted(copied, "log")} and found ${equal} there already, all compared by digest`,
-    // Of logs that changed meanwhile too: those are not among the copied.
+    // Includes entries of logs that changed meanwhile, which do not count as copied.
     `wrote ${counted(entries, "entry", "entries")}`,
   ];
   for (const [fate, what] of Object.entries(advice)) {
@@ -81,5 +82,3 @@ function inWords({ copied, equal, entries, problems }: CopySummary): string {
   }
   return `${lines.join("\n")}\n`;
 }
-
-const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

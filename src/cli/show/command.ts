@@ -19,7 +19,7 @@ export interface ShowFlags {
 export async function showRollout(file: string, flags: ShowFlags): Promise<void> {
   const { row, repeats } = await findRollout(file, flags, createComplaints());
   if (!row) throw missing(file, flags, repeats);
-  const transcript = buildTranscript(row, await eventsOf(file, row, flags.store));
+  const transcript = buildTranscript(row, await readEvents(file, row, flags.store));
   const { stdout, env } = process;
   const isColoured = stdout.isTTY && !env["NO_COLOR"];
   stdout.write(flags.json ? `${JSON.stringify(transcript)}\n` : transcriptText(transcript, isColoured));
@@ -31,8 +31,8 @@ function missing(file: string, { task, repeat }: ShowFlags, repeats: number[]): 
   return invalidOption(`${file} has no rollout of ${wanted}${there}`);
 }
 
-/** The log of the episode, if there is one: without it the transcript lacks only the states. */
-async function eventsOf(file: string, row: TaskRow, url: string | undefined): Promise<NumberedEvent[] | undefined> {
+/** Reads the log of the episode, if it exists. Without it the transcript lacks only the states. */
+async function readEvents(file: string, row: TaskRow, url: string | undefined): Promise<NumberedEvent[] | undefined> {
   const session = row["session_id"];
   if (url === undefined && !existsSync(storeFileFor(file))) {
     note(`there is no ${storeFileFor(file)}: the states are left out; --store names another store`);

@@ -1,4 +1,4 @@
-// A transcript as text for people. What a model wrote cannot steer the terminal, nor pass for a line of ours.
+// Formats a transcript for people. A model's text cannot control the terminal, or imitate a line of the transcript.
 import { showJson } from "../../core/ellipsis.ts";
 import { plain } from "../plain.ts";
 import type { Change, Step, Transcript } from "../../rollout/show.ts";
@@ -12,7 +12,7 @@ export function transcriptText(transcript: Transcript, isColoured: boolean): str
   const paint: Paint = (text, style) => (isColoured ? `\u001B[${styles[style]}m${text}\u001B[0m` : text);
   const { began, steps } = transcript;
   const lines = [
-    paint(headingOf(transcript), "dim"),
+    paint(heading(transcript), "dim"),
     "",
     ...(began && began.length > 0 ? [paint(stateLine(began, "is"), "state")] : []),
     ...steps.flatMap((step) => stepLines(step, paint)),
@@ -22,7 +22,7 @@ export function transcriptText(transcript: Transcript, isColoured: boolean): str
   return `${lines.join("\n")}\n`;
 }
 
-function headingOf({ task, repeat, model, session }: Transcript): string {
+function heading({ task, repeat, model, session }: Transcript): string {
   const parts = [
     `task ${task ?? "?"}, repeat ${repeat ?? "?"}`,
     ...(model === undefined ? [] : [`model ${visible(model)}`]),
@@ -67,5 +67,5 @@ function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Pain
   return [...limit, paint(`reward ${reward}`, reward > 0 ? "good" : "bad") + details];
 }
 
-/** Indents further lines of a text, so that none looks like the start of another step. */
+/** Indents the second and later lines of a text, so that none looks like another step. */
 const visible = (text: string): string => plain(text).replaceAll(/\n(?!\n|$)/g, "\n    ");

@@ -1,4 +1,4 @@
-// What is done with files of tasks. Rows that are only moved keep every byte.
+// Checks, samples, splits and renders files of tasks. Rows that are only moved keep every byte.
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
@@ -7,6 +7,7 @@ import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Pa
 import { createNumbering, readRows } from "../../rollout/tasks.ts";
 import { assertFree, openOutput, type LineOutput } from "../line-output.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
+import { print } from "../plain.ts";
 import { note } from "../rollout-source.ts";
 
 export interface TasksFlags {
@@ -77,8 +78,8 @@ export async function splitFile(file: string, flags: TasksFlags): Promise<void> 
 
 export async function renderTasks(file: string, flags: TasksFlags): Promise<void> {
   const { out, replace = false } = flags;
-  const user = textOf("prompt", flags.prompt, flags.promptFile);
-  const system = textOf("system", flags.system, flags.systemFile);
+  const user = readText("prompt", flags.prompt, flags.promptFile);
+  const system = readText("system", flags.system, flags.systemFile);
   if (user === undefined) throw invalidOption("give the prompt with --prompt or --prompt-file");
   if (out !== undefined) assertFree(out, { force: flags.force ?? false, input: file });
   let count = 0;
@@ -91,7 +92,7 @@ export async function renderTasks(file: string, flags: TasksFlags): Promise<void
   report(flags, out, count);
 }
 
-/** Writes to all of these, or leaves none of them. */
+/** Writes all of these files, or none of them. */
 async function writing(files: (string | undefined)[], write: (outputs: LineOutput[]) => Promise<void>): Promise<void> {
   const outputs = files.map(openOutput);
   try {
@@ -102,7 +103,7 @@ async function writing(files: (string | undefined)[], write: (outputs: LineOutpu
   }
 }
 
-function textOf(name: string, text: string | undefined, file: string | undefined): string | undefined {
+function readText(name: string, text: string | undefined, file: string | undefined): string | undefined {
   if (file === undefined) return text;
   if (text !== undefined) throw invalidOption(`give --${name} or --${name}-file, not both`);
   try {
@@ -114,8 +115,4 @@ function textOf(name: string, text: string | undefined, file: string | undefined
 
 function report({ json }: TasksFlags, file: string | undefined, rows: number): void {
   if (file !== undefined) print(json ? JSON.stringify({ file, rows }) : `${file}: ${rows} rows`);
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -1,4 +1,4 @@
-// Serves the viewer on what was given, until it is told to stop.
+// Serves the viewer for files of rollouts or a store, until it is stopped.
 import { randomBytes } from "node:crypto";
 import { relative } from "node:path";
 import { invalidOption } from "../../core/errors.ts";
@@ -16,7 +16,7 @@ import { note } from "../rollout-source.ts";
 
 export interface ViewFlags {
   store?: string;
-  /** Targets, as often as the flag was given. */
+  /** The targets of all uses of the flag. */
   environment?: string[];
   port: number;
   host: string;
@@ -64,10 +64,10 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
     bare: new Set(viewed.flatMap(({ environment, target }) => (target === undefined ? environment.name : []))),
     ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),
     collections: collections.map(({ details }) => openCollection(details)),
-    // No key is kept in a store that is only looked at.
+    // A temporary key: a viewed store is not changed.
     secret: randomBytes(32).toString("base64url"),
   });
-  // Before it is said where: whoever hears that may end it.
+  // Before the announcement: a reader of it may end the server at once.
   closeOnSignals({
     async close() {
       await serving.close();
@@ -77,12 +77,12 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
   const url = `${serving.url}/view/${collections.length === 1 ? "#at=runs/0" : ""}`;
   const lines = [...linesOf(collections, viewed), `viewer at ${url}`];
   if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
-  // At once: a program that waits for the address finds the token too.
+  // In one write: a program that waits for the address finds the token too.
   process.stdout.write(`${lines.join("\n")}\n`);
   if (flags.open && process.stdout.isTTY) openBrowser(url);
 }
 
-/** What can be done with each. */
+/** Describes each collection and environment. */
 function linesOf(collections: ViewedCollection[], viewed: Viewed[]): string[] {
   const lines = collections.map(({ details: { file, sessions } }) =>
     sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,

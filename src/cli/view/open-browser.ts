@@ -1,4 +1,4 @@
-// Opens an address in the person's browser, where there is one.
+// Opens an address in the user's browser.
 import { spawn } from "node:child_process";
 
 const commands: { [platform: string]: [string, ...string[]] } = {
@@ -6,7 +6,7 @@ const commands: { [platform: string]: [string, ...string[]] } = {
   win32: ["cmd", "/c", "start", '""'],
 };
 
-/** Where it cannot be opened nothing is said: the address is printed in any case. */
+/** Ignores failures: the address is printed in any case. */
 export function openBrowser(url: string): void {
   const [command, ...words] = commands[process.platform] ?? ["xdg-open"];
   const child = spawn(command, [...words, url], { stdio: "ignore", detached: true });

@@ -1,7 +1,7 @@
-// One worker: plays what it is given until it is told to stop, and says what it does.
+// Runs a worker: plays rollouts of a queue until it is stopped, and reports.
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
 import { stopOnSignals } from "../../io/stop-on-signals.ts";
-import { plain } from "../plain.ts";
+import { plain, print } from "../plain.ts";
 import { queueAddress } from "../../queue/address.ts";
 import { createCollections } from "../../queue/collections.ts";
 
@@ -12,11 +12,11 @@ export interface WorkerFlags {
   json?: boolean;
 }
 
-/** How long it plays on when it was told to stop, in milliseconds: what is quick is over by then. */
+/** Milliseconds to finish rollouts after the signal to stop: quick ones end in that time. */
 const grace = 2000;
-/** How long stores may take to close. */
+/** Milliseconds for stores to close. */
 const closing = 2000;
-/** How often the same complaint is said, in milliseconds. */
+/** Milliseconds between two equal complaints. */
 const sayEvery = 30_000;
 
 /** Plays until it is stopped. */
@@ -58,17 +58,17 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   else say(`worker ${worker.name} ends: ${countsText(counts)}`);
 }
 
-/** Says what is not played here, and what goes wrong: the same only now and then, with how often it has been so. */
+/** Reports refused and failed rollouts. Equal reports are limited in frequency and counted. */
 function createComplaints(say: (text: string) => void): (event: WorkerEvent) => void {
   const told = new Map<string, { at: number; times: number }>();
   return ({ type, collection, reason = "it was not heard of for too long, and goes on elsewhere" }) => {
     if (type === "played") return;
-    // By what it begins with: the rest may be another each time.
+    // Compared by their start: the rest may differ each time.
     const key = `${type} ${collection} ${reason.slice(0, 40)}`;
     const before = told.get(key) ?? { at: -Infinity, times: 0 };
     before.times++;
     if (performance.now() - before.at >= sayEvery) {
-      // What comes out of a queue may have been put there by anybody.
+      // Anyone may have put text into the queue.
       const what = plain(`${type}: a rollout of ${collection}: ${reason}`);
       say(before.times === 1 ? what : `${what} (${before.times} times)`);
       before.at = performance.now();
@@ -86,6 +86,4 @@ const countsText = (counts: Record<string, number>): string =>
     .map(([type, count]) => `${count} ${type}`)
     .join(", ");
 
-function write(event: object): void {
-  process.stdout.write(`${JSON.stringify(event)}\n`);
-}
+const write = (event: object): void => print(JSON.stringify(event));

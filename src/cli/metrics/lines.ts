@@ -1,12 +1,13 @@
-// The figures of one file of rollouts, as lines of text.
+// Formats the metrics of one file of rollouts as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
+import { counted } from "../plain.ts";
 import { figure, tableLines } from "./table.ts";
 
 const widest = 60;
 
-export function figureLines(metrics: CollectionMetrics): string[] {
+export function metricLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;
   const rows = chosen(estimates).map(({ name, value, low, high }) => {
     const unit = name.startsWith("pass") ? "%" : "";
@@ -19,7 +20,7 @@ export function figureLines(metrics: CollectionMetrics): string[] {
   ];
 }
 
-/** How many rollouts there are, and why some have no reward. */
+/** Counts the rollouts, and the failures by kind. */
 export function countLine({ rollouts, scored, tasks, failures }: CollectionMetrics): string {
   const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
   const counts = `${counted(rollouts, "rollout")} of ${counted(tasks.length, "task")}, ${scored} scored`;
@@ -59,13 +60,13 @@ export function taskNodeLines(nodes: TaskNodeMetrics[]): string[] {
   return tableLines([["task", "branch", "rollouts", "scored", "mean"], ...rows]);
 }
 
-/** Every statistic there is, by its name in the files. */
+/** Lists every statistic, by its name in the files. */
 export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetrics): string[] {
   const all = Object.entries({ ...agent_metrics, ...pass_metrics });
   return tableLines(all.map(([name, value]) => [name, figure(value)]));
 }
 
-/** pass@k of 1, 2, 4 and so on, and of the most there is: 64 lines tell no more than these. */
+/** Selects pass@k of 1, 2, 4 and so on, and of the largest k: 64 lines would tell no more. */
 function chosen(estimates: Estimate[]): Estimate[] {
   return estimates.filter(({ name }, at) => {
     const k = Number(/^pass@(\d+)/.exec(name)?.[1] ?? 1);
@@ -88,8 +89,4 @@ function costLines({ tokens, seconds, rollouts }: CollectionMetrics): string[] {
     ...(seconds === null ? [] : [["seconds", figure(seconds), each(seconds)]]),
   ];
   return rows.length === 0 ? [] : ["", ...rows.map(([name, total, rest]) => `${name} ${total} (${rest})`)];
-}
-
-export function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
