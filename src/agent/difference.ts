@@ -28,6 +28,7 @@ const notCompared = new Set([
   "log",
   "call",
   "digest",
+  "lease",
   "overwrote",
   "refused",
 ]);

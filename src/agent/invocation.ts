@@ -145,6 +145,8 @@ export function createInvocation(options: InvocationOptions) {
     /** What a step writes to. */
     working: (): WorkingState => new WorkingState(state()),
     commit,
+    /** Makes sure, before an effect, that no other process has taken the turn over. */
+    assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
     /** What a callback is given. */
     context({ agent }: Place, draft: StepDraft): AgentContext {
       const { session, user } = entered;
@@ -256,9 +258,14 @@ async function commitTo(entered: Entered, event: NewAgentEvent, change: Paramete
       }
     });
   } catch (thrown) {
-    if (thrown !== ofChange && typeof thrown === "object" && thrown !== null) ofCommit.add(thrown);
-    throw thrown;
+    if (thrown === ofChange) throw thrown;
+    return failCommit(thrown);
   }
+}
+
+function failCommit(thrown: unknown): never {
+  if (typeof thrown === "object" && thrown !== null) ofCommit.add(thrown);
+  throw thrown;
 }
 
 /** What is not ours was thrown by a callback. */

@@ -9,9 +9,9 @@ import type { AgentEvent, EventOf } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { toText, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
+import { withoutLease } from "../session/entered.ts";
 import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
 import type { Place, StandIn } from "./invocation.ts";
-import { withCommit } from "./guarded-session.ts";
 
 export type RecordedEvent = AgentEvent & { version: number };
 
@@ -33,7 +33,9 @@ const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 /** How long an event of agents that run side by side waits for one that was before it, in milliseconds. */
 const patience = 60_000;
 
-export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOptions) {
+export function createTape({ events: all, agent, seed, at, withRecordedIds }: TapeOptions) {
+  const events = all.filter(({ type }) => !type.startsWith("turn."));
+  const leases = all.filter(({ type }) => type.startsWith("turn."));
   const isCut = !events.some((event) => event.type === "agent.ended" && event.last);
   const known = namesIn(agent);
   let next = 0;
@@ -133,6 +135,16 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     return firstDifference({ delta: recorded as Json }, { delta: now as Json });
   }
 
+  /** Stores the events of leases that come next, so that versions stay as recorded. Random numbers follow from those. */
+  function repeatLeases(entered: Entered): void {
+    const upTo = events[next]?.version ?? Infinity;
+    while (leases[0] && leases[0].version < upTo) {
+      const { version: _, ...event } = leases.shift() as RecordedEvent;
+      const free = withoutLease(event) as NewAgentEvent;
+      entered.commit(free, () => ({ delta: [] })).catch(() => undefined);
+    }
+  }
+
   const standIn: StandIn = {
     seed,
     at,
@@ -207,7 +219,7 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
     },
     /** The session, where nothing is committed that was not recorded. */
     guard(entered: Entered): Entered {
-      return withCommit(entered, async (event, change) => {
+      const commit: Entered["commit"] = async (event, change) => {
         await turnOf(event);
         const committed = await entered.commit(event, (state, changedBy) => {
           const made = change(state, changedBy);
@@ -215,10 +227,13 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
           return made;
         });
         next++;
+        repeatLeases(entered);
         if (event.type === "agent.failed") failed.add(event.path);
         wake();
         return committed;
-      });
+      };
+      repeatLeases(entered);
+      return Object.assign(Object.create(entered) as Entered, { commit });
     },
     /** That nothing more came where something was recorded. */
     ended(why: string): Difference {
@@ -229,8 +244,8 @@ export function createTape({ events, agent, seed, at, withRecordedIds }: TapeOpt
   };
 }
 
-/** Ends a run, wherever it is: a session that somebody else has is not gone on with. */
-const over = (): HoldfastError => new HoldfastError("session_busy", "the replay ends here");
+/** Ends a run, wherever it is: a turn that somebody else has is not continued. */
+const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
 
 const prefixed = (scope: string, delta: Delta): Delta =>
   delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));

@@ -104,7 +104,7 @@ async function replayInvocation(
 ): Promise<Difference | undefined> {
   const guarded: Conversations = {
     ...sessions,
-    enter: async (id, options) => tape.guard((await sessions.enter(id, options)) as Entered),
+    enter: async (id, options) => tape.guard((await sessions.enter(id, { ...options, isAlone: true })) as Entered),
   };
   const isNew = recorded.type === "invocation.began";
   const first = isNew && { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
@@ -123,7 +123,7 @@ async function replayInvocation(
         if (next.value.type === "invocation.began") began(next.value.invocation);
       }
     } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_busy") why = messageOf(thrown);
+      if (!isHoldfastError(thrown) || thrown.code !== "turn_lost") why = messageOf(thrown);
     }
     if (tape.difference) return tape.difference;
     if (tape.isDone) return undefined;

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
 import { canonicalText } from "../core/digest.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
@@ -33,8 +33,12 @@ export interface RunOptions {
    * cut short. Another message under the same id is refused as `call_conflict`.
    */
   call?: string | undefined;
-  /** While another run in this process has the session: wait for it (by default), or be refused as `session_busy`. */
-  busy?: "wait" | "refuse" | undefined;
+  /**
+   * While another run has the session, here or in another process: wait for it (by default), or be refused as `session_busy`
+   * before anything begins. A repeat of the running call always waits. "take" continues a turn at once whose process is known
+   * to be gone; otherwise a run continues it after its lease.
+   */
+  busy?: "wait" | "refuse" | "take" | undefined;
 }
 
 /** How an invocation ended. "failed": the last event says why; a run without a message tries that step again. */
@@ -76,16 +80,19 @@ export async function* runWith(
   const items = message === undefined ? undefined : messageItems(message);
   const digest = call === undefined ? undefined : digestOf({ items, stateDelta: stateDelta ?? {} });
   const session = options.session ?? (await sessions.open({ user })).session;
-  const entered = await sessions
-    .enter(session, { signal, busy, call, digest, isContinuing: message === undefined })
-    .catch((thrown: unknown) => {
+  const wanted = { signal, busy, call, digest, isContinuing: message === undefined };
+  for (;;) {
+    const entered = await sessions.enter(session, wanted).catch((thrown: unknown) => {
       throw signal?.aborted ? cancelledRun(signal) : thrown;
     });
-  if ("leave" in entered) {
-    return yield* runEntered(agent, family, entered, { ...options, session }, items, digest, standIn);
+    if (!("leave" in entered)) {
+      for (const event of entered.events) yield event as RunEvent;
+      return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
+    }
+    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, standIn);
+    // Another process was faster: it is waited for, or refuses this run.
+    if (result !== "not begun") return result;
   }
-  for (const event of entered.events) yield event as RunEvent;
-  return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
 }
 
 async function* runEntered(
@@ -96,8 +103,9 @@ async function* runEntered(
   items: Item[] | undefined,
   digest: string | undefined,
   standIn: StandIn | undefined,
-): AsyncGenerator<RunEvent, RunResult, undefined> {
+): AsyncGenerator<RunEvent, RunResult | "not begun", undefined> {
   const { session, user, call, signal } = options;
+  let isBegun = false;
   const stopping = new AbortController();
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
@@ -138,8 +146,9 @@ async function* runEntered(
       alone: undefined,
       isOutermost: true,
     };
-    working = (async (): Promise<RunResult> => {
-      if (!entered.continued) {
+    const begin = async (): Promise<void> => {
+      const { continued, lease } = entered;
+      if (!continued) {
         const given = invocation.working();
         const draft = given.draft();
         Object.assign(draft.state, copyJson(options.stateDelta ?? {}, "stateDelta", "drop"));
@@ -151,8 +160,17 @@ async function* runEntered(
           items: items as Item[],
         };
         if (call !== undefined && digest !== undefined) Object.assign(began, { call, digest });
+        if (lease) began.lease = lease;
         await invocation.commit(began, given);
+      } else if (lease) {
+        const taken = { type: "turn.taken" as const, invocation: continued.invocation, lease };
+        const from = continued.lease?.owner;
+        await entered.commit(from === undefined ? taken : { ...taken, from }, () => ({ delta: [] }));
       }
+      isBegun = true;
+    };
+    working = (async (): Promise<RunResult> => {
+      await begin();
       const about = { session, invocation: start.invocation, repeated: false };
       try {
         return { ...about, outcome: await runAgent(invocation, first, place) };
@@ -162,10 +180,11 @@ async function* runEntered(
       }
     })();
     // Not when the reader is done, who may never ask again.
-    void working.catch(() => undefined).then(() => entered.leave());
+    working = working.finally(() => entered.leave());
     yield* channel.read(working);
     return await working;
   } catch (thrown) {
+    if (!isBegun && isHoldfastError(thrown) && thrown.code === "session_busy") return "not begun";
     // The session was closed, or the engine stopped.
     throw entered.signal.aborted && !signal?.aborted ? entered.signal.reason : thrown;
   } finally {
@@ -175,7 +194,7 @@ async function* runEntered(
     channel.close();
     signal?.removeEventListener("abort", stop);
     await working?.catch(() => undefined);
-    if (!working) entered.leave();
+    if (!working) await entered.leave();
   }
 }
 

@@ -204,6 +204,8 @@ export function createCall(
       at: standIn?.at(made.version) ?? made.at,
       onThrown: (thrown: unknown) => void (cause = thrown),
     };
+    // Another process may have taken the turn over since the call was committed.
+    if (definition.kind === "external") await invocation.assertHeld();
     const ran = await execute(execution, ready, working.state as Json);
     return () => {
       const finished = working.keepRan(ran, writer);

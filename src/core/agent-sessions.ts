@@ -1,7 +1,7 @@
 // Types of a conversation that is entered by one run of an agent.
 import type { Conversation } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
-import type { AgentEvent, NumberedEvent, AgentOutcome, OpenTurn } from "./event.ts";
+import type { AgentEvent, Event, EventOf, Lease, NumberedEvent, AgentOutcome, OpenTurn } from "./event.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { View } from "./turn.ts";
 
@@ -12,8 +12,13 @@ export interface EnterOptions {
   digest?: string | undefined;
   /** Continues the open turn: there is no message. */
   isContinuing?: boolean | undefined;
-  /** While another run has the session: wait for it (by default), or be refused as `session_busy`. */
-  busy?: "wait" | "refuse" | undefined;
+  /**
+   * While another run has the session: wait for it (by default), or be refused as `session_busy`. A repeat of that run always
+   * waits. "take" continues a turn of another process at once: the caller knows that the process is gone.
+   */
+  busy?: "wait" | "refuse" | "take" | undefined;
+  /** Nobody else has the store: the run needs no lease. */
+  isAlone?: boolean | undefined;
 }
 
 /** A finished turn, from the log. */
@@ -26,8 +31,8 @@ export interface RecordedTurn {
 }
 
 /** An event before its commit. */
-type Uncommitted<E> = E extends AgentEvent ? Omit<E, "at" | "delta" | "shared"> : never;
-export type NewAgentEvent = Uncommitted<AgentEvent>;
+type Uncommitted<E> = E extends Event ? Omit<E, "at" | "delta" | "shared"> : never;
+export type NewAgentEvent = Uncommitted<AgentEvent | EventOf<"turn.taken" | "turn.renewed" | "turn.released">>;
 
 /** Names the other session that changed a key, if one did. */
 export type ChangedBy = (key: string) => string | undefined;
@@ -68,5 +73,13 @@ export interface Entered {
   readonly signal: AbortSignal;
   /** Reads the current state from the store. */
   stored(): Promise<AgentState>;
-  leave(): void;
+  /** The lease by which the run holds its turn, for the event that begins or takes it. */
+  readonly lease: Lease | undefined;
+  /**
+   * Asked before an effect. Undefined if the newest commit proves that the run holds the turn; else commits a proof. Throws
+   * `turn_lost` if another process took the turn over.
+   */
+  assertHeld(): Promise<void> | undefined;
+  /** Ends the run. A turn that is not over is released, so that others can continue it. */
+  leave(): Promise<void>;
 }

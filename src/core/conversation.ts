@@ -40,6 +40,11 @@ export function foldConversation(before: Conversation, event: Event, version: nu
     case "agent.ended":
       if (event.last) delete next.turn;
       break;
+    case "agent.failed":
+      // It ends its run, unless the agent is a tool or runs beside others.
+      if (next.turn && event.branch === undefined && !event.path.includes("#"))
+        next.turn = withLease(next.turn, undefined);
+      break;
     case "session.closed":
       delete next.turn;
       break;

@@ -56,7 +56,14 @@ export const errorTable = {
     status: 409,
     meaning: "others changed the same value at the same time, and the two changes do not combine; nothing was changed",
   },
-  session_busy: { status: 409, meaning: "an agent is running on the session, here or in another process" },
+  session_busy: {
+    status: 409,
+    meaning: "an agent is running on the session, here or in another process; the request began nothing: send it again",
+  },
+  turn_lost: {
+    status: 409,
+    meaning: "another process took the turn over while this run was silent; the same call id gets its outcome",
+  },
   run_cancelled: {
     status: 408,
     meaning: "the caller cancelled the run; what was committed stays, and the next run can go on from there",

@@ -80,7 +80,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
 }
 
 /** Codes with a meaning for the agent's own session, which they do not have when a server sends them. */
-const ownCodes = new Set(["session_busy", "run_cancelled"]);
+const ownCodes = new Set(["session_busy", "turn_lost", "run_cancelled"]);
 
 /** Returns a refusal for the model: with its code, if the server is Holdfast's. */
 function refusal(status: number, text: string): HoldfastError {

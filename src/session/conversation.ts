@@ -1,11 +1,11 @@
 // Conversations: the sessions of an agent. Shared state has logs of its own, which are committed to together with them.
+import { setTimeout as delay } from "node:timers/promises";
 import type { Entered, EnterOptions, RecordedTurn } from "../core/agent-sessions.ts";
-import type { Conversation } from "../core/conversation.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { createDraft } from "../core/draft.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { updateKey, type AgentEvent, type Event, type EventOf, type Labels, type OpenTurn } from "../core/event.ts";
-import { copyJson, escapeKey, freezeJson, type Json } from "../core/json.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { updateKey, type Event, type EventOf, type Labels } from "../core/event.ts";
+import { copyJson, escapeKey, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import {
@@ -18,21 +18,16 @@ import {
   type SavedSession,
   type SessionInfo,
 } from "../core/sessions.ts";
-import {
-  nothingShared,
-  splitDelta,
-  splitState,
-  withShared,
-  type AgentState,
-  type Scope,
-} from "../core/shared-state.ts";
+import { nothingShared, splitState, withShared, type AgentState, type Scope } from "../core/shared-state.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
-import { exclusive } from "./exclusive.ts";
+import { enterLog, withoutLease } from "./entered.ts";
+import { cancelled, exclusive } from "./exclusive.ts";
+import { busyError, createLeases } from "./lease.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
-import { createScopes, type Make, type Shared } from "./scopes.ts";
+import { createScopes, isIsolated, partsOf, userOf, type Make, type Shared } from "./scopes.ts";
 import { createTurns } from "./turn.ts";
 import { createViews } from "./views.ts";
 
@@ -41,7 +36,16 @@ export interface ConversationOptions extends EngineOptions {
   app: string;
   /** The agent that `replay` runs. By default each replay names one. */
   agent?: Replayable;
+  /**
+   * Milliseconds after which other processes continue a turn whose process is silent. Default 15,000. A running turn shows
+   * every third of this that it is alive.
+   */
+  lease?: number;
 }
+
+/** Milliseconds between two looks at a turn that another process runs. */
+const shortestPause = 10;
+const longestPause = 250;
 
 const eventTypes: ReadonlySet<Event["type"]> = new Set([
   "session.opened",
@@ -71,6 +75,7 @@ export function createConversations(options: ConversationOptions): Conversations
   const logs = createLogs(store, environment, { cache, isHandedOut: true });
   const views = createViews(logs);
   const turns = createTurns(logs);
+  const leases = createLeases(options.lease);
   const scopes = createScopes({ app, store, cache, logs });
   const engine = createEngine<AgentState, ConversationFork>(
     {
@@ -82,6 +87,7 @@ export function createConversations(options: ConversationOptions): Conversations
       restore,
       conversation: {
         aboutOf,
+        refusal: leases.refusal,
         savedOf: async (session) => ({
           app,
           user: userOf(session),
@@ -91,9 +97,10 @@ export function createConversations(options: ConversationOptions): Conversations
     },
     options,
   );
-  /** The runs on each log, those that wait included. Readers take a log exclusively too, and are no reason to refuse. */
-  const runs = new WeakMap<OpenLog, number>();
+  /** The call ids of the runs on each log, also of runs that wait. A reader also takes a log exclusively. */
+  const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
+  const entering = { logs, scopes, views, timeout, assertOpen, sharedOf, stateOf };
 
   /** The state that the session shares now. An isolated one shares none. */
   async function sharedOf(session: Session): Promise<Shared> {
@@ -106,107 +113,51 @@ export function createConversations(options: ConversationOptions): Conversations
     return copyJson(withShared(own, await sharedOf(session)), "state") as AgentState;
   }
 
-  async function entered(log: OpenLog, continued: OpenTurn | undefined, leave: () => void): Promise<Entered> {
-    const user = userOf(log.session);
-    let steps = await views.openSteps(log);
-    let sharedNow = await sharedOf(log.session);
-    let state: AgentState | undefined;
-    // One at a time: agents that run side by side commit to the same log.
-    let last: Promise<unknown> = Promise.resolve();
-    // Once another process has come between, what runs side by side here was made for a state that is no more.
-    let lost: HoldfastError | undefined;
-    const ending = new AbortController();
-    const stop = (reason: HoldfastError): void => {
-      lost ??= reason;
-      ending.abort(reason);
-    };
-    (log.running ??= new Set()).add(stop);
-    const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
-    return {
-      session: log.id,
-      continued,
-      user,
-      get steps() {
-        return steps.events;
-      },
-      view: (key, create) => views.current(log, steps, key, create),
-      get conversation() {
-        return log.session.conversation as Conversation;
-      },
-      seed: log.session.randomness.seed,
-      timeout,
-      signal: ending.signal,
-      stored: async () => stateOf((await logs.load(log.id)).session),
-      leave() {
-        log.running?.delete(stop);
-        lost ??= new HoldfastError("session_busy", `the run on session ${log.id} is over`);
-        views.catchUp(log, steps);
-        leave();
-      },
-      get state() {
-        return stateNow();
-      },
-      commit(given, change) {
-        const committing = last.then(async () => {
-          if (lost) throw lost;
-          assertOpen(log);
-          const make: Make = (sharedAs, changedBy) => {
-            const isSeen = sharedAs === sharedNow;
-            const now = isSeen ? stateNow() : withShared(log.session.state as AgentState, sharedAs);
-            const { delta, fields } = change(now, changedBy);
-            const { own, changes } = partsOf(log.session, delta);
-            const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
-            if (own.length > 0) event.delta = own;
-            return { event, changes };
-          };
-          const stored = await scopes.commit(log, make, sharedNow, user).catch((thrown: unknown) => {
-            if (isHoldfastError(thrown) && thrown.code === "session_busy") lost = thrown;
-            throw thrown;
-          });
-          sharedNow = { ...sharedNow, ...stored.now };
-          state = undefined;
-          const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
-          // The views of the turn before have seen all that it left.
-          if (numbered.type === "invocation.began") {
-            views.catchUp(log, steps);
-            steps = { events: [], bytes: [] };
-          }
-          steps.events.push(numbered);
-          steps.bytes.push(stored.bytes);
-          return numbered;
-        });
-        last = committing.catch(() => undefined);
-        return committing;
-      },
-    };
-  }
-
   function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
-    const { signal, busy = "wait", call, digest, isContinuing = false } = given;
+    const { signal, busy = "wait", call } = given;
     return new Promise((resolve, reject) => {
-      const work = (log: OpenLog): Promise<void> => {
-        const before = runs.get(log) ?? 0;
-        if (busy === "refuse" && before > 0) {
-          const isRepeat = call !== undefined && log.session.conversation?.turn?.call === call;
-          const message = `an agent is running on session ${log.id}`;
-          throw new HoldfastError(isRepeat ? "call_in_progress" : "session_busy", message);
+      /** Enters the log and stays until the run leaves it. Gives the milliseconds for which another process may hold it. */
+      const attempt = async (log: OpenLog): Promise<number> => {
+        await logs.refresh(log);
+        // What was recorded before the session ended can still be asked for.
+        const turn = await turns.decide(log, given);
+        if (turn && "recorded" in turn) {
+          resolve(turn.recorded);
+          return 0;
         }
-        runs.set(log, before + 1);
-        const running = exclusive(log, signal, async () => {
-          await logs.refresh(log);
-          // What was recorded before the session ended can still be asked for.
-          const turn = await turns.decide(log, { call, digest, isContinuing });
-          if (turn && "recorded" in turn) return resolve(turn.recorded);
-          assertOpen(log);
-          assertWithinLimits(log);
-          let leave = (): void => undefined;
-          const left = new Promise<void>((done) => (leave = done));
-          resolve(await entered(log, turn?.open, leave));
-          await left;
+        assertOpen(log);
+        assertWithinLimits(log);
+        const left = busy === "take" || given.isAlone ? 0 : leases.remaining(log);
+        const isRepeat = turn !== undefined && call !== undefined;
+        if (left > 0 && busy === "refuse" && !isRepeat) throw busyError(id, left);
+        if (left > 0) return left;
+        await new Promise<void>((leave, fail) => {
+          const continued = turn?.open;
+          const own = { leases: given.isAlone ? undefined : leases, continued, leave };
+          enterLog(log, { ...entering, ...own }).then(resolve, fail);
         });
-        return running.finally(() => runs.set(log, (runs.get(log) ?? 1) - 1));
+        return 0;
       };
-      useOpen(id, async (log) => work(log)).catch(reject);
+      const work = async (log: OpenLog): Promise<void> => {
+        const calls = runs.get(log) ?? [];
+        // A repeat waits for the turn that it repeats.
+        if (busy === "refuse" && calls.length > 0 && !(call !== undefined && calls.includes(call))) throw busyError(id);
+        runs.set(log, [...calls, call]);
+        try {
+          for (let pause = shortestPause; ; pause = Math.min(2 * pause, longestPause)) {
+            const left = await exclusive(log, signal, () => attempt(log));
+            if (left === 0) return;
+            await delay(Math.min(pause, left), undefined, signal ? { signal } : {}).catch(() => {
+              throw cancelled(signal);
+            });
+            engine.assertRunning();
+          }
+        } finally {
+          const under = runs.get(log) ?? [];
+          runs.set(log, under.toSpliced(under.indexOf(call), 1));
+        }
+      };
+      useOpen(id, work).catch(reject);
     });
   }
 
@@ -253,7 +204,7 @@ export function createConversations(options: ConversationOptions): Conversations
     const now = opened.isolated ? shared : withShared({}, await scopes.all(user));
     const missing = Object.entries(shared).filter(([key]) => !Object.hasOwn(now, key));
     const { changes } = initialParts(Object.fromEntries(missing), false);
-    return scopes.create(id, events, changes, user);
+    return scopes.create(id, events.map(withoutLease), changes, user);
   }
 
   async function update(log: OpenLog, change: (state: AgentState) => void, call: string | undefined): Promise<void> {
@@ -262,14 +213,11 @@ export function createConversations(options: ConversationOptions): Conversations
       assertOpen(log);
       assertWithinLimits(log);
       if (call !== undefined && (await logs.find(log.id, updateKey(call)))) return;
-      try {
-        const made: Make = (shared) => updated(log.session, shared, change, call);
-        await scopes.commit(log, made, await sharedOf(log.session), userOf(log.session));
-        return;
-      } catch (thrown) {
-        // Another process was faster: the function runs again on what is there now.
-        if (!isHoldfastError(thrown) || thrown.code !== "session_busy") throw thrown;
-      }
+      const refusal = leases.refusal(log);
+      if (refusal) throw refusal;
+      const made: Make = (shared) => updated(log.session, shared, change, call);
+      // If another process was faster, the function runs again on the new state.
+      if (await scopes.commit(log, made, await sharedOf(log.session), userOf(log.session))) return;
     }
   }
 
@@ -304,16 +252,7 @@ export function createConversations(options: ConversationOptions): Conversations
   };
 }
 
-const isIsolated = ({ conversation }: Session): boolean => conversation?.isolated === true;
-
-/** The changes of the session itself, and those of shared state. */
-function partsOf(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
-  if (isIsolated(session)) return { own: delta, changes: nothingShared() };
-  const { session: own, user, app } = splitDelta(delta);
-  return { own, changes: { user, app } };
-}
-
-/** The same of an initial state. */
+/** The parts of an initial state: of the session itself, and of shared state. */
 function initialParts(state: AgentState, isolated: boolean): { own: AgentState; changes: Record<Scope, Delta> } {
   const { session, user, app } = splitState(state);
   if (!isolated) return { own: session, changes: { user: setAll(user), app: setAll(app) } };
@@ -336,17 +275,6 @@ function updated(
   if (own.length > 0) event.delta = own;
   if (call !== undefined) event.call = call;
   return { event, changes };
-}
-
-/** A fork belongs to nobody yet. */
-function withoutLease(event: Event): Event {
-  if (event.type !== "invocation.began" && event.type !== "turn.taken") return event;
-  const { lease: _, ...rest } = event;
-  return rest as Event;
-}
-
-function userOf({ labels }: Session): string {
-  return String(labels["user"] ?? "user");
 }
 
 function assertUser(user: unknown): void {

@@ -45,6 +45,8 @@ export interface Kind<State, Fork extends ForkOptions> {
   conversation?: {
     aboutOf(session: Session): Partial<SessionInfo>;
     savedOf(session: Session): Promise<Partial<SavedSession>>;
+    /** The refusal of what must not come between, if another process runs a turn. */
+    refusal(log: OpenLog): HoldfastError | undefined;
   };
 }
 
@@ -62,6 +64,8 @@ export interface Engine<State, Fork> {
   useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
   /** Creates a session, and ends others if there are too many. */
   create(make: (id: string, at: number) => Promise<Session>, id?: string): Promise<SessionInfo>;
+  /** Throws if the engine stops. Asked by work that waits for another process. */
+  assertRunning(): void;
   /** Throws if the session has ended or is ending. */
   assertOpen(log: OpenLog): void;
   /** Throws if the session is over a limit. Asked when work begins, not while it runs. */
@@ -160,6 +164,10 @@ export function createEngine<State, Fork extends ForkOptions>(
         const always = (): void => undefined;
         const result = await logs.commit(log, always, (session) => {
           if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
+          const refusal = kind.conversation?.refusal(log);
+          if (refusal && reason === "closed") throw refusal;
+          // A limit ends it once its turn is over.
+          if (refusal) return undefined;
           return { type: "session.closed", at: timeNow(session), reason };
         });
         ended = result === "ok";
@@ -245,6 +253,8 @@ export function createEngine<State, Fork extends ForkOptions>(
     const open = (): void => {
       assertOpen(log);
       assertWithinLimits(log);
+      const refusal = kind.conversation?.refusal(log);
+      if (refusal) throw refusal;
     };
     // A version that is missing is reported also of a session that has ended.
     const version = typeof to === "number" ? to : await versionBefore(log, to.before);
@@ -260,6 +270,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     use,
     useOpen,
     create,
+    assertRunning,
     assertOpen,
     assertWithinLimits,
     verbs: {

@@ -5,7 +5,7 @@ import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
 import { unescapeKey } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
-import { sharedScopes, type AgentState, type Scope } from "../core/shared-state.ts";
+import { nothingShared, sharedScopes, splitDelta, type AgentState, type Scope } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import type { Cache } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
@@ -37,6 +37,8 @@ interface OpenScope {
   scope: Scope;
   log: OpenLog;
 }
+
+export type Scopes = ReturnType<typeof createScopes>;
 
 /** `logs` are those of the conversations. */
 export function createScopes(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
@@ -118,15 +120,21 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   /**
    * Appends an event to a conversation together with its changes of shared state; `seen` is the shared state that its run
    * saw. The event is made again where others have changed that since. Gives it as it was stored, and the scopes that it
-   * changed as they are then.
+   * changed as they are then. Undefined if others have committed to the conversation, and `isStillHeld` gives false.
    */
-  async function commit(log: OpenLog, make: Make, seen: Shared, user: string): Promise<Stored> {
-    let made = make(seen, () => undefined);
-    for (;;) {
+  async function commit(
+    log: OpenLog,
+    make: Make,
+    seen: Shared,
+    user: string,
+    isStillHeld = (): boolean => false,
+  ): Promise<Stored | undefined> {
+    for (let made = make(seen, () => undefined); ;) {
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
-      if ("now" in result) return result;
-      // Made again, it changes another scope too.
-      made = result;
+      if (result !== "moved" && "now" in result) return result;
+      if (result === "moved" && !isStillHeld()) return undefined;
+      // The session moved on, or the event that was made again changes another scope too.
+      made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }
 
@@ -156,9 +164,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       }
       const version = log.session.version;
       await sessionLogs.refresh(log);
-      if (log.session.version !== version) {
-        throw new HoldfastError("session_busy", `another process has run an agent on session ${log.id} meanwhile`);
-      }
+      if (log.session.version !== version) return "moved";
       for (const { log: at } of scopes) await logs.refresh(at);
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
     }
@@ -216,3 +222,16 @@ function prefixed(scope: Scope, delta: Delta): Delta {
 
 /** The key at the top that an operation changes. */
 const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
+
+export const isIsolated = ({ conversation }: Session): boolean => conversation?.isolated === true;
+
+export function userOf({ labels }: Session): string {
+  return String(labels["user"] ?? "user");
+}
+
+/** The changes of the session itself, and those of shared state. */
+export function partsOf(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
+  if (isIsolated(session)) return { own: delta, changes: nothingShared() };
+  const { session: own, user, app } = splitDelta(delta);
+  return { own, changes: { user, app } };
+}

@@ -13,7 +13,7 @@ export interface TurnRequest {
   call?: string | undefined;
   digest?: string | undefined;
   /** Continues the open turn: there is no message. */
-  isContinuing: boolean;
+  isContinuing?: boolean | undefined;
 }
 
 type Began = EventOf<"invocation.began"> & { version: number };
@@ -43,7 +43,7 @@ export function createTurns(logs: Logs): Turns {
   async function readRecorded(log: OpenLog, { invocation, version }: Began): Promise<RecordedTurn> {
     const events: NumberedEvent[] = [];
     for await (const event of logs.events(log.id, version - 1)) {
-      if (!("invocation" in event) || event.invocation !== invocation) continue;
+      if (!("invocation" in event) || event.invocation !== invocation || event.type.startsWith("turn.")) continue;
       events.push(event);
       if (event.type === "agent.ended" && event.last) {
         return { session: log.id, invocation, events, outcome: event.outcome };

@@ -14,7 +14,7 @@ import {
 } from "holdfast";
 import { describe, expect } from "vitest";
 import { toText } from "../../src/core/model.ts";
-import { codeOf, finish, gate, logOf, onEveryStore, type Committed } from "./engine.ts";
+import { codeOf, finish, gate, logOf, onEveryStore, stepsOf, type Committed } from "./engine.ts";
 
 type Options = Partial<AgentOptions<Record<string, never>>>;
 
@@ -445,7 +445,7 @@ describe("an agent used as a tool", () => {
     const options = { sessions, session, message: "go", signal: controller.signal };
     expect(await codeOf(finish(agent, options))).toBe("run_cancelled");
     expect(await sessions.state(session)).toEqual({});
-    expect((await logOf(sessions, session)).at(-1)).toMatchObject({ type: "model.answered", agent: "root" });
+    expect((await stepsOf(sessions, session)).at(-1)).toMatchObject({ type: "model.answered", agent: "root" });
   });
 });
 

@@ -11,7 +11,7 @@ import {
   type AgentState,
 } from "holdfast";
 import { expect, test } from "vitest";
-import { codeOf, finish, logOf, typesOf } from "./engine.ts";
+import { codeOf, finish, logOf, stepsOf, typesOf } from "./engine.ts";
 
 const engine = (): Conversations => createSessions({ app: "app", store: memoryStore() });
 const calls = (...names: string[]) => ({ calls: names.map((name) => ({ name })) });
@@ -40,7 +40,7 @@ test("a reader that stops reading ends the run at that event, and the session ca
     const sessions = engine();
     const { session } = await sessions.open();
     for await (const event of run(agent, { sessions, session, message: "go" })) if (event.type === last) break;
-    expect(typesOf(await logOf(sessions, session)).at(-1)).toBe(last);
+    expect(typesOf(await stepsOf(sessions, session)).at(-1)).toBe(last);
     expect(effects).toHaveLength(last === "tools.answered" ? 1 : 0);
     const { outcome } = await finish(agent, { sessions, session });
     expect(outcome).toBe("answered");
@@ -60,7 +60,7 @@ test("a run that is aborted after an answer starts none of its calls", async () 
   const running = finish(sender(effects), { sessions, session, message: "go", signal: stop.signal }, look);
   expect(await codeOf(running)).toBe("run_cancelled");
   expect(effects).toEqual([]);
-  expect(typesOf(await logOf(sessions, session)).at(-1)).toBe("model.answered");
+  expect(typesOf(await stepsOf(sessions, session)).at(-1)).toBe("model.answered");
 });
 
 test("an abort during parallel and serial calls fails the run, and nothing else", async () => {

@@ -13,7 +13,7 @@ import {
   type RunEvent,
 } from "holdfast";
 import { expect } from "vitest";
-import { finish, logOf, onEveryStore } from "./engine.ts";
+import { finish, logOf, onEveryStore, stepsOf } from "./engine.ts";
 
 interface Counts {
   asked: Record<string, number>;
@@ -146,7 +146,7 @@ onEveryStore(
       const again: Counts = { asked: {}, ran: {} };
       const { outcome, events } = await finish(crowd(again), { sessions: other, session });
       expect(outcome, `cut after ${cut}`).toBe("answered");
-      expect(essence((await logOf(sessions, session)).slice(1)), `cut after ${cut}`).toEqual(essence(log));
+      expect(essence((await stepsOf(sessions, session)).slice(1)), `cut after ${cut}`).toEqual(essence(log));
       expect(await other.state(session), `cut after ${cut}`).toEqual(state);
       // No committed answer is requested again.
       const answers = events.filter(({ type }) => type === "model.answered");

@@ -90,6 +90,11 @@ export async function logOf(sessions: Conversations, session: string): Promise<N
   return events;
 }
 
+/** The events of a log, without the events that say who holds a turn. */
+export async function stepsOf(sessions: Conversations, session: string): Promise<NumberedEvent[]> {
+  return (await logOf(sessions, session)).filter(({ type }) => !type.startsWith("turn."));
+}
+
 export const typesOf = (events: { type: string }[]): string[] => events.map(({ type }) => type);
 
 /** Copies a state to plain data: the state of a context is not a plain object. */

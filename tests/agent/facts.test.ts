@@ -327,7 +327,7 @@ describe("concurrency", () => {
     expect((await logOf(sessions, session)).filter(({ type }) => type === "invocation.began")).toHaveLength(2);
   });
 
-  onEveryStore("a run that conflicts with another process is refused, and nothing is lost", async (place) => {
+  onEveryStore("a run whose turn another process took commits nothing more, and nothing is lost", async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     const { session } = await one.open();
     let isFirst = true;
@@ -336,10 +336,12 @@ describe("concurrency", () => {
         state["count"] = (state["count"] ?? 0) + 1;
         if (!isFirst) return;
         isFirst = false;
-        expect((await finish(counting(), { sessions: two, session, message: "between" })).outcome).toBe("answered");
+        const between = { sessions: two, session, message: "between" };
+        expect(await codeOf(finish(counting(), { ...between, busy: "refuse" }))).toBe("session_busy");
+        expect((await finish(counting(), { ...between, busy: "take" })).outcome).toBe("answered");
       },
     });
-    expect(await codeOf(finish(agent, { sessions: one, session, message: "first" }))).toBe("session_busy");
+    expect(await codeOf(finish(agent, { sessions: one, session, message: "first" }))).toBe("turn_lost");
     expect(await one.state(session)).toEqual({ count: 1 });
     expect(typesOf(await logOf(one, session))).not.toContain("agent.failed");
     // Both engines continue from the stored state.
@@ -348,7 +350,7 @@ describe("concurrency", () => {
     expect(await one.state(session)).toEqual({ count: 3 });
   });
 
-  onEveryStore("parallel agents commit nothing more after a conflict with another process", async (place) => {
+  onEveryStore("parallel agents commit nothing more after another process took their turn", async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     const { session } = await one.open();
     const [between, refused] = [gate(), gate()];
@@ -359,7 +361,7 @@ describe("concurrency", () => {
           {
             beforeAgent: async ({ state }) => {
               state["a"] = 1;
-              await finish(counting(), { sessions: two, session, message: "between" });
+              await finish(counting(), { sessions: two, session, message: "between", busy: "take" });
               between.open();
             },
           },
@@ -379,7 +381,7 @@ describe("concurrency", () => {
         ),
       ],
     });
-    expect(await codeOf(finish(agent, { sessions: one, session, message: "go" }))).toBe("session_busy");
+    expect(await codeOf(finish(agent, { sessions: one, session, message: "go" }))).toBe("turn_lost");
     await refused.opened;
     expect(await one.state(session)).toEqual({ count: 1 });
   });

@@ -16,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import type { Delta } from "../../src/core/delta.ts";
 import { unescapeKey } from "../../src/core/json.ts";
 import { fileAt, tableIn } from "../files.ts";
-import { codeOf, finish, gate, logOf, onEveryStore, plain, typesOf, type Place } from "./engine.ts";
+import { codeOf, finish, gate, logOf, onEveryStore, plain, stepsOf, typesOf, type Place } from "./engine.ts";
 import { lifecycle, lifecycleTable, turns, type Hook } from "./lifecycle.ts";
 
 const scopes = ["", "user:", "app:", "temp:"];
@@ -364,7 +364,7 @@ onEveryStore("LIFECYCLE: a reader that stops reading cancels the run, and commit
         if (type === last) throw new Error("enough");
       }),
     ).rejects.toThrow("enough");
-    expect((await logOf(sessions, session)).at(-1)?.type).toBe(last);
+    expect((await stepsOf(sessions, session)).at(-1)?.type).toBe(last);
     expect((await finish(agent, { sessions, session })).outcome).toBe("answered");
   }
 });
@@ -647,7 +647,7 @@ describe("calls of one answer", () => {
       process.off("unhandledRejection", hear);
       expect({ cut, unheard }).toEqual({ cut: "run_cancelled", unheard: [] });
       expect(await sessions.state(session)).toEqual({});
-      expect((await logOf(sessions, session)).at(-1)?.type).toBe("model.answered");
+      expect((await stepsOf(sessions, session)).at(-1)?.type).toBe("model.answered");
     },
   );
 });

@@ -16,7 +16,7 @@ import type { Json } from "../../src/core/json.ts";
 import { inForceIn } from "../../src/core/session.ts";
 import { everyStore, type StoreKind } from "../every-store.ts";
 import { runs } from "../runs.ts";
-import { finish, logOf, plain } from "./engine.ts";
+import { finish, logOf, plain, stepsOf } from "./engine.ts";
 
 const hooks = [
   "beforeAgent",
@@ -202,7 +202,7 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
         const given = (action.writes.stateDelta ?? []).filter(({ kind }) => kind === "set");
         for (const one of given) apply(stateDelta, one);
         shadow.write(action.kind === "turn" ? given : []);
-        const before = (await logOf(sessions, session)).length;
+        const before = (await stepsOf(sessions, session)).length;
         const yielded: unknown[] = [];
         const message = action.kind === "turn" ? { message: "go", stateDelta } : {};
         const options = { sessions, session, ...message, signal: controller.signal, stream: action.stream };
@@ -221,7 +221,7 @@ async function runProgram(actions: Action[], kind: StoreKind): Promise<void> {
           if (!["run_cancelled", "nothing_to_continue"].includes((thrown as { code: string }).code)) throw thrown;
         }
         for (const [seen, right] of saw) expect(seen).toEqual(right);
-        expect((await logOf(other, session)).slice(before)).toEqual(yielded);
+        expect((await stepsOf(other, session)).slice(before)).toEqual(yielded);
       }
 
       for (const [n, id] of ids.entries()) {

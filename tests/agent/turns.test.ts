@@ -1,4 +1,5 @@
 // Turns are calls: a turn that is sent again under its id is applied once.
+import { setTimeout as delay } from "node:timers/promises";
 import { defineAgent, scriptedModel, tool, type Agent } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { finish as run, onEveryStore, type Committed } from "./engine.ts";
@@ -75,18 +76,23 @@ describe("ONCE: a turn that is sent again", () => {
     },
   );
 
-  onEveryStore("waits for the one that is running, or is told so", async (place) => {
+  onEveryStore("waits for the one that is running, here and on another replica", async (place) => {
     const { agent, effects, gate } = payer();
-    const sessions = place.engine();
+    const [sessions, other] = [place.engine(), await place.replica()];
     const { session } = await sessions.open();
-    const first = finish(agent, { sessions, session, message: "pay", call: "m1" });
+    const sent = { session, message: "pay", call: "m1" };
+    const first = finish(agent, { sessions, ...sent });
     await gate.reached;
-    await expect(
-      finish(agent, { sessions, session, message: "pay", call: "m1", busy: "refuse" }),
-    ).rejects.toMatchObject({ code: "call_in_progress" });
-    const repeat = finish(agent, { sessions, session, message: "pay", call: "m1" });
+    const repeats = [
+      finish(agent, { sessions, ...sent }),
+      finish(agent, { sessions, ...sent, busy: "refuse" }),
+      finish(agent, { sessions: other, ...sent }),
+      finish(agent, { sessions: other, ...sent, busy: "refuse" }),
+    ];
+    await delay(50);
     gate.open();
-    expect((await repeat).result).toEqual({ ...(await first).result, repeated: true });
+    const { result } = await first;
+    for (const repeat of await Promise.all(repeats)) expect(repeat.result).toEqual({ ...result, repeated: true });
     expect(effects).toEqual(["pay"]);
   });
 

@@ -205,7 +205,8 @@ describe("a run", () => {
     leaving.abort();
     await reading;
     expect(told).toEqual(["invocation.began", "agent.began"]);
-    expect((await client("GET", at)).body).toMatchObject({ version: 3 });
+    // The last event releases the turn.
+    expect((await client("GET", at)).body).toMatchObject({ version: 4 });
     answer();
     const { body } = await client("POST", `${at}/run`);
     expect(body.outcome).toBe("answered");
@@ -218,7 +219,7 @@ describe("a run", () => {
     for await (const text of await streamed(client, at, { message: "hello" })) {
       if (parse(text).event === "agent.began") break;
     }
-    expect((await client("GET", at)).body).toMatchObject({ version: 3 });
+    expect((await client("GET", at)).body).toMatchObject({ version: 4 });
     expect((await client("POST", `${at}/run`)).body.outcome).toBe("answered");
   });
 
@@ -233,7 +234,7 @@ describe("a run", () => {
     ]);
   });
 
-  test("interrupted by another process is reported in the stream", async () => {
+  test("is not disturbed by a run on another server, which is refused; if its turn is taken, the stream says so", async () => {
     const store = memoryStore();
     const [sessions, others] = [1, 2].map(() => createSessions({ app: "greeter", store })) as [
       Conversations,
@@ -246,9 +247,19 @@ describe("a run", () => {
     const sent: Sent[] = [];
     for await (const text of await streamed(client, at, { message: "hello" })) {
       sent.push(parse(text));
-      if (sent.length === 1) await elsewhere("POST", `${at}/run`, { body: { message: "me first" } });
+      if (sent.length > 1) continue;
+      const refused = await elsewhere("POST", `${at}/run`, { body: { message: "me first" } });
+      expect(refused).toMatchObject({ status: 409, body: { error: { code: "session_busy" } } });
+      expect(refused.body.error.detail.lapsesIn).toBeGreaterThan(10_000);
     }
-    expect(sent.at(-1)).toMatchObject({ event: "error", data: { error: { code: "session_busy" } } });
+    expect(sent.at(-1)).toMatchObject({ event: "done", data: { outcome: "answered" } });
+    for await (const text of await streamed(client, at, { message: "hello again" })) {
+      sent.push(parse(text));
+      if (sent.at(-1)?.event !== "invocation.began") continue;
+      const taking = { sessions: others, session: at.split("/").at(-1), message: "me first", busy: "take" as const };
+      for await (const _ of run(greeter(polite()), taking));
+    }
+    expect(sent.at(-1)).toMatchObject({ event: "error", data: { error: { code: "turn_lost" } } });
   });
 
   test("that fails with an unknown error reveals nothing, and the server's log has it", async () => {

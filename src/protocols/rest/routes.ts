@@ -77,7 +77,7 @@ export const sharedRoutes = {
     description: "Closing twice is fine: `closed` is false if the session had ended before, or is unknown.",
     status: 200,
     reply: "Closed",
-    errors: ["version_conflict"],
+    errors: ["version_conflict", "session_busy"],
   },
   getState: {
     method: "GET",
@@ -119,7 +119,7 @@ export const sharedRoutes = {
     body: object({ version: rewindVersion }, ["version"]),
     status: 200,
     reply: "Session",
-    errors: ["session_not_found", "version_not_found", "session_closed", "version_conflict"],
+    errors: ["session_not_found", "version_not_found", "session_closed", "session_busy", "version_conflict"],
   },
   replaySession: {
     method: "POST",
@@ -307,8 +307,8 @@ export const conversationRoutes = {
     path: `${session}/run`,
     summary: "The agent answers a message",
     description:
-      "`outcome` says how the turn ended. While another run has the session it is refused as session_busy. To end the " +
-      "request cancels the run: committed events stay.",
+      "`outcome` says how the turn ended. While another run has the session, on any server, it is refused as " +
+      "session_busy before it begins; a repeat of that run waits for it. To end the request cancels the run.",
     body: {
       ...object({
         message: {
@@ -327,14 +327,7 @@ export const conversationRoutes = {
     stream: "each event as it is committed, `partial` pieces of answers, then `done` with the result, or `error`",
     errors: [
       ...(["session_not_found", "session_closed", "session_busy", "nothing_to_continue", "run_cancelled"] as const),
-      ...([
-        "call_conflict",
-        "call_undone",
-        "call_in_progress",
-        "invalid_agent",
-        "version_conflict",
-        "not_json",
-      ] as const),
+      ...(["call_conflict", "call_undone", "turn_lost", "invalid_agent", "version_conflict", "not_json"] as const),
     ],
   },
   forkSession: {

@@ -25,6 +25,7 @@ const kinds: Partial<Record<ErrorCode, FailureKind>> = {
   outcome_unknown: "tool",
   engine_stopped: "store",
   session_busy: "store",
+  turn_lost: "store",
   session_closed: "store",
   session_not_found: "store",
   version_conflict: "store",

@@ -101,7 +101,9 @@ export function createPlayerOn(
     const isBegun = before.some(({ type }) => type === "invocation.began");
     const message = isBegun ? undefined : firstMessage(rollout.row);
     const { signal } = deadline;
-    const running = run(playing as Agent, { sessions, session: rollout.session, message, signal });
+    // Only one process plays a rollout, so the process that began the turn is gone.
+    const turn = { sessions, session: rollout.session, message, signal, busy: "take" as const };
+    const running = run(playing as Agent, turn);
     // Events are committed before they are yielded, so the log need not be read again.
     const events = [...before];
     for (;;) {

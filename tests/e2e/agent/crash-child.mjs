@@ -2,7 +2,7 @@
 import { writeSync } from "node:fs";
 import { crashAgent } from "./crash-agent.mjs";
 
-const { built, file, session, message, commit, when } = JSON.parse(process.argv[2]);
+const { built, file, session, message, lease, commit, when } = JSON.parse(process.argv[2]);
 const { sqliteStore } = await import(`${built}/stores/sqlite.js`);
 
 const inner = sqliteStore({ file });
@@ -27,8 +27,8 @@ const store = {
 // One write per report, so that it is whole or missing, and present before the next action.
 const report = (...words) => writeSync(1, `${words.join(" ")}\n`);
 const { agent, holdfast } = await crashAgent(built, store, report);
-const sessions = holdfast.createSessions({ app: "crash", store });
-for await (const event of holdfast.run(agent, { sessions, session, message }))
+const sessions = holdfast.createSessions({ app: "crash", store, lease });
+for await (const event of holdfast.run(agent, { sessions, session, message, call: "m1" }))
   report("event", event.type, event.version);
 report("commits", commits);
 await store.close();

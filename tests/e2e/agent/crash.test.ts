@@ -13,6 +13,8 @@ import { crashAgent } from "./crash-agent.mjs";
 
 const child = fileURLToPath(new URL("crash-child.mjs", import.meta.url));
 const message = "go";
+/** Milliseconds after which a killed process is succeeded. */
+const lease = 400;
 
 interface Killing {
   commit?: number;
@@ -21,7 +23,8 @@ interface Killing {
 
 /** Returns the lines that a process reported. */
 async function runChild(options: object): Promise<{ lines: string[]; isKilled: boolean }> {
-  const running = spawn(process.execPath, [child, JSON.stringify(options)], { stdio: ["ignore", "pipe", "pipe"] });
+  const given = JSON.stringify({ message, lease, ...options });
+  const running = spawn(process.execPath, [child, given], { stdio: ["ignore", "pipe", "pipe"] });
   let [text, errors] = ["", ""];
   running.stdout.on("data", (chunk) => (text += String(chunk)));
   running.stderr.on("data", (chunk) => (errors += String(chunk)));
@@ -58,12 +61,16 @@ async function open(source: string, file: string): Promise<Opened> {
     episodes,
     log,
     async resume(session) {
-      // Killed before the message was committed: it is sent again. Killed after the end: there is nothing to resume.
       const events = await log(session);
-      if (isOver(events)) return [];
-      const given = events.length === 1 ? { message } : {};
       lines.length = 0;
-      for await (const _ of holdfast.run(agent, { sessions, session, ...given })) continue;
+      const start = performance.now();
+      // The same turn is sent again, whether or not it was begun or is over.
+      for await (const _ of holdfast.run(agent, { sessions, session, message, call: "m1" })) continue;
+      // A process that died is succeeded after its lease, and not before.
+      const isHeld = events.length > 1 && !isOver(events);
+      if (isHeld) expect(performance.now() - start).toBeGreaterThan(lease - 5);
+      const taken = (await log(session)).filter(({ type }) => type === "turn.taken");
+      expect(taken).toHaveLength(isHeld ? 1 : 0);
       return [...lines];
     },
     async replay(session) {
@@ -131,15 +138,19 @@ async function newSession(source: string, file: string): Promise<string> {
   return session;
 }
 
+/** The types of all events, without the events that say who holds the turn. */
+const typesOf = (events: NumberedEvent[]): string[] =>
+  events.map(({ type }) => type).filter((type) => !type.startsWith("turn."));
+
 /** The run without kills. */
 async function uncut(source: string, file: string) {
   const session = await newSession(source, file);
-  const { lines, isKilled } = await runChild({ built: source, file, session, message });
+  const { lines, isKilled } = await runChild({ built: source, file, session });
   expect(isKilled).toBe(false);
   const { sessions, episodes, log, close } = await open(source, file);
   const state = await sessions.state(session);
   const episode = await episodes.state(state["environment:pile"] as string);
-  const types = (await log(session)).map(({ type }) => type);
+  const types = typesOf(await log(session));
   await close();
   const commits = Number(lines.at(-1)?.split(" ")[1]);
   return { state: comparable(state), episode, types, commits };
@@ -159,7 +170,7 @@ async function check(
   const state = await sessions.state(session);
   expect(comparable(state)).toEqual({ ...rest, marks: Object.fromEntries(left) });
   expect(await episodes.state(state["environment:pile"] as string)).toEqual(whole.episode);
-  expect(events.map(({ type }) => type)).toEqual(whole.types);
+  expect(typesOf(events)).toEqual(whole.types);
   const sent = done.filter((line) => line.startsWith("ran send"));
   expect(new Set(sent).size).toBe(sent.length);
   expect(await replay(session)).toEqual({ same: true, events: events.length });
@@ -177,7 +188,7 @@ async function killAtEvery(step: number): Promise<void> {
     const kill = async ({ commit, when }: Required<Killing>): Promise<void> => {
       const at = file(`${commit}-${when}`);
       const session = await newSession(source, at);
-      const killed = await runChild({ built: source, file: at, session, message, commit, when });
+      const killed = await runChild({ built: source, file: at, session, commit, when });
       expect(killed.isKilled).toBe(true);
       const opened = await open(source, at);
       const events = await opened.log(session);
@@ -228,9 +239,10 @@ test("DURABLE, ONCE: a run that is killed repeatedly reaches its end", { tags: [
         await opened.close();
         const before = committed(events);
         if (isOver(events)) break;
-        const given = events.length === 1 ? { message } : {};
         const when = every > 1 && round % 2 === 0 ? "before" : "after";
-        const killed = await runChild({ built: source, file: at, session, ...given, commit: every, when });
+        // To take the turn over is a commit, and no progress.
+        const commit = events.length === 1 ? every : every + 1;
+        const killed = await runChild({ built: source, file: at, session, commit, when });
         expect(killed.lines.filter((line) => before.has(line))).toEqual([]);
         done.push(...killed.lines);
         isKilled = killed.isKilled;

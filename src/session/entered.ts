@@ -1,0 +1,174 @@
+// A conversation in the hands of one run: it holds the open turn by a lease, and commits the steps of the turn in order.
+import { setTimeout as delay } from "node:timers/promises";
+import type { Entered } from "../core/agent-sessions.ts";
+import type { Conversation } from "../core/conversation.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { AgentEvent, Event, EventOf, OpenTurn } from "../core/event.ts";
+import { freezeJson } from "../core/json.ts";
+import type { Session } from "../core/session.ts";
+import { withShared, type AgentState } from "../core/shared-state.ts";
+import { busyError, lostTurn, type Leases } from "./lease.ts";
+import { timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
+import { partsOf, userOf, type Make, type Scopes, type Shared } from "./scopes.ts";
+import type { Views } from "./views.ts";
+
+/** Milliseconds that the caller of a run waits for the release of its turn. */
+const releaseWait = 1000;
+
+export interface EnteredOptions {
+  logs: Logs;
+  scopes: Scopes;
+  views: Views;
+  /** Absent where nobody else has the store. */
+  leases: Leases | undefined;
+  timeout: number;
+  assertOpen(log: OpenLog): void;
+  sharedOf(session: Session): Promise<Shared>;
+  stateOf(session: Session): Promise<AgentState>;
+  /** The turn that the run continues. */
+  continued: OpenTurn | undefined;
+  /** Called once the run has left. */
+  leave(): void;
+}
+
+/** Enters a log that is held exclusively until `leave` is called. */
+export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<Entered> {
+  const { logs, scopes, views, assertOpen, stateOf } = options;
+  const user = userOf(log.session);
+  let steps = await views.openSteps(log);
+  let sharedNow = await options.sharedOf(log.session);
+  let state: AgentState | undefined;
+  // One at a time: agents that run side by side commit to the same log.
+  let last: Promise<unknown> = Promise.resolve();
+  /** Why nothing more of this run is committed. */
+  let refusal: HoldfastError | undefined;
+  let isBegun = false;
+  const ending = new AbortController();
+  const hold = options.leases?.hold(renew);
+  const stop = (reason: HoldfastError): void => {
+    refusal ??= reason;
+    ending.abort(reason);
+  };
+  (log.running ??= new Set()).add(stop);
+
+  function inOrder<T>(work: () => Promise<T>): Promise<T> {
+    const working = last.then(() => {
+      if (refusal) throw refusal;
+      return work();
+    });
+    last = working.catch(() => undefined);
+    return working;
+  }
+
+  /** Commits an event of the lease while the log names this run as the holder. */
+  function commitLease(make: (about: { at: number; invocation: string; owner: string }) => Event) {
+    return logs.commit(
+      log,
+      () => undefined,
+      (session) => {
+        if (!hold?.isIn(session)) return undefined;
+        const { invocation } = (session.conversation as Conversation).turn as OpenTurn;
+        return make({ at: timeNow(session), invocation, owner: hold.lease.owner });
+      },
+    );
+  }
+
+  function renew(): Promise<void> {
+    return inOrder(async () => {
+      if (!hold?.isIn(log.session)) return;
+      const sent = performance.now();
+      const result = await commitLease((about) => ({ type: "turn.renewed", ...about }));
+      if (result === "ok") hold.confirm(sent);
+      else stop(lostTurn(log.id));
+      if (refusal) throw refusal;
+    });
+  }
+
+  /** Lets others continue the turn at once, if the run stops before its end. */
+  async function release(): Promise<void> {
+    const isFailed = steps.events.at(-1)?.type === "agent.failed";
+    const reason = ending.signal.aborted ? "stopped" : isFailed ? "failed" : "cancelled";
+    // A release that fails is made up for by the end of the lease.
+    await commitLease((about) => ({ type: "turn.released", ...about, reason })).catch(() => undefined);
+  }
+
+  const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
+
+  /** Whether events that came between leave the turn to this run. */
+  function isStillHeld(): boolean {
+    state = undefined;
+    return isBegun && hold?.isIn(log.session) === true;
+  }
+
+  return {
+    session: log.id,
+    continued: options.continued,
+    user,
+    lease: hold?.lease,
+    get steps() {
+      return steps.events;
+    },
+    view: (key, create) => views.current(log, steps, key, create),
+    get conversation() {
+      return log.session.conversation as Conversation;
+    },
+    seed: log.session.randomness.seed,
+    timeout: options.timeout,
+    signal: ending.signal,
+    stored: async () => stateOf((await logs.load(log.id)).session),
+    assertHeld: () => (!hold || hold.isFresh() ? undefined : renew()),
+    async leave() {
+      refusal ??= new HoldfastError("run_cancelled", `the run on session ${log.id} is over`);
+      log.running?.delete(stop);
+      const left = (): void => {
+        hold?.end();
+        views.catchUp(log, steps);
+        options.leave();
+      };
+      await last;
+      if (log.ending || !hold?.isIn(log.session)) return left();
+      // The log stays exclusive until the release was answered, because that changes its fold.
+      await Promise.race([release().then(left), delay(releaseWait, undefined, { ref: false })]);
+    },
+    get state() {
+      return stateNow();
+    },
+    commit: (given, change) =>
+      inOrder(async () => {
+        assertOpen(log);
+        const make: Make = (sharedAs, changedBy) => {
+          const isSeen = sharedAs === sharedNow;
+          const now = isSeen ? stateNow() : withShared(log.session.state as AgentState, sharedAs);
+          const { delta, fields } = change(now, changedBy);
+          const { own, changes } = partsOf(log.session, delta);
+          const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
+          if (own.length > 0) event.delta = own;
+          return { event, changes };
+        };
+        const sent = performance.now();
+        const stored = await scopes.commit(log, make, sharedNow, user, isStillHeld);
+        if (!stored) throw isBegun ? (refusal = lostTurn(log.id)) : busyError(log.id);
+        isBegun = true;
+        hold?.confirm(sent);
+        sharedNow = { ...sharedNow, ...stored.now };
+        state = undefined;
+        const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
+        // The views of the turn before have seen all that it left.
+        if (numbered.type === "invocation.began") {
+          views.catchUp(log, steps);
+          steps = { events: [], bytes: [] };
+        }
+        steps.events.push(numbered);
+        steps.bytes.push(stored.bytes);
+        return numbered;
+      }),
+  };
+}
+
+/** An event of a log that belongs to nobody yet: of a fork, or of a restored session. */
+export function withoutLease(event: Event): Event {
+  if (event.type !== "invocation.began" && event.type !== "turn.taken") return event;
+  const { lease: _, ...rest } = event as EventOf<"turn.taken">;
+  return rest as Event;
+}

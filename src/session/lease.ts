@@ -1,0 +1,112 @@
+// Leases: who runs a turn of a conversation, and when another process may take the turn over. A lease is a duration, and each
+// process measures it with its own clock: clocks of two machines are never compared. A wrong guess breaks nothing, because
+// every step is committed on the version that its run has seen.
+import { randomBytes } from "node:crypto";
+import { HoldfastError } from "../core/errors.ts";
+import type { Lease } from "../core/event.ts";
+import type { Session } from "../core/session.ts";
+import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import type { OpenLog } from "./open-log.ts";
+
+/** Milliseconds for which a holder may be silent. It commits a renewal after a third of this without a commit. */
+const defaultLease = 15_000;
+
+/** Sessions watched at once. A session that is forgotten is watched anew, for one more lease. */
+const mostWatched = 10_000;
+
+/** A turn in the hands of one run. */
+export interface Hold {
+  readonly lease: Lease;
+  /** Whether the log names this run as the holder of the open turn. */
+  isIn(session: Session): boolean;
+  /** Notes an accepted commit, by the time at which it was sent. */
+  confirm(sent: number): void;
+  /**
+   * Whether no other process can have given this run up: none saw its newest commit before that was sent. Asked before each
+   * effect, with a sixth of the lease to spare.
+   */
+  isFresh(): boolean;
+  /** Ends the renewals. */
+  end(): void;
+}
+
+export interface Leases {
+  /** Milliseconds until the open turn may be taken over; 0 if nobody holds it. Wants a log that was just refreshed. */
+  remaining(log: OpenLog): number;
+  /** The refusal of what must not come between, if another process runs a turn. */
+  refusal(log: OpenLog): HoldfastError | undefined;
+  /** Begins to hold a turn. `renew` commits that the run is alive. */
+  hold(renew: () => Promise<void>): Hold;
+}
+
+export function createLeases(lapsesAfter = defaultLease): Leases {
+  if (!isTimeout(lapsesAfter)) throw new HoldfastError("invalid_option", `the lease must be ${timeoutRange}`);
+  const engine = randomBytes(9).toString("base64url");
+  const holding = new Set<string>();
+  const watched = new Map<string, { version: number; owner: string; since: number }>();
+  let count = 0;
+
+  function remaining({ id, session }: OpenLog): number {
+    const lease = session.conversation?.turn?.lease;
+    const isOver = lease?.owner.startsWith(`${engine}.`) && !holding.has(lease.owner);
+    if (!lease || isOver) {
+      watched.delete(id);
+      return 0;
+    }
+    const { version } = session;
+    const now = performance.now();
+    let seen = watched.get(id);
+    if (seen?.version !== version || seen.owner !== lease.owner) {
+      seen = { version, owner: lease.owner, since: now };
+      watched.delete(id);
+      watched.set(id, seen);
+      if (watched.size > mostWatched) watched.delete(watched.keys().next().value as string);
+    }
+    return Math.max(0, seen.since + lease.lapsesAfter - now);
+  }
+
+  return {
+    remaining,
+    refusal(log) {
+      const left = remaining(log);
+      return left > 0 ? busyError(log.id, left) : undefined;
+    },
+    hold(renew) {
+      const lease = { owner: `${engine}.${(count++).toString(36)}`, lapsesAfter };
+      holding.add(lease.owner);
+      let newest = performance.now();
+      let isRenewing = false;
+      // Unreferenced: a run that was left behind keeps no process alive.
+      const timer = setInterval(() => {
+        if (isRenewing || performance.now() - newest < lapsesAfter / 3) return;
+        isRenewing = true;
+        // A renewal that fails is tried again at the next tick.
+        void renew()
+          .catch(() => undefined)
+          .finally(() => (isRenewing = false));
+      }, lapsesAfter / 3).unref();
+      return {
+        lease,
+        isIn: ({ conversation }) => conversation?.turn?.lease?.owner === lease.owner,
+        confirm: (sent) => (newest = Math.max(newest, sent)),
+        isFresh: () => performance.now() - newest < (lapsesAfter * 5) / 6,
+        end() {
+          clearInterval(timer);
+          holding.delete(lease.owner);
+        },
+      };
+    },
+  };
+}
+
+/** The refusal of a request that has begun nothing. */
+export function busyError(session: string, lapsesIn?: number): HoldfastError {
+  const until = lapsesIn === undefined ? "" : `; if its process died, the session is free in ${Math.ceil(lapsesIn)} ms`;
+  const message = `an agent is running on session ${session}, and this request began nothing: send it again later${until}`;
+  return new HoldfastError("session_busy", message, lapsesIn === undefined ? {} : { detail: { lapsesIn } });
+}
+
+export function lostTurn(session: string): HoldfastError {
+  const message = `another process took over the turn of session ${session}; send the same call id again for its outcome`;
+  return new HoldfastError("turn_lost", message);
+}
