@@ -43,6 +43,7 @@ export function addServe(program: Command): void {
     .option("--cold-after <duration>", "how long they are idle before they move; by default 1h", duration)
     .option("--workers <number>", "processes behind the port; they need a store that they can share", whole(1, 1024), 1)
     .option("--idle <duration>", "end sessions that nobody called for this long, as in 30m or 1h", duration)
+    .option("--lease <duration>", "continue turns of a server that is silent for this long; by default 15s", duration)
     .option("--max-sessions <number>", "open sessions of an environment or agent; the longest idle make room", whole(1))
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
     .addOption(new Option("--token <text>", "the bearer token that /v1 and /metrics want").env("HOLDFAST_TOKEN"))

@@ -21,6 +21,7 @@ export interface ServingFlags {
   cold?: string;
   coldAfter?: number;
   idle?: number;
+  lease?: number;
   maxSessions?: number;
   log: "none" | "failures" | "all";
   token: string | undefined;

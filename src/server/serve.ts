@@ -48,6 +48,8 @@ export interface ServeOptions {
   port: number;
   /** Milliseconds without a call after which a session ends. Default: never. */
   idle?: number | undefined;
+  /** Milliseconds after which other servers continue a turn whose server is silent. Default 15,000. */
+  lease?: number | undefined;
   /** Maximum open sessions per environment and agent; the longest idle sessions are ended first. Default: unlimited. */
   maxSessions?: number | undefined;
   log?: LogOptions;
@@ -136,6 +138,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const store = observedStore(options.store, metrics);
   const tokens = createTokens(secret ? keysFromSecret(secret) : await keysFromStore(store));
   const limits = { ...(idle && { idle }), ...(maxSessions && { sessions: maxSessions }) };
+  const lease = options.lease === undefined ? {} : { lease: options.lease };
   const engines = environments.map((environment) => {
     const engine = createSessions({ environment, store, limits });
     return observedSessions(telemetry?.sessions(engine) ?? engine, metrics);
@@ -161,7 +164,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const scratch = (): Conversations => createSessions({ app: "play", store: memoryStore() });
     return offered.length > 0 ? createSessionPlayer({ episodes, models: new Map(offered), scratch }) : undefined;
   };
-  const conversing = agents.map((agent) => createSessions({ app: agent.name, agent, store, limits }));
+  const conversing = agents.map((agent) => createSessions({ app: agent.name, agent, store, limits, ...lease }));
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
