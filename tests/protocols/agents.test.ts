@@ -5,6 +5,7 @@ import {
   defineEnvironment,
   environmentTools,
   memoryStore,
+  run,
   scriptedModel,
   sequence,
   tool,
