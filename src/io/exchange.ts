@@ -7,6 +7,10 @@ import { messageOf } from "../core/errors.ts";
 interface Limits {
   /** Milliseconds until the whole answer must be there. */
   timeout: number;
+  /** Milliseconds more for each byte of the answer; none by default. */
+  perByte?: number;
+  /** Milliseconds that must be left when there is a connection; otherwise the request is not sent. 0 by default. */
+  least?: number;
   /** Milliseconds between two parts of a streamed answer; two minutes by default. */
   idle?: number;
   /** Bytes of the largest answer; 64 MB by default. */
@@ -17,9 +21,11 @@ export interface ExchangeRequest {
   origin: string;
   /** With the query. */
   path: string;
-  method?: "GET" | "POST";
+  method?: "GET" | "POST" | "PUT" | "DELETE";
   headers: Record<string, string>;
   body?: string | null;
+  /** Connections of its own; shared ones by default. */
+  dispatcher?: Dispatcher;
   limits: Limits;
   signal?: AbortSignal | undefined;
 }
@@ -27,10 +33,16 @@ export interface ExchangeRequest {
 /** Why there is no whole answer. The message continues the name of the server: "did not answer within 5 ms". */
 export class ExchangeError extends Error {
   readonly kind: "timeout" | "connection" | "too_large";
+  /** Whether a part of the request may have been sent. */
+  readonly isSent: boolean;
+  /** The text of the failed connection. */
+  readonly reason: string | undefined;
 
-  constructor(kind: ExchangeError["kind"], message: string) {
+  constructor(kind: ExchangeError["kind"], message: string, isSent = true, reason?: string) {
     super(message);
     this.kind = kind;
+    this.isSent = isSent;
+    this.reason = reason;
   }
 }
 
@@ -71,13 +83,13 @@ function client(): Promise<Agent> {
 /** Sends a request, hands the answer to `read`, and releases the connection. Throws the signal's reason when aborted. */
 export async function exchange<T>(request: ExchangeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
   const { origin, path, method = "POST", headers, body = null, limits, signal } = request;
-  const agent = await client();
+  const dispatcher = request.dispatcher ?? (await client());
   signal?.throwIfAborted();
   const answer = new Answer(limits);
   const cancel = (): void => answer.stop(signal?.reason);
   signal?.addEventListener("abort", cancel);
   try {
-    agent.dispatch({ origin, path, method, headers, body }, answer);
+    dispatcher.dispatch({ origin, path, method, headers, body }, answer);
     await answer.head();
     const result = await read(answer);
     // One turn later the connection is free, and the next request need not open another.
@@ -98,7 +110,9 @@ class Answer implements Dispatcher.DispatchHandler {
   headers: Record<string, string | string[] | undefined> = {};
   readonly #limits: Limits;
   readonly #chunks: Uint8Array[] = [];
-  #deadline: NodeJS.Timeout;
+  /** By `performance.now()`. */
+  #until: number;
+  #deadline: NodeJS.Timeout | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #size = 0;
   #waiting = 0;
@@ -110,8 +124,23 @@ class Answer implements Dispatcher.DispatchHandler {
 
   constructor(limits: Limits) {
     this.#limits = limits;
-    const late = (): void => this.stop(timeout(`did not answer within ${limits.timeout} ms`));
-    this.#deadline = setTimeout(late, Math.min(limits.timeout, longest));
+    this.#until = performance.now() + limits.timeout;
+    this.#wait();
+  }
+
+  /** Waits for the end of the time, which moves while the answer arrives. */
+  #wait(): void {
+    const late = (): void => (this.#left() > 1 ? this.#wait() : this.stop(this.#late()));
+    this.#deadline = setTimeout(late, Math.min(this.#left(), longest));
+  }
+
+  #left(): number {
+    return this.#until - performance.now();
+  }
+
+  #late(): ExchangeError {
+    const message = `did not answer within ${Math.round(this.#limits.timeout)} ms`;
+    return new ExchangeError("timeout", message, this.#controller !== undefined);
   }
 
   /** Resolves when the status and the headers are there. */
@@ -123,7 +152,8 @@ class Answer implements Dispatcher.DispatchHandler {
   /** Yields the body as it arrives, once. */
   async *stream(): AsyncGenerator<Uint8Array> {
     const { idle = defaultIdle } = this.#limits;
-    const late = (): void => this.stop(timeout(`sent nothing for ${idle} ms in the middle of its answer`));
+    const message = `sent nothing for ${idle} ms in the middle of its answer`;
+    const late = (): void => this.stop(new ExchangeError("timeout", message));
     let timer: NodeJS.Timeout | undefined;
     try {
       for (let chunk; (chunk = await this.#next()) !== undefined;) {
@@ -138,12 +168,17 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 
   /** The whole body. */
-  async text(): Promise<string> {
+  async bytes(): Promise<Uint8Array> {
     this.#takesAll = true;
     this.#controller?.resume();
     while (this.#goesOn()) await this.#change();
     if (this.#failure) throw this.#failure;
-    return decoder.decode(this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks));
+    return this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+  }
+
+  /** The whole body as text. Invalid UTF-8 is replaced. */
+  async text(): Promise<string> {
+    return decoder.decode(await this.bytes());
   }
 
   /** Stops reading. The server has a moment to finish, so that its connection can be reused. */
@@ -167,9 +202,13 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    // Stopped while it waited for a connection.
-    if (this.#stopped !== undefined) controller.abort(unread);
+    const isLate = this.#left() < (this.#limits.least ?? 0);
+    // Stopped while it waited for a connection, too late to be answered, or about to be sent again.
+    if (this.#stopped === undefined && !isLate && !this.#controller) this.#controller = controller;
+    else {
+      controller.abort(unread);
+      this.stop(isLate ? this.#late() : new ExchangeError("connection", "lost the connection"));
+    }
   }
 
   onResponseStart(_: unknown, status: number, headers: Answer["headers"]): void {
@@ -183,7 +222,8 @@ class Answer implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
     this.#size += chunk.length;
     this.#waiting += chunk.length;
-    const { largest = defaultLargest } = this.#limits;
+    const { largest = defaultLargest, perByte = 0 } = this.#limits;
+    this.#until += chunk.length * perByte;
     if (this.#size > largest) {
       return this.stop(new ExchangeError("too_large", `answered with more than ${largest / 1024 / 1024} MB`));
     }
@@ -200,7 +240,8 @@ class Answer implements Dispatcher.DispatchHandler {
 
   onResponseError(_: unknown, error: Error): void {
     const what = this.status === 0 ? "could not be reached" : "closed the connection in the middle of its answer";
-    this.#failure = new ExchangeError("connection", `${what}: ${connectionText(error)}`);
+    const reason = connectionText(error);
+    this.#failure = new ExchangeError("connection", `${what}: ${reason}`, this.#controller !== undefined, reason);
     this.#wake?.();
   }
 
@@ -227,8 +268,6 @@ class Answer implements Dispatcher.DispatchHandler {
 }
 
 const unread = new ExchangeError("connection", "was not read to the end");
-
-const timeout = (what: string): ExchangeError => new ExchangeError("timeout", what);
 
 // Only text is passed on: errors of a client library may hold what the server sent, and with it a key.
 function connectionText(thrown: unknown): string {

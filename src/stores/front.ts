@@ -96,11 +96,17 @@ export function createStore(given: Driver): Store {
     return (await readLog(session, {}, call))?.entries.find((entry) => entry.key === key);
   }
 
+  async function placeOf(session: string, call: Call): Promise<string | undefined> {
+    const { place } = driver;
+    if (place) return ask("reads", call, (call) => place(session, call));
+    return (await readPage(session, { limit: 0 }, call))?.place;
+  }
+
   const listing = createListing({
     driver,
     assertOpen,
     page: (listing) => reading((call) => ask("reads", call, (call) => driver.list(listing, call))),
-    placeOf: async (session) => (await reading((call) => readPage(session, { limit: 0 }, call)))?.place,
+    placeOf: (session) => reading((call) => placeOf(session, call)),
   });
 
   async function countIn(environment: string, call: Call): Promise<number> {

@@ -1,10 +1,13 @@
-// The HTTP store: a service of your own keeps the logs. What it has to do is in docs/http-store.md.
+// The HTTP store: a service of your own keeps the logs. docs/http-store.md is its contract.
 import { HoldfastError } from "../core/errors.ts";
-import type { Commit, Filter, Listed, Store } from "../core/store.ts";
-import { assertDifferentSessions } from "../core/store.ts";
+import type { Filter, Store } from "../core/store.ts";
+import type { Driver, Page, Write } from "./front.ts";
+import { createStore } from "./front.ts";
+import { createAttempts } from "./front/attempts.ts";
+import { timeMark, timeOfMark } from "./front/mark.ts";
 import { addressOf } from "./http/address.ts";
 import * as answers from "./http/answers.ts";
-import { createClient, type Question } from "./http/client.ts";
+import { createClient, faultOf, type Client } from "./http/client.ts";
 
 export interface HttpStoreOptions {
   /**
@@ -16,8 +19,8 @@ export interface HttpStoreOptions {
 
 /** The version of the contract that is spoken here. */
 const ourFormat = 1;
-/** Pages of a listing start small, for those who only want the first. */
-const [firstPage, largestPage] = [16, 512];
+/** Pages of a listing are so many times larger than the front asks for, up to this many sessions: a request costs more. */
+const [pageFactor, largestPage] = [4, 512];
 
 /**
  * A store that is a service of your own. Asks it first what it is: rejects if it cannot be reached or is no store.
@@ -27,128 +30,92 @@ const [firstPage, largestPage] = [16, 512];
  */
 export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
   const address = addressOf(url);
+  const name = `the HTTP store ${address.shown}`;
   const client = await createClient(address);
-  let persistent: boolean;
   try {
-    const about = await client.ask({ verb: "about", read: answers.aboutOf, again: true });
+    const { ask, limitFor } = createAttempts({ name, fault: faultOf });
+    const about = await ask("reads", { until: limitFor() }, (call) =>
+      client.ask("about", undefined, answers.aboutOf, call),
+    );
     if (about.format !== ourFormat) {
       const formats = `${about.format}, this Holdfast knows ${ourFormat}`;
-      throw new HoldfastError("store_newer", `the HTTP store ${address.shown} speaks another format (${formats})`);
+      throw new HoldfastError("store_newer", `${name} speaks another format (${formats})`);
     }
-    ({ persistent } = about);
+    return createStore(httpDriver(client, name, about.persistent));
   } catch (thrown) {
-    await client.end();
+    await client.close();
     throw thrown;
   }
+}
 
-  const running = new Set<Promise<unknown>>();
-  let closing: Promise<void> | undefined;
-
-  /** Rejects, and never throws. */
-  async function ask<T>(question: Question<T>): Promise<T> {
-    if (closing !== undefined) throw new HoldfastError("store_closed", `the HTTP store ${address.shown} was closed`);
-    const answer = client.ask(question);
-    running.add(answer);
-    try {
-      return await answer;
-    } finally {
-      running.delete(answer);
-    }
-  }
-
-  const reading = <T>(verb: string, body: unknown, read: (answer: unknown) => T): Promise<T> =>
-    ask({ verb, body, read, again: true });
-  // Never asked twice: of a commit that was made, the second try would be refused as if another had made it.
-  const writing = <T>(verb: string, body: unknown, read: (answer: unknown) => T): Promise<T> =>
-    ask({ verb, body, read, again: false });
-
-  async function* listing(filter: Filter): AsyncGenerator<Listed> {
-    if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
-    }
-    let cursor: string | undefined;
-    for (let limit = firstPage; ; limit = Math.min(4 * limit, largestPage)) {
-      const page = await reading("list", { ...filterOf(filter), limit, cursor }, (answer) => {
-        const { sessions, next } = answers.pageOf(answer, filter);
-        if (next !== undefined && next === cursor) throw new answers.WrongAnswer("`next` leads to the same page again");
-        return { sessions, next };
-      });
-      yield* page.sessions;
-      if (page.next === undefined) return;
-      cursor = page.next;
-    }
-  }
-
+function httpDriver({ ask, close }: Client, name: string, persistent: boolean): Driver {
   return {
+    name,
     persistent,
+    together: true,
+    text: "any",
+    idle: true,
+    fault: faultOf,
+    // The client keeps the time, and gives large answers more.
+    overtime: () => true,
 
-    async append(commit, ...together) {
-      const commits = [commit, ...together];
-      assertDifferentSessions(commits);
-      const body = { commits: commits.map(commitOf) };
-      // Answered here, so that a service need not look for it. Also without asking it is refused by a closed store.
-      if (closing === undefined && commits.some(hasTwins)) return "duplicate";
-      return writing("append", body, answers.appendedOf);
+    append: async ([unit], call) => [await ask("append", { commits: unit!.map(commitOf) }, answers.appendedOf, call)],
+
+    async read(session, { after, upTo, limit, snapshot }, call) {
+      const most = Math.max(Math.min(limit, upTo - after), 1);
+      const log = await (snapshot
+        ? ask("load", { session, version: finite(upTo) }, (answer) => answers.loadedOf(answer, upTo), call)
+        : ask("read", { session, after, limit: finite(most) }, (answer) => answers.readOf(answer, after, most), call));
+      if (log === undefined) return undefined;
+      const last = log.entries.at(-1);
+      const version = last?.version ?? log.snapshot?.version ?? after;
+      // The end that was asked for: an answer is never cut short.
+      const page: Page = {
+        ...log,
+        end: { version, mark: last ? timeMark(last.at) : "" },
+        place: answers.placeText(session),
+      };
+      if (limit < most) page.entries = [];
+      return page;
     },
 
-    read(session, after, limit = Infinity) {
-      const from = Math.max(after, 0);
-      const most = Math.max(limit, 1);
-      const body = { session, after: from, limit: finite(most) };
-      return reading("read", body, (answer) => answers.readOf(answer, from, most)?.slice(0, limit));
+    find: (session, key, call) => ask("find", { session, key }, answers.foundOf, call),
+
+    // The service finds out whether it has the session.
+    place: (session) => answers.placeText(session),
+
+    async list(listing, call) {
+      const { after, limit } = listing;
+      const from = (after === undefined ? {} : JSON.parse(after)) as { after?: string; cursor?: string };
+      const most = Math.min(pageFactor * limit, largestPage);
+      const body = { ...filterOf(listing), ...from, limit: most };
+      const { rows, next } = await ask("list", body, (answer) => answers.pageOf(answer, listing, from.cursor), call);
+      return next === undefined ? { rows } : { rows, next: JSON.stringify({ ...from, cursor: next }) };
     },
 
-    load: (session, version = Infinity) =>
-      reading("load", { session, version: finite(version) }, (answer) => answers.loadedOf(answer, version)),
+    count: (environment, call) => ask("count", { environment }, answers.countOf, call),
 
-    find: (session, key) => reading("find", { session, key }, answers.foundOf),
-
-    list: (filter = {}) => listing({ ...filter }),
-
-    count: (environment) => reading("count", { environment }, answers.countOf),
-
-    delete: (session, end) => writing("delete", { session, version: end?.version, seen: end?.seen }, answers.deletedOf),
-
-    close() {
-      closing ??= Promise.allSettled(running).then(() => client.end());
-      return closing;
+    delete(session, end, call) {
+      const body = { session, version: end?.version, seen: end && timeOfMark(end.mark) };
+      return ask("delete", body, answers.deletedOf, call);
     },
+
+    close,
   };
 }
 
-/** A commit as it is sent: the fields of the contract and no others. */
-function commitOf({ session, version, seen, entries, heading, snapshot }: Commit): unknown {
-  if (version === 0 && heading === undefined) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-  }
-  for (const { at } of entries) {
-    // JSON has no way to write it.
-    if (!Number.isFinite(at)) throw new HoldfastError("invalid_option", "the time of an entry must be a number");
-  }
-  const { environment, opened, parent, ended } = heading ?? {};
-  return {
-    session,
-    version,
-    ...(seen !== undefined && { seen }),
-    entries: entries.map(({ body, at, key }) => ({ body, at, key })),
-    ...(heading && { heading: { environment, opened, parent, ended } }),
-    ...(snapshot && { snapshot: { version: snapshot.version, body: snapshot.body } }),
-  };
+/** A commit as it is sent: the fields of the contract. */
+function commitOf({ session, seen, entries, heading, snapshot }: Write): unknown {
+  return { session, version: seen.version, seen: timeOfMark(seen.mark), entries, heading, snapshot };
 }
 
-/** Whether two entries of a commit have the same key. */
-function hasTwins({ entries }: Commit): boolean {
-  const keys = entries.flatMap(({ key }) => key ?? []);
-  return new Set(keys).size < keys.length;
-}
-
-function filterOf({ environment, open, openedBefore, idleBefore, after }: Filter): Filter {
+/** Members that are undefined are not sent. */
+function filterOf({ environment, open, openedBefore, idleBefore }: Filter): object {
   return {
-    ...(environment !== undefined && { environment }),
-    ...(open !== undefined && { open }),
-    ...(openedBefore !== undefined && { openedBefore: time(openedBefore) }),
-    ...(idleBefore !== undefined && { idleBefore: time(idleBefore) }),
-    ...(after !== undefined && { after }),
+    environment,
+    open,
+    openedBefore: openedBefore === undefined ? undefined : time(openedBefore),
+    idleBefore: idleBefore === undefined ? undefined : time(idleBefore),
   };
 }
 

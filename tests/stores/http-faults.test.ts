@@ -320,7 +320,7 @@ test("an answer that is too large or not UTF-8 is refused", { tags: ["full"] }, 
   });
   const store = await open(url);
   await expect(store.append(commit)).rejects.toThrow("answered with more than 256 MB");
-  await expect(store.find("a", "k")).rejects.toThrow("answered with what is no UTF-8");
+  await expect(store.find("a", "k")).rejects.toThrow("answered with invalid UTF-8");
 });
 
 describe("opening", () => {

@@ -15,7 +15,7 @@ test("returns the time and key of entries with and without notes", async () => {
   const call = { until: performance.now() + 10_000 };
   const heading = { environment: "shop", opened: 1 };
   const first = [
-    { body: '{"at":5}', at: 5, key: "a=\n b" },
+    { body: '{"type":"session.seeded","at":5,"call":"a=\\n b"}', at: 5, key: "seed a=\n b" },
     { body: '{"at":6}', at: 6 },
   ] as const;
   const write = { session: "s", seen: { version: 0, mark: "" }, entries: first, mark: "@6", heading };
@@ -27,7 +27,7 @@ test("returns the time and key of entries with and without notes", async () => {
   const range = { after: 0, upTo: Infinity, limit: Infinity, bytes: 1e6, snapshot: false };
   const entries = [...first, ...last].map((entry, index) => ({ version: index + 1, ...entry }));
   expect((await driver.read("s", range, call))?.entries).toEqual(entries);
-  expect(await driver.find!("s", "a=\n b", call)).toEqual(entries[0]);
+  expect(await driver.find!("s", "seed a=\n b", call)).toEqual(entries[0]);
   await redis.command("hdel", "holdfast:{0}:k:s", "@1", "@2");
   expect((await driver.read("s", range, call))?.entries).toEqual(entries);
   await driver.close?.();

@@ -140,6 +140,8 @@ export interface Driver {
   overtime?(call: Call): boolean;
   /** By default the log is read until the key is found. */
   find?(session: string, key: string, call: Call): Answer<Entry | undefined>;
+  /** The place of a session in the order of opening. By default its log is read. */
+  place?(session: string, call: Call): Answer<string | undefined>;
   /** By default the open sessions are listed. */
   count?(environment: string, call: Call): Answer<number>;
   /** Called once, when no verb is under way. */

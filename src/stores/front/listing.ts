@@ -73,7 +73,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
   };
 }
 
-function matches({ environment, ended, opened, touched }: Row, filter: Filter): boolean {
+export function matches({ environment, ended, opened, touched }: Listed, filter: Filter): boolean {
   if (filter.environment !== undefined && environment !== filter.environment) return false;
   if (filter.open !== undefined && (ended === undefined) !== filter.open) return false;
   if (filter.openedBefore !== undefined && opened >= filter.openedBefore) return false;

@@ -27,7 +27,7 @@ export function fromText(text: string): string {
  * out. Writes must have gone through `escapeWrite`.
  */
 export function withEscapes(driver: Driver): Driver {
-  const { find, count } = driver;
+  const { find, place, count } = driver;
   return {
     ...driver,
     read: (session, range, call) =>
@@ -52,6 +52,7 @@ export function withEscapes(driver: Driver): Driver {
       find: (session: string, key: string, call) =>
         after(find(toText(session), toText(key), call), (entry) => entry && unescapeEntry(entry)),
     }),
+    ...(place && { place: (session, call) => place(toText(session), call) }),
     ...(count && { count: (environment, call) => count(toText(environment), call) }),
   };
 }

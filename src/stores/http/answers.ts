@@ -1,6 +1,10 @@
-// What an answer of a service has to be. A service is not trusted: whatever is not of this shape is no answer.
+// Checks the answers of a service, which is not trusted: an answer of another shape is invalid.
 import type { EndReason } from "../../core/event.ts";
-import type { Appended, Entry, Filter, Listed, Snapshot } from "../../core/store.ts";
+import type { Appended, Filter, Listed, Snapshot } from "../../core/store.ts";
+import type { Entry, Row } from "../front.ts";
+import { eventEntry } from "../front/event-entry.ts";
+import { matches } from "../front/listing.ts";
+import { timeMark } from "../front/mark.ts";
 
 /** An answer of another shape than the contract's. */
 export class WrongAnswer extends Error {}
@@ -15,26 +19,29 @@ export function appendedOf(answer: unknown): Appended {
 function entriesOf(value: unknown, after: number): Entry[] {
   if (!Array.isArray(value)) throw new WrongAnswer("`entries` is a list");
   return value.map((each, at) => {
-    const { version, body } = entryOf(each, "an entry");
-    if (version !== after + 1 + at) {
-      throw new WrongAnswer(`entries follow one another: ${after + 1 + at} was to come, and ${version} came`);
-    }
-    return { version, body };
+    const entry = entryOf(each, "an entry");
+    if (entry.version === after + 1 + at) return entry;
+    throw new WrongAnswer(`entries follow one another: ${after + 1 + at} was to come, and ${entry.version} came`);
   });
 }
 
-export function readOf(answer: unknown, after: number, limit: number): Entry[] | undefined {
+export interface Log {
+  snapshot?: Snapshot;
+  entries: Entry[];
+}
+
+export function readOf(answer: unknown, after: number, limit: number): Log | undefined {
   const { entries } = fieldsOf(answer, "an object with `entries`");
   if (entries === null) return undefined;
   const read = entriesOf(entries, after);
   if (read.length > limit) throw new WrongAnswer(`at most ${limit} entries were asked for, and ${read.length} came`);
-  return read;
+  return { entries: read };
 }
 
-export function loadedOf(answer: unknown, version: number): { snapshot?: Snapshot; entries: Entry[] } | undefined {
+export function loadedOf(answer: unknown, version: number): Log | undefined {
   const fields = fieldsOf(answer, "an object with `entries`");
   if (fields["entries"] === null) return undefined;
-  const snapshot = isAbsent(fields["snapshot"]) ? undefined : entryOf(fields["snapshot"], "`snapshot`");
+  const snapshot = isAbsent(fields["snapshot"]) ? undefined : snapshotOf(fields["snapshot"], "`snapshot`");
   const entries = entriesOf(fields["entries"], snapshot?.version ?? 0);
   if (((entries.at(-1) ?? snapshot)?.version ?? 0) > version) {
     throw new WrongAnswer(`version ${version} was asked for, and a later one came`);
@@ -47,12 +54,13 @@ export function foundOf(answer: unknown): Entry | undefined {
   return entry === null ? undefined : entryOf(entry, "`entry`");
 }
 
-export function pageOf(answer: unknown, filter: Filter): { sessions: Listed[]; next: string | undefined } {
+export function pageOf(answer: unknown, filter: Filter, cursor?: string): { rows: Row[]; next: string | undefined } {
   const { sessions, next } = fieldsOf(answer, "an object with `sessions`");
   if (!Array.isArray(sessions)) throw new WrongAnswer("`sessions` is a list");
   if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` is a text, or null");
   if (typeof next === "string" && sessions.length === 0) throw new WrongAnswer("a page with a next one is not empty");
-  return { sessions: sessions.map((row) => rowOf(row, filter)), next: next ?? undefined };
+  if (next === cursor && cursor !== undefined) throw new WrongAnswer("`next` leads to the same page again");
+  return { rows: sessions.map((row) => rowOf(row, filter)), next: next ?? undefined };
 }
 
 export function countOf(answer: unknown): number {
@@ -75,7 +83,7 @@ export function aboutOf(answer: unknown): { format: number; persistent: boolean 
 
 const endReasons: Record<EndReason, true> = { closed: true, idle: true, age: true, capacity: true };
 
-function rowOf(value: unknown, filter: Filter): Listed {
+function rowOf(value: unknown, filter: Filter): Row {
   const { session, version, touched, environment, opened, parent, ended } = fieldsOf(value, "a session as an object");
   const row: Listed = {
     session: textOf(session, "`session`"),
@@ -97,20 +105,28 @@ function rowOf(value: unknown, filter: Filter): Listed {
     }
     row.ended = ended as EndReason;
   }
-  if (!fits(row, filter)) throw new WrongAnswer("a session came that the filter leaves out");
-  return row;
+  if (!matches(row, filter)) throw new WrongAnswer("a session came that the filter leaves out");
+  return { ...row, mark: timeMark(row.touched), place: placeText(row.session) };
 }
 
-function fits({ environment, ended, opened, touched }: Listed, filter: Filter): boolean {
-  if (filter.environment !== undefined && environment !== filter.environment) return false;
-  if (filter.open !== undefined && (ended === undefined) !== filter.open) return false;
-  if (filter.openedBefore !== undefined && !(opened < filter.openedBefore)) return false;
-  return filter.idleBefore === undefined || touched < filter.idleBefore;
+/** The place of a session in the order of opening: what to send for the sessions after it. */
+export function placeText(session: string): string {
+  return JSON.stringify({ after: session });
 }
 
-function entryOf(value: unknown, what: string): Entry {
+function snapshotOf(value: unknown, what: string): Snapshot {
   const { version, body } = fieldsOf(value, `${what} as an object`);
   return { version: wholeOf(version, 1, `\`version\` of ${what}`), body: textOf(body, `\`body\` of ${what}`) };
+}
+
+/** A service may leave out the time and the key. */
+function entryOf(value: unknown, what: string): Entry {
+  const { version, body } = snapshotOf(value, what);
+  const { at, key } = value as { at?: unknown; key?: unknown };
+  if (isAbsent(at)) return eventEntry(version, body);
+  const entry: Entry = { version, body, at: numberOf(at, `\`at\` of ${what}`) };
+  if (!isAbsent(key)) entry.key = textOf(key, `\`key\` of ${what}`);
+  return entry;
 }
 
 const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined;

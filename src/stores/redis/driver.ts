@@ -1,5 +1,6 @@
 // The driver of the Redis store: the front's verbs as calls of scripts.
 import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
+import { eventEntry } from "../front/event-entry.ts";
 import { keyField, prepare, readMark, type Argument } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf } from "./failures.ts";
@@ -113,22 +114,13 @@ export function redisDriver(connection: Connection): Driver {
   };
 }
 
-/** A text is a note, a sign and the body. The note is the time and `=key`; version 0.1 wrote no time. */
+/** A text is a note, a sign and the body. The note is the time and `=key`; version 0.1 wrote none. */
 function toEntry(version: number, text: string): Entry {
   const sign = text.indexOf("\u0001 ");
   const body = text.slice(sign + 2);
+  if (sign === 0) return eventEntry(version, body);
   const [, time, key] = /^([^=]*)(?:=(.*))?$/s.exec(text.slice(0, sign))!;
-  const entry: Entry = { version, body, at: time === "" ? timeIn(body) : Number(time) };
+  const entry: Entry = { version, body, at: Number(time) };
   if (key !== undefined) entry.key = key;
   return entry;
-}
-
-/** The time in an event. */
-function timeIn(body: string): number {
-  try {
-    const { at } = JSON.parse(body) as { at?: unknown };
-    return typeof at === "number" ? at : 0;
-  } catch {
-    return 0;
-  }
 }

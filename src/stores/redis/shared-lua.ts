@@ -145,21 +145,13 @@ end
 
 -- Entries after one version up to another, as many as fit into one answer: note, U+0001, space and body.
 local function entries(id, from, to, most)
-  local found, bytes, keys, names = {}, 0, base .. ':k:' .. id, nil
+  local found, bytes = {}, 0
   while from < to and #found < 1024 do
     local last, fields = math.min(from + 32, to), {}
     for version = from + 1, last do fields[version - from] = '@' .. version end
-    local notes = call('HMGET', keys, unpack(fields))
+    local notes = call('HMGET', base .. ':k:' .. id, unpack(fields))
     for place, body in ipairs(call('LRANGE', base .. ':e:' .. id, from, last - 1)) do
-      -- Version 0.1 wrote no notes.
-      if not notes[place] and not names then
-        names = {}
-        local all = call('HGETALL', keys)
-        for field = 1, #all, 2 do
-          if string.sub(all[field], 1, 1) == '=' then names[all[field + 1]] = all[field] end
-        end
-      end
-      found[#found + 1] = (notes[place] or names[text(from + place)] or '') .. '\\1 ' .. body
+      found[#found + 1] = (notes[place] or '') .. '\\1 ' .. body
       bytes = bytes + #body
       if bytes >= most then return found end
     end

@@ -1,0 +1,17 @@
+// Entries of stores that keep only their text.
+import { eventKey, type Event } from "../../core/event.ts";
+import type { Entry } from "./driver.ts";
+
+/** Completes an entry with the time and the key in its event. */
+export function eventEntry(version: number, body: string): Entry {
+  const entry: Entry = { version, body, at: 0 };
+  try {
+    const event = JSON.parse(body) as Event;
+    if (typeof event.at === "number") entry.at = event.at;
+    const key = eventKey(event);
+    if (key !== undefined) entry.key = key;
+  } catch {
+    // It is not an event of ours.
+  }
+  return entry;
+}
