@@ -101,7 +101,7 @@ describe("the published cases refuse", () => {
   });
 
   test("a tool that keeps data outside the state", async () => {
-    const leak = tool({ description: "Leak.", input, run: (_: object, { by }) => (total += by) });
+    const leak = tool({ description: "Leak.", input, run: () => ++total });
     expect(await failuresOf(defineEnvironment({ ...good, tools: { leak } }))).toEqual([
       "ISOLATION: two sessions share nothing",
       "REPLAY: a recorded session gives the same outputs and states again",

@@ -90,7 +90,10 @@ export interface VerifyOptions {
 }
 
 /** The verdict with its session, version and episode. */
-export type Verification = Verdict & {
+export interface Verification {
+  reward: number;
+  /** The result of verify: the reward, and the fields of its author. */
+  verdict: Verdict;
   session: string;
   version: number;
   episode: number;
@@ -98,7 +101,7 @@ export type Verification = Verdict & {
   reseeds: number;
   /** The number of verdicts on this episode, with this one. More than the caller asked for means another client verified. */
   verdicts: number;
-};
+}
 
 /** The reward that verify would return at a version; null if it failed there. */
 export interface StepReward {

@@ -240,8 +240,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       await open(caller, isStateless ? { task: asked, labels: buildLabels(asked, rollout) } : {});
     }
     const task = await taskFor(caller.session, asked);
-    const { session, version: _, ...verdict } = await sessions.verify(caller.session, { response, task });
-    return ok({ ...row, ...verdict, session_id: session });
+    const { session, episode, verdict, reseeds, verdicts } = await sessions.verify(caller.session, { response, task });
+    return ok({ ...row, ...verdict, episode, reseeds, verdicts, session_id: session });
   }
 
   /**

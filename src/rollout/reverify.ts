@@ -3,7 +3,7 @@ import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
-import type { Sessions, Verification } from "../core/sessions.ts";
+import type { Sessions } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 import { toFields } from "./conversation.ts";
 import { createCallFinder, readLog } from "./episode-log.ts";
@@ -67,7 +67,7 @@ function createJudge(sessions: Sessions, session: string, task: TaskRow | undefi
       ...(version !== undefined && { version }),
       ...(task && { task }),
     };
-    return toVerdict(await sessions.verify(session, asked));
+    return (await sessions.verify(session, asked)).verdict;
   };
 }
 
@@ -136,12 +136,6 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
     const end = ends.reduce((most, known) => (known.version <= version ? Math.max(most, known.end) : most), 0);
     return { ...toFields(response), output: output.slice(0, end) };
   };
-}
-
-/** Removes the fields about the session: the row keeps those of the original log. */
-function toVerdict(verification: Verification): TaskRow {
-  const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...verdict } = verification;
-  return verdict;
 }
 
 /** Removes the fields of the old verdict. */

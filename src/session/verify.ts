@@ -56,6 +56,12 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         episode: session.episode,
         reseeds: Math.max(0, session.episodes - 1),
       };
+      const verification = ({ ...verdict }: Verdict): Verification => ({
+        reward: verdict.reward,
+        verdict,
+        ...about,
+        verdicts: verdictsOn(log.session, about.episode),
+      });
       const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
       const asked = { ...(response !== undefined && { response }), ...other };
       const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
@@ -64,7 +70,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         if (event?.type !== "session.verified") return undefined;
         // Committed since the session was read: refresh, so that it is counted.
         if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
-        return { ...event.verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
+        return verification(event.verdict);
       };
       const before = isFresh ? await recorded() : undefined;
       if (before) return before;
@@ -95,7 +101,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       if (result === "nothing") return undefined;
       // Verified twice at once: both get the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
-      return first ?? { ...verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
+      return first ?? verification(verdict);
     });
   }
 

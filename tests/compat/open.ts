@@ -51,5 +51,5 @@ export const engines: Engines = {
     const replayed = await sessions.replay(session, { agent });
     return replayed.same ? undefined : replayed.version;
   },
-  verdict: ({ reward, total, calls, answer }) => ({ reward, total, calls, answer }),
+  verdict: ({ verdict: { reward, total, calls, answer } }) => ({ reward, total, calls, answer }),
 };

@@ -105,7 +105,9 @@ onEveryStore("MISSING: a tool on an unseeded session sees the defaults, and the 
   expect(episode).toBe(0);
   expect(await sessions.call(session, "add", { by: 1 })).toMatchObject({ output: { count: 1 }, unseeded: true });
   expect(await sessions.call(session, "gather", { by: 1 })).toMatchObject({ ok: true, unseeded: true });
-  expect(await sessions.verify(session)).toMatchObject({ reward: 0, reason: "the session was never seeded" });
+  expect(await sessions.verify(session)).toMatchObject({
+    verdict: { reward: 0, reason: "the session was never seeded" },
+  });
   await sessions.seed(session, task);
   expect(await sessions.call(session, "read")).toMatchObject({ output: { count: 3 }, unseeded: false });
 });

@@ -18,12 +18,13 @@ onEveryStore("PURE-VERIFY: asking twice gives the same verdict, also from an uns
   const sessions = place.engine(environment);
   const { session } = await sessions.open({ task: {} });
   const first = await sessions.verify(session);
-  expect(first).toEqual({ session, version: 2, episode: 1, reseeds: 0, verdicts: 1, reward: 1, said: null });
+  const verdict = { reward: 1, said: null };
+  expect(first).toEqual({ session, version: 2, episode: 1, reseeds: 0, verdicts: 1, reward: 1, verdict });
   expect(await sessions.verify(session)).toEqual(first);
   expect(await (await place.replica(environment)).verify(session)).toEqual(first);
   const both = await Promise.all([1, 2].map(() => sessions.verify(session, { response: { text: "done" } })));
   expect(both[0]).toEqual(both[1]);
-  expect(both[0]).toMatchObject({ said: { text: "done" }, version: 2 });
+  expect(both[0]).toMatchObject({ verdict: { said: { text: "done" } }, version: 2 });
   const again = await place.restart(environment);
   expect(await again.verify(session)).toEqual({ ...first, verdicts: 2 });
   await again.call(session, "bump");
@@ -112,6 +113,16 @@ onEveryStore("SCORED: a verify that fails gives an error and never a reward", as
   await expect(unjudged.verify(other.session)).rejects.toMatchObject({ code: "verify_failed" });
 });
 
+onEveryStore("a verdict keeps its own fields, whatever their names", async (place) => {
+  const verdict = { reward: 1, session: "mine", version: "v2", episode: "final", reseeds: "none", verdicts: [1] };
+  const environment = defineEnvironment({ name: "namesake", tools: {}, verify: () => verdict });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: {} });
+  const first = await sessions.verify(session);
+  expect(first).toMatchObject({ reward: 1, verdict, session, version: 2, episode: 1, reseeds: 0, verdicts: 1 });
+  expect(await sessions.verify(session)).toEqual(first);
+});
+
 onEveryStore("a verdict can be requested for any version, and sees all events until then", async (place) => {
   const environment = defineEnvironment({
     name: "historian",
@@ -122,8 +133,12 @@ onEveryStore("a verdict can be requested for any version, and sees all events un
   const sessions = place.engine(environment);
   const { session } = await sessions.open({ task: {} });
   for (let n = 0; n < 5; n++) await sessions.call(session, "bump");
-  expect(await sessions.verify(session, { version: 4 })).toMatchObject({ reward: 2, events: 4, version: 4 });
-  expect(await sessions.verify(session)).toMatchObject({ reward: 5, events: 7, version: 7 });
+  expect(await sessions.verify(session, { version: 4 })).toMatchObject({
+    reward: 2,
+    verdict: { events: 4 },
+    version: 4,
+  });
+  expect(await sessions.verify(session)).toMatchObject({ reward: 5, verdict: { events: 7 }, version: 7 });
   await expect(sessions.verify(session, { version: 99 })).rejects.toMatchObject({ code: "version_not_found" });
 });
 

@@ -136,6 +136,7 @@ export const replies = {
   Seeded: shape({ session: text, version: count, episode: count, repeated: flag }),
   Verification: shape({
     reward: { type: "number" },
+    verdict: { ...shape({ reward: { type: "number" } }), description: "the result of verify, with its own fields" },
     session: text,
     version: count,
     episode: count,

@@ -33,9 +33,8 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
     async verdict(rollout, { response, signal }) {
       try {
         const task = environment.task && { task: pickTask(rollout.row) };
-        const verdict = await episodes.verify(findSession(rollout), { response, signal, ...task });
-        const { session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...given } = verdict;
-        return { verdict: given as TaskRow };
+        const { verdict } = await episodes.verify(findSession(rollout), { response, signal, ...task });
+        return { verdict: verdict as TaskRow };
       } catch (thrown) {
         if (isHoldfastError(thrown) && classifyError(thrown) === "store") throw thrown;
         throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });

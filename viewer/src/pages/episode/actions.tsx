@@ -90,8 +90,8 @@ function Verify({ path, version }: { path: string; version: number }) {
   const act = useAction();
   const [found, setFound] = useState<{ version: number; reward: number; details: { [name: string]: Json } }>();
   const verify = async (): Promise<void> => {
-    const verdict = await post<Verification>(`${path}/verify`, { version });
-    const { reward, session: _, version: __, episode: ___, reseeds: ____, verdicts: _____, ...details } = verdict;
+    const { verdict } = await post<Verification>(`${path}/verify`, { version });
+    const { reward, ...details } = verdict;
     setFound({ version, reward, details });
   };
   return (
