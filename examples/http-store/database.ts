@@ -21,6 +21,8 @@ export interface Row {
   touched: number;
   heading: string;
   body: string;
+  at: number | null;
+  key: string | null;
   seq: number;
 }
 
@@ -36,7 +38,7 @@ const tables = `
   CREATE INDEX IF NOT EXISTS sessionsOpen ON sessions (environment) WHERE ended = 0;
   CREATE TABLE IF NOT EXISTS entries (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, version INTEGER NOT NULL, key TEXT,
-    body TEXT NOT NULL, UNIQUE (session, version), UNIQUE (session, key));
+    body TEXT NOT NULL, at REAL, UNIQUE (session, version), UNIQUE (session, key));
   CREATE TABLE IF NOT EXISTS snapshots (
     session INTEGER NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (session, version));`;
 
@@ -51,6 +53,9 @@ function open(file: string): Database {
 export function openDatabase(file: string) {
   const database = open(file);
   database.exec(tables);
+  const columns = database.prepare("SELECT name FROM pragma_table_info('entries')").all() as { name: string }[];
+  // Files of an older version.
+  if (!columns.some(({ name }) => name === "at")) database.exec("ALTER TABLE entries ADD COLUMN at REAL");
   const statements = new Map<string, Statement>();
   const statement = (sql: string): Statement => {
     const known = statements.get(sql) ?? database.prepare(sql);

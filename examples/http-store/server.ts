@@ -65,9 +65,9 @@ function createVerbs(file: string) {
     if (version === 0) run("INSERT INTO sessions (id) VALUES (?)", kept(session));
     const { n } = rowOf(session) as Row;
     let turn = 0;
-    for (const [at, { key, body }] of entries.entries()) {
-      const values = [n, version + 1 + at, key === undefined ? null : kept(key), body];
-      turn = run("INSERT INTO entries (session, version, key, body) VALUES (?, ?, ?, ?)", ...values);
+    for (const [index, { key, body, at }] of entries.entries()) {
+      const values = [n, version + 1 + index, key === undefined ? null : kept(key), body, at];
+      turn = run("INSERT INTO entries (session, version, key, body, at) VALUES (?, ?, ?, ?, ?)", ...values);
     }
     const end = [version + entries.length, entries.at(-1)?.at ?? 0, turn];
     run("UPDATE sessions SET version = ?, touched = ?, turn = ? WHERE n = ?", ...end, n);
@@ -117,14 +117,21 @@ function createVerbs(file: string) {
     };
   }
 
-  const entriesOf = (n: number, after: number, upTo: number, limit = -1): Row[] =>
+  const toEntry = ({ version, body, at, key }: Row): object => ({
+    version,
+    body,
+    ...(at !== null && { at }),
+    ...(key !== null && { key: JSON.parse(key) as string }),
+  });
+
+  const entriesOf = (n: number, after: number, upTo: number, limit = -1): object[] =>
     all(
-      "SELECT version, body FROM entries WHERE session = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?",
+      "SELECT * FROM entries WHERE session = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?",
       n,
       after,
       upTo,
       limit,
-    );
+    ).map(toEntry);
   const forever = Number.MAX_SAFE_INTEGER;
 
   return {
@@ -150,8 +157,8 @@ function createVerbs(file: string) {
         return { snapshot, entries: entriesOf(row.n, snapshot?.version ?? 0, version) };
       },
       find({ session, key }: { session: string; key: string }) {
-        const keyed = "SELECT version, body FROM entries WHERE session = ? AND key = ?";
-        return { entry: one(keyed, rowOf(session)?.n ?? 0, kept(key)) ?? null };
+        const keyed = one("SELECT * FROM entries WHERE session = ? AND key = ?", rowOf(session)?.n ?? 0, kept(key));
+        return { entry: keyed ? toEntry(keyed) : null };
       },
       list,
       count({ environment }: { environment: string }) {
