@@ -86,7 +86,7 @@ export function addSessions(program: Command): void {
     "Run sessions again, and name the first event of each that differs.",
     "replay ID --from sqlite:chat.db --code examples/concierge",
   )
-    .argument("<id...>", "the sessions")
+    .argument("[id...]", "the sessions; by default all of the code, or of the server")
     .option("--code <target>", "a folder, file or package with the environment or agent; a server has its own")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
@@ -165,7 +165,7 @@ async function show(source: SessionSource, id: string, { version, json }: Flags)
 }
 
 async function replay(source: SessionSource, ids: string[], { json }: Flags): Promise<void> {
-  for (const id of ids) {
+  for (const id of await chosen(source, ids)) {
     const result = await (await source.verbs(id)).replay(id);
     const words = result.same ? `${result.events} events, all the same` : result.message;
     print(json ? JSON.stringify({ session: id, ...result }) : `${id}: ${plain(words)}`);
@@ -173,10 +173,15 @@ async function replay(source: SessionSource, ids: string[], { json }: Flags): Pr
   }
 }
 
+/** The given sessions, or all. */
+async function chosen(source: SessionSource, ids: string[]): Promise<string[]> {
+  const all = [...ids];
+  if (ids.length === 0) for await (const { session } of source.list({})) all.push(session);
+  return all;
+}
+
 async function exportAll(source: SessionSource, ids: string[]): Promise<void> {
-  const chosen = [...ids];
-  if (ids.length === 0) for await (const { session } of source.list({})) chosen.push(session);
-  for (const id of chosen) {
+  for (const id of await chosen(source, ids)) {
     const verbs = await source.verbs(id);
     const events: NumberedEvent[] = [];
     for await (const event of verbs.events(id)) events.push(event);

@@ -52,17 +52,17 @@ const agentPrefix = "agent:";
 function storeSource(store: Store, { environment, agent, code }: SourceOptions): SessionSource {
   const engines = new Map<string, Episodes | Conversations>();
   const only = agent === undefined ? environment : agentPrefix + agent;
+  const codeOf = code && ("definitions" in code ? code.name : agentPrefix + code.name);
 
   /** Names alone are enough to read, copy and rewind a log. */
   function createEngine(of: string): Episodes | Conversations {
     const options = { store, keepEnded: true };
     if (isConversation({ environment: of })) {
       const app = of.slice(agentPrefix.length);
-      const isOfCode = code?.name === app && !("definitions" in code);
-      return createSessions({ ...options, app, ...(isOfCode && { agent: code }) });
+      return createSessions({ ...options, app, ...(codeOf === of && { agent: code as Agent }) });
     }
     const bare = defineEnvironment({ name: of, tools: {} }) as Environment;
-    return createSessions({ ...options, environment: code?.name === of && "definitions" in code ? code : bare });
+    return createSessions({ ...options, environment: codeOf === of ? (code as Environment) : bare });
   }
 
   async function verbs(session: string): Promise<SessionVerbs> {
@@ -83,9 +83,11 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
 
   /** A bare environment would report differences, as its tools are missing. */
   function assertCode(of: string): void {
-    if (!code) throw new HoldfastError("invalid_option", `a replay runs code; --code names that of ${of}`);
-    const name = "definitions" in code ? code.name : agentPrefix + code.name;
-    if (name !== of) throw new HoldfastError("invalid_option", `the session is of ${of}, and --code has ${name}`);
+    if (codeOf === of) return;
+    const message = code
+      ? `the session is of ${of}, and --code has ${codeOf}`
+      : `a replay runs code; --code names that of ${of}`;
+    throw new HoldfastError("invalid_option", message);
   }
 
   /** Deleted since it was listed: false. */
@@ -102,7 +104,8 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
 
   return {
     async *list({ open, user, labels }) {
-      const filter = { ...(only !== undefined && { environment: only }), ...(open !== undefined && { open }) };
+      const of = only ?? codeOf;
+      const filter = { ...(of !== undefined && { environment: of }), ...(open !== undefined && { open }) };
       const wanted = { ...labels, ...(user !== undefined && { user }) };
       const isAny = Object.keys(wanted).length === 0;
       for await (const listed of store.list(filter)) {

@@ -177,6 +177,9 @@ test("conversations of a store and of a server take the same commands as episode
     expect(await ask("rewind", id, "--version", "4")).toMatchObject([{ version: 6 }]);
     const code = from === store ? ["--code", "examples/concierge"] : [];
     expect(await ask("replay", id, ...code)).toEqual([{ session: id, same: true, events: 6 }]);
+    const replayed = (await ask("replay", ...code)) as { session: string; same: boolean }[];
+    expect(replayed.map(({ session }) => session)).toEqual(expect.arrayContaining([id, child?.session]));
+    expect(replayed.every(({ same }) => same)).toBe(true);
     expect(await ask("export", id)).toMatchObject([{ session: id, version: 6, events: { length: 6 } }]);
     const forked = child?.session as string;
     expect(await ask("close", forked)).toEqual([{ session: forked, closed: true }]);
