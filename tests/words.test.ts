@@ -8,6 +8,7 @@ const clean = [
   "bench",
   "examples",
   "src/",
+  "src/agent",
   "src/cli",
   "src/core",
   "src/environment",
@@ -40,7 +41,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = ["src/agent", "src/session", "src/stores"];
+const pending = ["src/session", "src/stores"];
 
 interface Rule {
   /** The text that is refused. */

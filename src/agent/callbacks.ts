@@ -1,4 +1,4 @@
-// Callbacks: one or a list, of which the first that returns a value decides; and what their values mean.
+// Runs callbacks, and reads the values that they return.
 import type { Said } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { unlessAborted } from "../io/abort.ts";
@@ -8,7 +8,7 @@ export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-/** The value of the first callback that returns one. */
+/** Returns the value of the first callback that returns one. */
 export async function firstValue<Args extends unknown[], T>(
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,
   ...args: Args
@@ -22,26 +22,26 @@ export async function firstValue<Args extends unknown[], T>(
   return undefined;
 }
 
-/** Returns the result of an author's work, or refuses once the run is cancelled. */
+/** Returns the result of an author's work, or rejects once the run is cancelled. */
 export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaited<T>> {
   if (!(work instanceof Promise)) return await work;
   return unlessAborted(signal, work as Promise<Awaited<T>>, () => cancelledRun(signal));
 }
 
-/** What an agent says, as items. `what` is who said so, for the refusal of anything else. */
-export function itemsOf(said: Said, what: string): Item[] {
+/** Converts an agent's words to items. `what` names the callback in a refusal of invalid values. */
+export function toItems(said: Said, what: string): Item[] {
   if (typeof said !== "string") return checkedItems(said, what);
   return [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }];
 }
 
-/** What a callback gives in place of an answer, as one. */
-export function responseOf(value: Said | ModelResponse, what: string): ModelResponse {
-  if (typeof value === "string" || Array.isArray(value)) return { output: itemsOf(value, what), status: "completed" };
+/** Converts a callback's value to an answer of the model. */
+export function toResponse(value: Said | ModelResponse, what: string): ModelResponse {
+  if (typeof value === "string" || Array.isArray(value)) return { output: toItems(value, what), status: "completed" };
   checkedItems((Object(value) as Partial<ModelResponse>).output, what);
   return value;
 }
 
-/** What callbacks return is kept in the log, and read again in every turn that follows. */
+/** Checks a callback's items: the log keeps them, and every later turn reads them. */
 function checkedItems(items: unknown, what: string): Item[] {
   const fault = faultInItems(items);
   if (fault === undefined) return items as Item[];

@@ -1,24 +1,24 @@
-// From code that runs to a generator that is read: whoever puts something in waits until it was taken.
+// createChannel(): passes values from running code to the reader of a generator. A writer waits for the reader.
 
 export interface Channel<T> {
-  /** Resolves when the reader has taken it and asks for the next; at once if nobody reads any more. */
+  /** Resolves when the reader has taken the value and asks for the next; at once after `close`. */
   put(value: T): Promise<void>;
-  /** Puts something in without waiting. */
+  /** Adds a value without waiting. */
   drop(value: T): void;
-  /** Resolves when all that was put in was taken. */
+  /** Resolves when the reader has taken all values. */
   taken(): Promise<void>;
-  /** What is put in until the work is done. */
+  /** Yields the values until the work is done. */
   read(work: Promise<unknown>): AsyncGenerator<T, void, undefined>;
-  /** Nobody reads any more. */
+  /** Ends the reading. */
   close(): void;
 }
 
 export function createChannel<T>(): Channel<T> {
-  /** Without a value: somebody waits until all before it was taken. */
+  /** An entry without a value waits until all before it are taken. */
   const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
   let closed = false;
-  /** Lets go of who put in what the reader has now. */
+  /** Releases the writer of the value that the reader has now. */
   let current = (): void => undefined;
   return {
     put(value) {
@@ -51,7 +51,7 @@ export function createChannel<T>(): Channel<T> {
           try {
             if ("value" in next) yield next.value as T;
           } finally {
-            // Also where the reader stops here: whoever put it in must not wait for ever.
+            // Also if the reader stops here: the writer must not wait forever.
             next.taken();
           }
         } else if (done) return;

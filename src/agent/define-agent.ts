@@ -1,4 +1,4 @@
-// defineAgent(), sequence(), loop() and parallel(): check an author's definition and give it its shape.
+// defineAgent(), sequence(), loop() and parallel(): check an author's definition and build the agent.
 import { findDefinition, type ToolDefinition } from "../core/environment.ts";
 import type {
   Agent,
@@ -13,31 +13,31 @@ import type {
 import { HoldfastError } from "../core/errors.ts";
 import type { Model } from "../core/model.ts";
 import { replaying, type Replayable, type Replayed } from "../core/sessions.ts";
-import { transferTool } from "./family.ts";
+import { transferTool } from "./transfer.ts";
 import { replayConversation } from "./replay.ts";
 
 export interface AgentOptions<Tools> {
   /** Letters, digits, `-` and `_`. */
   name: string;
-  /** What other agents read that can hand over to it. */
+  /** Read by other agents, which can transfer to it. */
   description?: string;
-  /** What the model is told. `{key}` stands for a key of the state, `{user:name?}` for one that may be missing. */
+  /** Instructs the model. `{key}` is replaced by a key of the state; `{user:name?}` may be missing. */
   instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   model: Model;
   /** Functions with a schema, made with `tool`, and other agents. */
   tools?: Tools;
   /** Tools of environments and servers. */
   toolsets?: Toolset[];
-  /** Agents that it can hand over to. */
+  /** Agents to which it can transfer the conversation. */
   agents?: Agent[];
   callbacks?: Callbacks;
-  /** Where its last text is kept in the state. */
+  /** The key of the state for its last text. */
   outputKey?: string;
   limits?: AgentLimits;
 }
 
 /**
- * An agent: a model with an instruction, tools and callbacks.
+ * Defines an agent: a model with an instruction, tools and callbacks.
  *
  * @example
  * const greeter = defineAgent({

@@ -1,4 +1,4 @@
-// environmentTools(): the tools of a whole environment, in process, for an agent. Each conversation plays one episode.
+// environmentTools(): the tools of an environment, in process, for an agent. Each conversation plays one episode.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -8,18 +8,17 @@ import type { Sessions } from "../core/sessions.ts";
 import { derivedId, whenDecided } from "./episodes.ts";
 
 export interface EnvironmentToolsOptions {
-  /** The task of the episode, asked for at the first call. By default what is under `task` in the agent's state. */
+  /** Returns the task of the episode, at the first call. By default the agent's state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
 /**
- * The tools of an environment. At the first call of a conversation a session of the environment is opened, and seeded if
- * there is a task; its id is in the agent's state under `environment:NAME`, for who wants to verify it.
+ * Returns the tools of an environment. The first call of a conversation opens a session of the environment, and seeds it
+ * if there is a task. Its id is in the agent's state under `environment:NAME`, for a later verify.
  *
- * A call is applied once, also where the run was cut short and goes on: the id of the session follows from the
- * conversation and the invocation that opened it, and every call is sent with an id of its own. What an invocation opened
- * that is then rewound is left behind, and the next one opens another. Calls that a rewind undoes in a session that was
- * opened before it stay made: the environment is not rewound.
+ * A call is applied once, even if the run is interrupted and resumed. The id of the session follows from the conversation
+ * and the invocation that opened it, and every call has an id of its own. A rewind of the conversation does not rewind the
+ * environment: its calls stay made. If the invocation that opened the session is undone, the next one opens another.
  *
  * @example
  * const episodes = createSessions({ environment, store });
@@ -37,10 +36,10 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
     description,
     parameters: { type: "object", properties: {}, ...toJsonSchema(input) },
   }));
-  /** Sessions that are being opened: calls of one answer come side by side. */
+  /** Sessions that are being opened: the calls of one answer are concurrent. */
   const opening = new Map<string, Promise<unknown>>();
 
-  async function sessionOf(context: AgentContext): Promise<string> {
+  async function findSession(context: AgentContext): Promise<string> {
     const known: unknown = context.state[key];
     if (typeof known === "string") return known;
     const id = derivedId(context.session, context.invocation, environment.name);
@@ -50,7 +49,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       opening.set(id, opened);
     }
     await opened;
-    // The calls of one answer all set it.
+    // An update, because all calls of one answer set it.
     context.update(key, () => id);
     return id;
   }
@@ -60,7 +59,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
     try {
       await sessions.open({ session: id, ...(task !== undefined && { task: plain(task) }) });
     } catch (thrown) {
-      // It was opened before the run was cut short.
+      // It was opened before the run was interrupted.
       if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
     }
   }
@@ -68,7 +67,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   return {
     list: () => Promise.resolve(structuredClone(schemas)),
     async call(context, { tool, input, once }) {
-      const session = await sessionOf(context);
+      const session = await findSession(context);
       const { signal } = context;
       const answer = await whenDecided(signal, () => sessions.call(session, tool, input, { call: once, signal }));
       if (answer.ok) return answer.output as Json;
@@ -78,7 +77,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   };
 }
 
-/** What a draft shows is no plain object. */
+/** Copies a task, because the values of a draft are not plain objects. */
 function plain(task: unknown): unknown {
   return JSON.parse(JSON.stringify(task)) as unknown;
 }

@@ -1,11 +1,11 @@
-// Instructions: fills in what they name of the state.
+// fillInstruction(): replaces references to the state in an instruction.
 import type { AgentState } from "../core/shared-state.ts";
 import { HoldfastError } from "../core/errors.ts";
 
-/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, are left as they are. */
+/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, stay unchanged. */
 const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
 
-/** The instruction with the state's values in place. A key that is missing is an error, unless it ends with "?". */
+/** Returns the instruction with values of the state. A missing key is an error, unless it ends with "?". */
 export function fillInstruction(instruction: string, state: AgentState): string {
   return instruction.replaceAll(reference, (_, key: string, optional: string | undefined) => {
     const value: unknown = Object.hasOwn(state, key) ? state[key] : undefined;

@@ -1,5 +1,5 @@
-// An invocation: one user turn, run to its end. Gives steps their state, commits what they come to, and finds again what
-// was committed before the run was cut short.
+// createInvocation(): one user turn, run to its end. It provides steps with the state, commits their results, and finds
+// the steps that an interrupted run has committed.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
@@ -12,21 +12,21 @@ import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
-import type { Family } from "./family.ts";
+import type { Family } from "./transfer.ts";
 
-/** Where in an invocation an agent runs. */
+/** The position of an agent in an invocation. */
 export interface Place {
   agent: string;
-  /** Tells every run of an agent apart. */
+  /** Unique for every run of an agent. */
   path: string;
   branch: string | undefined;
-  /** The path of the agent around it that is another one's tool, and what that was asked. */
+  /** The path of the agent around it that is another one's tool, and its request. */
   alone: { path: string; request: Item[] } | undefined;
-  /** Whether the invocation is over when it has ended. */
+  /** Whether its end is the end of the invocation. */
   isOutermost: boolean;
 }
 
-/** A part of an answer that is still being written. Never committed. */
+/** A piece of a running answer. Never committed. */
 export interface PartialEvent {
   type: "partial";
   invocation: string;
@@ -37,53 +37,53 @@ export interface PartialEvent {
 
 export type RunEvent = (AgentEvent & { version: number }) | PartialEvent;
 
-/** What a replay takes from a log, where a run would do it. */
-export interface StandIn {
-  /** That of the recorded session's random numbers. */
+/** Provides a replay with recorded results, in place of models, clocks and external calls. */
+export interface ReplaySource {
+  /** The random seed of the recorded session. */
   seed: number;
-  /** When the event of that version was committed. */
+  /** Returns the time of the event at a version. */
   at(version: number): number;
-  /** The model's answer. Throws its failure. */
+  /** Returns the model's answer, or throws its failure. */
   answer(place: Place): ModelResponse;
-  /** Whether only the answer was recorded that `afterModel` left, and not what it changed. */
+  /** Tells whether the log has only the answer after `afterModel`, not the original one. */
   isFinal(place: Place): boolean;
-  /** What came of a call that is not made again; undefined if it is. */
+  /** Returns the result of a call that is not made again; undefined if it is. */
   result(place: Place, call: string, isExternal: boolean): { output: Json; error?: HoldfastError } | undefined;
-  /** What came of all calls of an answer, of which some were not made again. */
+  /** Returns the effects of all calls of an answer, if some of them are not made again. */
   results(place: Place): { delta: Delta; transfer?: string; escalate?: true };
-  /** Whether the agent was out of time here. */
+  /** Tells whether the agent reached its limit of seconds here. */
   isLate(place: Place): boolean;
 }
 
 export interface InvocationOptions {
   id: string;
-  /** Whether an earlier run has begun it. */
+  /** Whether an earlier run started it. */
   isContinued: boolean;
   entered: Entered;
   family: Family;
   signal: AbortSignal;
   isStreaming: boolean;
-  standIn?: StandIn | undefined;
-  /** Hands a committed event to whoever reads. */
+  replaySource?: ReplaySource | undefined;
+  /** Passes a committed event to the reader. */
   put(event: RunEvent): Promise<void>;
   drop(event: RunEvent): void;
-  /** Resolves when whoever reads has taken it all. */
+  /** Resolves when the reader has taken all events. */
   taken(): Promise<void>;
 }
 
 export type Invocation = ReturnType<typeof createInvocation>;
 
-/** The types of event that stand for a step, and are not made again. */
+/** The types of events of finished steps, which are not repeated. */
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
-  const { id, entered, family, signal, isStreaming, standIn, put, drop, taken } = options;
+  const { id, entered, family, signal, isStreaming, replaySource, put, drop, taken } = options;
   let temporary: AgentState = {};
   let commits = 0;
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
   const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
-  /** A state with what is temporary. The same object until one of them changes. */
+  /** Returns a state with temporary keys: the same object until one of them changes. */
   function stateOf(stored: AgentState): AgentState {
     if (merged?.of !== stored || merged.with !== temporary) {
       merged = { of: stored, with: temporary, state: { ...stored, ...temporary } };
@@ -94,8 +94,8 @@ export function createInvocation(options: InvocationOptions) {
   const state = (): AgentState => stateOf(entered.state);
 
   /**
-   * Commits an event with the writes of its step, placed on the state as it is then. `fieldsOf` gives the fields that
-   * depend on how they were placed; without it a step whose writes are refused fails.
+   * Commits an event with the writes of its step, merged into the current state. `fieldsOf` returns the fields that
+   * depend on the merge; without it, refused writes fail the step.
    */
   async function commit<E extends NewAgentEvent>(
     event: E,
@@ -104,11 +104,11 @@ export function createInvocation(options: InvocationOptions) {
   ): Promise<EventOf<E["type"]> & { version: number }> {
     let before: AgentState | undefined;
     const committing = commitTo(entered, event, (stored, changedBy) => {
-      // It is asked again where others were faster. What is temporary is then as it was.
+      // This runs again if another writer was faster: restore the temporary keys.
       before ??= temporary;
       temporary = before;
       const placed = working?.placeOn(stateOf(stored)) ?? nothingPlaced;
-      // It may have waited for its turn, and a run that was cancelled commits nothing any more.
+      // It may have waited, and a cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);
       const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
       const [refused] = placed.refused;
@@ -125,7 +125,7 @@ export function createInvocation(options: InvocationOptions) {
       temporary = before ?? temporary;
       throw thrown;
     });
-    // With a store and a model that answer at once, nothing else in the process would get its turn.
+    // With an immediate store and model, nothing else in the process would run.
     if (++commits % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
     await put(committed);
     return committed as unknown as EventOf<E["type"]> & { version: number };
@@ -139,15 +139,15 @@ export function createInvocation(options: InvocationOptions) {
     family,
     signal,
     isStreaming,
-    standIn,
+    replaySource,
     taken,
     state,
-    /** What a step writes to. */
+    /** Returns the state for the writes of a step. */
     working: (): WorkingState => new WorkingState(state()),
     commit,
     /** Makes sure, before an effect, that no other process has taken the turn over. */
     assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
-    /** What a callback is given. */
+    /** Returns the context of a callback. */
     context({ agent }: Place, draft: StepDraft): AgentContext {
       const { session, user } = entered;
       return Object.freeze({
@@ -168,7 +168,7 @@ export function createInvocation(options: InvocationOptions) {
       const shown = readOnly<AgentState>(state() as Json);
       return Object.freeze({ agent, session, user, invocation: id, signal, stored, state: shown });
     },
-    /** The next step of a run, if it was committed before the run was cut short. */
+    /** Returns the next step of a run, if it was committed before the run was interrupted. */
     next<Type extends Recorded>({ path }: Place, ...types: Type[]): (EventOf<Type> & { version: number }) | undefined {
       const steps = recorded.get(path);
       const event = steps?.[0];
@@ -179,10 +179,10 @@ export function createInvocation(options: InvocationOptions) {
     piece(place: Place, piece: Piece): void {
       drop({ type: "partial", invocation: id, agent: place.agent, path: place.path, piece });
     },
-    /** Commits that a step failed. Throws what ends the run. */
+    /** Commits the failure of a step. Throws the error that ends the run. */
     async fail(place: Place, step: EventOf<"agent.failed">["step"], thrown: unknown): Promise<never> {
       if (signal.aborted) throw cancelledRun(signal);
-      // Nothing can be committed any more, or all that could be was.
+      // Nothing more can be committed, or everything was.
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const { code, message } = errorOf(thrown, step);
       const event = await commit({
@@ -198,7 +198,7 @@ export function createInvocation(options: InvocationOptions) {
 
 const nothingPlaced: Placed = { delta: [], overwrote: [], refused: [], failed: new Map() };
 
-/** The refusal of a write to a value that others changed too. */
+/** Creates the refusal of a write to a value that others changed too. */
 export type Conflict = (path: string) => HoldfastError;
 
 function conflictAt(
@@ -224,7 +224,7 @@ function conflictAt(
 
 const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
 
-/** A run that ended with a failure, which is in the log. */
+/** Thrown to end a run whose failure is in the log. */
 export class Failed {
   readonly event: EventOf<"agent.failed"> & { version: number };
   constructor(event: EventOf<"agent.failed"> & { version: number }) {
@@ -232,20 +232,20 @@ export class Failed {
   }
 }
 
-/** What every event of an agent has. */
+/** Returns the common fields of an agent's events. */
 export function placed({ agent, path, branch }: Place, invocation: string) {
   return { invocation, agent, path, ...(branch !== undefined && { branch }) };
 }
 
-// Not told by their codes: tools and callbacks work with sessions and stores of their own, and what those refuse is theirs.
+// Marked, because their codes are not unique: tools and callbacks may use sessions and stores of their own.
 const ofCommit = new WeakSet<object>();
 
-/** Whether a step has failed because the conversation cannot be written to. */
+/** Tells whether a step failed because the conversation could not be written. */
 export function isOfCommit(thrown: unknown): boolean {
   return typeof thrown === "object" && thrown !== null && ofCommit.has(thrown);
 }
 
-/** Commits, and remembers a failure as one of the commit, unless the change itself could not be made. */
+/** Commits, and marks a failure as one of the commit, unless the change itself failed. */
 async function commitTo(entered: Entered, event: NewAgentEvent, change: Parameters<Entered["commit"]>[1]) {
   let ofChange: unknown;
   try {
@@ -268,13 +268,13 @@ function failCommit(thrown: unknown): never {
   throw thrown;
 }
 
-/** What is not ours was thrown by a callback. */
+/** Any other error was thrown by a callback. */
 function errorOf(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
 }
 
-/** The steps of an invocation by path, in order. */
+/** Groups the steps of an invocation by path, in order. */
 function recordedSteps(events: readonly NumberedEvent[]): Map<string, NumberedEvent[]> {
   const steps = new Map<string, NumberedEvent[]>();
   for (const event of events) {

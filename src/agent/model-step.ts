@@ -1,6 +1,6 @@
-// The step that asks the model: what it is shown, the callbacks around it, and the one event that it comes to.
+// askModel(): the step that asks the model, with its request, its callbacks and its event.
 import type { AgentContext, ModelAgent } from "../core/agent.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, withCode } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import {
@@ -12,14 +12,14 @@ import {
   type ModelResponse,
   type ToolSchema,
 } from "../core/model.ts";
-import { cancelledRun, firstValue, orAborted, responseOf } from "./callbacks.ts";
+import { cancelledRun, firstValue, orAborted, toResponse } from "./callbacks.ts";
 import { itemsFor } from "./sight.ts";
 import { fillInstruction } from "./instruction.ts";
 import { placed, type Invocation, type Place } from "./invocation.ts";
 
 type Answered = EventOf<"model.answered"> & { version: number };
 
-/** Asks the model, unless it was asked before the run was cut short. */
+/** Asks the model, unless its answer was committed before the run was interrupted. */
 export async function askModel(
   invocation: Invocation,
   agent: ModelAgent,
@@ -34,22 +34,22 @@ export async function askModel(
   const draft = working.draft();
   const context = invocation.context(place, draft);
   try {
-    const request = await requestOf(invocation, agent, place, tools);
+    const request = await buildRequest(invocation, agent, place, tools);
     const instead = await firstValue(callbacks.beforeModel, context, request);
     let answer: Answer;
     if (instead === undefined) {
-      const ask = () => answerOf(invocation, agent, place, request, signal);
+      const ask = () => askOnce(invocation, agent, place, request, signal);
       answer = await askWithCallbacks(
         ask,
         agent,
         context,
         request,
         signal,
-        invocation.standIn?.isFinal(place) ?? false,
+        invocation.replaySource?.isFinal(place) ?? false,
       );
-    } else answer = { response: responseOf(instead, "beforeModel") };
+    } else answer = { response: toResponse(instead, "beforeModel") };
     const { response, ...about } = answer;
-    // A model that does not look at the signal may have answered all the same.
+    // A model that ignores the signal may answer after the cancellation.
     if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
     const text = answerText(output);
@@ -78,7 +78,7 @@ interface Answer {
   raw?: Answered["raw"] & object;
 }
 
-/** Asks the model, with the callbacks after it. `isFinal`: a log has only the answer as `afterModel` left it. */
+/** Asks the model and runs the callbacks after it. `isFinal`: the log has only the answer after `afterModel`. */
 async function askWithCallbacks(
   ask: () => Promise<ModelResponse>,
   { callbacks, model }: ModelAgent,
@@ -91,10 +91,10 @@ async function askWithCallbacks(
   try {
     answer.response = await ask();
   } catch (thrown) {
-    const error = modelError(thrown);
+    const error = withCode("model_failed", "the model", thrown);
     const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
     if (value === undefined) throw error;
-    answer.response = responseOf(value, "onModelError");
+    answer.response = toResponse(value, "onModelError");
     answer.failure = { code: error.code, message: error.message };
   }
   if (callbacks.afterModel === undefined) return answer;
@@ -102,14 +102,14 @@ async function askWithCallbacks(
   const before = copyJson(asked, "the model's answer", "drop");
   const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
   if (isFinal) return answer;
-  if (after !== undefined) answer.response = responseOf(after, "afterModel");
+  if (after !== undefined) answer.response = toResponse(after, "afterModel");
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
   // A failure is replayed from its own record.
   if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
   return answer;
 }
 
-async function requestOf(
+async function buildRequest(
   invocation: Invocation,
   agent: ModelAgent,
   place: Place,
@@ -120,7 +120,7 @@ async function requestOf(
     typeof instruction === "string"
       ? fillInstruction(instruction, invocation.state())
       : await instruction(invocation.readonlyContext(place));
-  // A callback may change the request, and what it does to this one must not show in the next.
+  // A copy: a callback may change this request, but not the next one.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
   const seen = await itemsFor(invocation.entered, sight);
@@ -128,19 +128,19 @@ async function requestOf(
   return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
 }
 
-async function answerOf(
+async function askOnce(
   invocation: Invocation,
   { model }: ModelAgent,
   place: Place,
   request: ModelRequest,
   signal: AbortSignal,
 ): Promise<ModelResponse> {
-  if (invocation.standIn) return invocation.standIn.answer(place);
+  if (invocation.replaySource) return invocation.replaySource.answer(place);
   const onPiece = invocation.isStreaming
     ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
     : undefined;
   const response = await orAborted(signal, model.respond(request, { signal, onPiece }));
-  // Whoever reads has seen the whole answer before callbacks look at it.
+  // The reader sees the complete answer before the callbacks do.
   await invocation.taken();
   const output = withCallIds((response as Partial<ModelResponse> | undefined)?.output, callIdsIn(invocation));
   const fault = faultInItems(output);
@@ -148,13 +148,13 @@ async function answerOf(
   return { ...response, output: output as Item[] };
 }
 
-/** The ids of the calls of this invocation. */
+/** Returns the ids of the calls of this invocation. */
 function callIdsIn({ entered: { steps } }: Invocation): Set<string> {
   const answers = steps.filter((event) => event.type === "model.answered");
   return new Set(answers.flatMap(({ items }) => items.filter(isFunctionCall).map(({ call_id }) => call_id)));
 }
 
-/** Items whose calls have ids of their own. There are servers that give none, or the same again: results would be mixed up. */
+/** Gives every call a unique id. Some servers send none, or repeat them, and results would be mixed up. */
 function withCallIds(output: unknown, used: Set<string>): unknown {
   if (!Array.isArray(output)) return output;
   return output.map((item: unknown) => {
@@ -166,9 +166,4 @@ function withCallIds(output: unknown, used: Set<string>): unknown {
     used.add(call_id);
     return call_id === given ? item : { ...(item as object), call_id };
   });
-}
-
-function modelError(thrown: unknown): HoldfastError {
-  if (isHoldfastError(thrown)) return thrown;
-  return new HoldfastError("model_failed", `the model failed: ${messageOf(thrown)}`, { cause: thrown });
 }

@@ -6,9 +6,9 @@ import type { AgentState } from "../core/shared-state.ts";
 import { applyDelta, changed, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
-import { copyJson, unescapeKey, type Json } from "../core/json.ts";
-import { comparableDelta, firstDifference, named, shown, type Difference } from "./difference.ts";
-import { createTape, type RecordedEvent, type Tape } from "./replay-tape.ts";
+import { copyJson, firstDifference, unescapeKey, type Json } from "../core/json.ts";
+import { comparableDelta, inWords, named, type Difference } from "./difference.ts";
+import { createRecording, type RecordedEvent, type Recording } from "./recording.ts";
 import { runWith } from "./run.ts";
 
 /** Replays a saved conversation with its agent, for the verb of the engine. */
@@ -27,17 +27,17 @@ const toJson = (value: unknown): Json => (value === undefined ? null : copyJson(
 
 /**
  * Runs a saved session again, with its agent, in `sessions`: a new engine on a new store in memory. Messages, answers of
- * models and their failures come from the record, rewinds are made again; callbacks and tools run. Every event must come
- * out as it was recorded: all of it but times, ids of the session and of invocations, and what models are called and count.
+ * models and their failures come from the record; rewinds are repeated; callbacks and tools run. Every event must equal
+ * the recorded one, except for times, ids of sessions and invocations, and names and usage of models.
  *
- * Also taken from the record: the results and changes of tools with `effects: "external"`, which are not run, nor are the
- * callbacks around them; and the decisions of a clock (time-outs, the limit of seconds, unknown outcomes). Logs of older
- * versions have only the answer that `afterModel` left: then its value is ignored. Agents that ran side by side come in the
- * recorded order. An invocation that failed and was continued does so again; one that was cut short ends where it did.
+ * Also taken from the record: the results and changes of tools with `effects: "external"`, without running them or their
+ * callbacks; and decisions of a clock: timeouts, the limit of seconds, unknown outcomes. Logs of older versions have only
+ * the answer after `afterModel`: then its value is ignored. Events of parallel agents come in the recorded order. An
+ * invocation that failed and was continued does so again. An interrupted one ends at the same event.
  *
- * Not known, so code that looks at it may differ: `temp:` state that was given with a message or lost in a crash; what
- * others shared; and, of agents that ran side by side, who read a key before the other wrote it. Shared state begins as it
- * was when the session was saved, less what the session itself had added since.
+ * Unknown, so code that reads it may differ: `temp:` state given with a message or lost in a crash; state that others
+ * shared; and the order of reads and writes of parallel agents. Shared state starts as saved, without the additions of
+ * the session itself.
  */
 export async function replaySession(
   agent: Agent,
@@ -63,7 +63,7 @@ export async function replaySession(
     let difference: Difference | undefined;
     if ("invocation" in event) {
       const part = invocationAt(events, index);
-      const tape = createTape({
+      const recording = createRecording({
         events: part,
         agent,
         withRecordedIds,
@@ -71,7 +71,7 @@ export async function replaySession(
         at: (version) => events[version - 1]?.at ?? 0,
       });
       const began = (id: string): void => void ids.set(id, event.invocation);
-      difference = await replayInvocation(agent, event as RecordedEvent, tape, { sessions, session, began });
+      difference = await replayInvocation(agent, event as RecordedEvent, recording, { sessions, session, began });
       index += part.length;
     } else {
       difference = await repeat(event, sessions, session);
@@ -82,7 +82,7 @@ export async function replaySession(
   return { same: true, events: events.length };
 }
 
-/** The events of the invocation that begins there. While one runs, nothing else is committed to its session. */
+/** Returns the events of the invocation that begins there. While it runs, nothing else is committed to its session. */
 function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
   const end = events.findIndex(
     ({ type }, at) => at > index && (type === "invocation.began" || type.startsWith("session.")),
@@ -99,22 +99,22 @@ interface Where {
 async function replayInvocation(
   agent: Agent,
   recorded: RecordedEvent,
-  tape: Tape,
+  recording: Recording,
   { sessions, session, began }: Where,
 ): Promise<Difference | undefined> {
   const guarded: Conversations = {
     ...sessions,
-    enter: async (id, options) => tape.guard((await sessions.enter(id, { ...options, isAlone: true })) as Entered),
+    enter: async (id, options) => recording.guard((await sessions.enter(id, { ...options, isAlone: true })) as Entered),
   };
   const isNew = recorded.type === "invocation.began";
-  const first = isNew && { message: structuredClone(recorded.items), stateDelta: stateDeltaOf(recorded) };
+  const first = isNew && { message: structuredClone(recorded.items), stateDelta: readStateDelta(recorded) };
   for (let isFirst = isNew; ; isFirst = false) {
-    const { position } = tape;
-    tape.begin();
+    const { position } = recording;
+    recording.begin();
     let why = "the run ended before it";
     let isFailed = false;
     try {
-      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, tape.standIn);
+      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, recording.replaySource);
       for (let next = await running.next(); ; next = await running.next()) {
         if (next.done) {
           isFailed = next.value.outcome === "failed";
@@ -125,22 +125,22 @@ async function replayInvocation(
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "turn_lost") why = messageOf(thrown);
     }
-    if (tape.difference) return tape.difference;
-    if (tape.isDone) return undefined;
-    // A run that failed was gone on with.
-    if (!(isFailed || tape.isStopped) || tape.position === position) return tape.ended(why);
+    if (recording.difference) return recording.difference;
+    if (recording.isDone) return undefined;
+    // A failed run was continued.
+    if (!(isFailed || recording.isStopped) || recording.position === position) return recording.ended(why);
   }
 }
 
-/** What was set with a message. */
-function stateDeltaOf({ delta = [], shared = [] }: EventOf<"invocation.began">): AgentState {
+/** Returns the state that was set with a message. */
+function readStateDelta({ delta = [], shared = [] }: EventOf<"invocation.began">): AgentState {
   const set = [...delta, ...shared].flatMap((operation) =>
     operation.op === "remove" ? [] : [[unescapeKey(operation.path.slice(1)), operation.value]],
   );
   return Object.fromEntries(set) as AgentState;
 }
 
-/** Does again what was done to the session between invocations. */
+/** Repeats a change of the session between invocations. */
 async function repeat(event: NumberedEvent, sessions: Conversations, session: string): Promise<Difference | undefined> {
   const { version } = event;
   if (event.type === "session.rewound") await sessions.rewind(session, event.to);
@@ -160,15 +160,15 @@ async function repeat(event: NumberedEvent, sessions: Conversations, session: st
   for await (const now of sessions.events(session, { after: version - 1 })) {
     const found = firstDifference(compared(event), compared(now));
     if (!found) return undefined;
-    const { pointer, expected, actual } = found;
-    const message = `event ${version} (${event.type}): ${pointer} was ${shown(expected)}, and is ${shown(actual)}`;
+    const [expected, actual] = found.values;
+    const message = `event ${version} (${event.type}): ${inWords(found)}`;
     return { same: false, version, expected, actual, message };
   }
   const message = `event ${version}: was ${event.type}, and nothing comes`;
   return { same: false, version, expected: event, actual: undefined, message };
 }
 
-/** Makes the recorded change of the state. */
+/** Repeats a recorded change of the state. */
 async function updateAgain(event: EventOf<"session.updated">, sessions: Conversations, session: string): Promise<void> {
   const change = [...(event.delta ?? []), ...(event.shared ?? [])];
   await sessions.update(session, (state) => {
@@ -179,8 +179,8 @@ async function updateAgain(event: EventOf<"session.updated">, sessions: Conversa
 }
 
 /**
- * What was shared when the session began, as far as can be known: what it added is taken away from what there was when
- * it was saved. What it replaced stays as it was left, for what was there before was not recorded.
+ * Returns the shared state at the start of the session, as far as it is known: the saved state without the session's
+ * additions. Replaced values stay as saved, because the earlier ones were not recorded.
  */
 function sharedBefore({ events, shared }: SavedConversation): AgentState {
   let state = copyJson(shared, "shared") as Json;
@@ -191,7 +191,7 @@ function sharedBefore({ events, shared }: SavedConversation): AgentState {
       const undo: Delta = [op === "add" ? { op: "remove", path } : { op: "add", path, value: null }];
       state = applyDelta(state, undo, new WeakSet());
     } catch {
-      // Others have changed it since.
+      // Other sessions have changed it since.
     }
   }
   return state as AgentState;

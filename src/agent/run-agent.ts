@@ -1,14 +1,21 @@
-// Runs an agent from its beginning to its end: callbacks around it, and inside a model with its tools, or other agents.
-// What was committed before a run was cut short is not done again: every step looks for itself in the log first.
+// runAgent(): runs an agent with its callbacks: a model with its tools, or other agents. Every step first looks for its
+// own event in the log, so a resumed run does not repeat committed steps.
 import { setMaxListeners } from "node:events";
-import { agentSchema, type Agent, type CallOfTool, type Composition, type ModelAgent } from "../core/agent.ts";
+import {
+  agentSchema,
+  type Agent,
+  type CallOfTool,
+  type Composition,
+  type ModelAgent,
+  type Said,
+} from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
 import { toJsonSchema } from "../core/schema.ts";
-import { cancelledRun, firstValue, itemsOf } from "./callbacks.ts";
-import { familyOf, transferSchema } from "./family.ts";
+import { cancelledRun, firstValue, toItems } from "./callbacks.ts";
+import { createFamily, transferSchema } from "./transfer.ts";
 import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
 import { askModel } from "./model-step.ts";
 import type { Answerer } from "./tool-call.ts";
@@ -18,18 +25,18 @@ const defaultSteps = 100;
 const defaultEmpty = 3;
 const mostHandOvers = 20;
 
-/** How a run ended, and who goes on. */
+/** The outcome of a run, and the agent that continues. */
 interface Ended {
   outcome: AgentOutcome;
   transfer?: string | undefined;
 }
 
-/** Runs an agent, and whoever it hands over to. */
+/** Runs an agent, and the agents to which it transfers. */
 export async function runAgent(invocation: Invocation, agent: Agent, place: Place): Promise<AgentOutcome> {
   const began = await begin(invocation, agent, place);
   if (began?.items) return (await end(invocation, place, { outcome: "replaced" })).outcome;
   let ended = await (agent.kind === "model" ? runModel(invocation, agent, place) : compose(invocation, agent, place));
-  // Two agents may hand over to each other without end.
+  // Two agents may transfer to each other forever.
   if (ended.transfer !== undefined && place.path.split(">").length > mostHandOvers) ended = { outcome: "steps" };
   const { outcome } = await end(invocation, place, ended, agent);
   if (ended.transfer === undefined) return outcome;
@@ -47,11 +54,8 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   try {
     const said = await firstValue(beforeAgent, invocation.context(place, draft));
     assertRunning(invocation);
-    const items =
-      said === undefined
-        ? undefined
-        : (copyJson(itemsOf(said, "beforeAgent"), "what beforeAgent said", "drop") as Item[]);
-    // It is the agent's answer, also for whoever reads it in the state.
+    const items = copyItems(said, "beforeAgent");
+    // It is the agent's answer, so the state gets it too.
     if (items && agent.kind === "model" && agent.outputKey !== undefined)
       draft.state[agent.outputKey] = answerText(items);
     working.keep(draft);
@@ -66,7 +70,13 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   }
 }
 
-/** Without an agent its callbacks are left out: another one has answered in its place. */
+/** Copies the words of a callback as items. */
+function copyItems(said: Said | undefined, by: string): Item[] | undefined {
+  if (said === undefined) return undefined;
+  return copyJson(toItems(said, by), `what ${by} said`, "drop") as Item[];
+}
+
+/** Ends a run. Without `agent` no callbacks run, because `beforeAgent` has answered instead. */
 async function end(
   invocation: Invocation,
   place: Place,
@@ -81,10 +91,7 @@ async function end(
     const afterAgent = agent?.callbacks.afterAgent;
     const said = afterAgent && (await firstValue(afterAgent, invocation.context(place, draft)));
     assertRunning(invocation);
-    const items =
-      said === undefined
-        ? undefined
-        : (copyJson(itemsOf(said, "afterAgent"), "what afterAgent said", "drop") as Item[]);
+    const items = copyItems(said, "afterAgent");
     working.keep(draft);
     return await invocation.commit(
       {
@@ -107,18 +114,18 @@ function assertRunning({ signal }: Invocation): void {
   if (signal.aborted) throw cancelledRun(signal);
 }
 
-/** Asks the model and runs its calls until it has answered, or a limit is reached. */
+/** Asks the model and runs its calls until it answers or a limit is reached. */
 async function runModel(invocation: Invocation, agent: ModelAgent, place: Place): Promise<Ended> {
   const { steps = defaultSteps, tokens = Infinity, seconds = Infinity, empty = defaultEmpty } = agent.limits;
-  const { schemas, answerers } = await toolsOf(invocation, agent, place).catch((thrown: unknown) =>
+  const { schemas, answerers } = await listTools(invocation, agent, place).catch((thrown: unknown) =>
     invocation.fail(place, "tools", thrown),
   );
   const clock = seconds < Infinity ? AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1)) : undefined;
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
-  // Every handler that runs listens to it.
+  // Every running handler listens to it.
   setMaxListeners(0, signal);
   const isLate = (): boolean =>
-    invocation.standIn?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
+    invocation.replaySource?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> =>
     runAsTool({ ...invocation, signal }, child, place, call);
   let [spent, silent] = [0, 0];
@@ -155,8 +162,8 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   }
 }
 
-/** All that a model can call, and what answers each. */
-async function toolsOf(
+/** Lists the tools of a model with their answerers. */
+async function listTools(
   invocation: Invocation,
   agent: ModelAgent,
   place: Place,
@@ -186,15 +193,15 @@ async function toolsOf(
   return { schemas, answerers };
 }
 
-/** Runs an agent for another one, in its own part of the log. Gives what it said last. */
+/** Runs an agent as a tool of another one, in its own part of the log. Returns its last words. */
 async function runAsTool(invocation: Invocation, agent: Agent, place: Place, call: CallOfTool): Promise<string> {
   const { request } = Object(call.input) as { request?: unknown };
   if (typeof request !== "string") {
     throw new HoldfastError("invalid_input", `the arguments of ${call.tool} are wrong: \`request\` must be a text`);
   }
   const path = `${place.path}#${call.call}/${agent.name}`;
-  // It has a family of its own to hand over to.
-  await runAgent({ ...invocation, family: familyOf(agent) }, agent, {
+  // It can transfer only within its own family.
+  await runAgent({ ...invocation, family: createFamily(agent) }, agent, {
     agent: agent.name,
     path,
     branch: place.branch,
@@ -219,7 +226,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
   switch (agent.kind) {
     case "sequence":
       for (const child of agent.agents) {
-        // Goes up to the loop around it.
+        // It also ends compositions around this one, up to the nearest loop.
         if ((await inside(child, child.name)) === "escalated") return { outcome: "escalated" };
       }
       return { outcome: "answered" };
@@ -234,7 +241,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
       const branch = (child: Agent): string =>
         `${place.branch === undefined ? "" : `${place.branch}/`}${place.path}.${child.name}`;
       const runs = await Promise.allSettled(agent.agents.map((child) => inside(child, child.name, branch(child))));
-      // All have come to an end: what failed is told when nothing is under way any more.
+      // All have ended: a failure is reported when nothing is running any more.
       const failed = runs.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
       const [first] = failed.sort((a, b) => Number(a.reason instanceof Failed) - Number(b.reason instanceof Failed));
       if (first) throw first.reason;

@@ -1,4 +1,4 @@
-// run(): an agent answers a message, or goes on where a run was cut short. Yields what happens, committed first.
+// run(): runs an agent on a message, or continues an interrupted run. Yields events after their commit.
 import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
@@ -11,26 +11,26 @@ import type { AgentState } from "../core/shared-state.ts";
 import { faultInItems, type Item } from "../core/model.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
-import { familyOf, type Family } from "./family.ts";
-import { createInvocation, Failed, type Place, type RunEvent, type StandIn } from "./invocation.ts";
+import { createFamily, type Family } from "./transfer.ts";
+import { createInvocation, Failed, type Place, type RunEvent, type ReplaySource } from "./invocation.ts";
 import { runAgent } from "./run-agent.ts";
 
 export interface RunOptions {
   sessions: Conversations;
   /** By default a new one. */
   session?: string | undefined;
-  /** Whose the session is: a new one will be, another one must be. */
+  /** The user of a new session. An existing session must be this user's. */
   user?: string | undefined;
-  /** What the user says. Without it the run goes on where an earlier one was cut short. */
+  /** The user's message. Without it, an interrupted run continues. */
   message?: string | Item[] | undefined;
-  /** Set with the message. Keys that start with `temp:` are seen by this run alone. */
+  /** State to set with the message. Only this run sees keys that start with `temp:`. */
   stateDelta?: AgentState | undefined;
   signal?: AbortSignal | undefined;
-  /** Also yields parts of answers while they are written. */
+  /** Also yields pieces of running answers. */
   stream?: boolean | undefined;
   /**
-   * The id of the turn. A repeat with the same message gets the recorded events and outcome, or continues the turn if it was
-   * cut short. Another message under the same id is refused as `call_conflict`.
+   * The id of the turn. A repeat with the same message gets the recorded events and outcome, or continues an interrupted
+   * turn. Another message with the same id is refused as `call_conflict`.
    */
   call?: string | undefined;
   /**
@@ -41,12 +41,12 @@ export interface RunOptions {
   busy?: "wait" | "refuse" | "take" | undefined;
 }
 
-/** How an invocation ended. "failed": the last event says why; a run without a message tries that step again. */
+/** The end of an invocation. "failed": the last event has the reason, and a run without a message retries that step. */
 export interface RunResult {
   session: string;
   invocation: string;
   outcome: AgentOutcome | "failed" | "abandoned";
-  /** The call id was seen before: these are the recorded events. "abandoned": another message came before it was over. */
+  /** The call id is a repeat: these are the recorded events. "abandoned": another message arrived before its end. */
   repeated: boolean;
 }
 
@@ -62,11 +62,11 @@ export function run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent,
   return runWith(agent, options);
 }
 
-/** As `run`, with a log in place of the models. */
+/** Like `run`, with a recording instead of the models. */
 export async function* runWith(
   agent: Agent,
   options: RunOptions,
-  standIn?: StandIn,
+  replaySource?: ReplaySource,
 ): AsyncGenerator<RunEvent, RunResult, undefined> {
   const { sessions, user, message, call, stateDelta, signal, busy } = options;
   if (message === undefined && stateDelta !== undefined) {
@@ -75,7 +75,7 @@ export async function* runWith(
   if (message === undefined && call !== undefined) {
     throw new HoldfastError("invalid_option", "a call id belongs to a message, and there is none");
   }
-  const family = familyOf(agent);
+  const family = createFamily(agent);
   if (signal?.aborted) throw cancelledRun(signal);
   const items = message === undefined ? undefined : messageItems(message);
   const digest = call === undefined ? undefined : digestOf({ items, stateDelta: stateDelta ?? {} });
@@ -89,7 +89,7 @@ export async function* runWith(
       for (const event of entered.events) yield event as RunEvent;
       return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
     }
-    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, standIn);
+    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, replaySource);
     // Another process was faster: it is waited for, or refuses this run.
     if (result !== "not begun") return result;
   }
@@ -102,7 +102,7 @@ async function* runEntered(
   options: RunOptions & { session: string },
   items: Item[] | undefined,
   digest: string | undefined,
-  standIn: StandIn | undefined,
+  replaySource: ReplaySource | undefined,
 ): AsyncGenerator<RunEvent, RunResult | "not begun", undefined> {
   const { session, user, call, signal } = options;
   let isBegun = false;
@@ -110,7 +110,7 @@ async function* runEntered(
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
     stopping.abort(signal?.aborted ? signal.reason : entered.signal.reason);
-    // A reader that has stopped reading must not keep the session.
+    // A reader that stopped reading must not keep the session.
     channel.close();
   };
   signal?.addEventListener("abort", stop, { once: true });
@@ -130,7 +130,7 @@ async function* runEntered(
       entered,
       family,
       signal: stopping.signal,
-      standIn,
+      replaySource,
       isStreaming: options.stream ?? false,
       put: channel.put,
       drop: channel.drop,
@@ -179,7 +179,7 @@ async function* runEntered(
         throw thrown;
       }
     })();
-    // Not when the reader is done, who may never ask again.
+    // Not at the end of reading: the reader may never ask again.
     working = working.finally(() => entered.leave());
     yield* channel.read(working);
     return await working;
@@ -188,8 +188,8 @@ async function* runEntered(
     // The session was closed, or the engine stopped.
     throw entered.signal.aborted && !signal?.aborted ? entered.signal.reason : thrown;
   } finally {
-    // Also where the reader has stopped reading: what is not committed by then is dropped. With a reason that is there
-    // already: a new one comes with a trace of the stack, which costs more than a step.
+    // Also if the reader stopped early: uncommitted work is dropped. The reason is a constant, because the stack trace of a
+    // new error costs more than a step.
     stopping.abort(over);
     channel.close();
     signal?.removeEventListener("abort", stop);
@@ -204,13 +204,13 @@ const over = new HoldfastError("run_cancelled", "the run is over");
 
 interface Start {
   invocation: string;
-  /** The one that answers. */
+  /** The agent that answers. */
   agent: string;
 }
 
-/** A new invocation: by the agent that the conversation was last handed over to. */
+/** Starts an invocation with the agent of the last transfer. */
 function beginning({ conversation: { speaker } }: Entered, { name }: Agent, family: Family): Start {
-  // Nothing in a sequence, a loop or side by side could hand it back.
+  // No agent inside a composition could transfer it back.
   const isModel = speaker !== undefined && family.find(speaker)?.kind === "model";
   return { invocation: newInvocation(), agent: isModel ? speaker : name };
 }

@@ -1,4 +1,4 @@
-// What an agent's model is shown of a conversation: its own items as they are, items of other agents as text.
+// itemsFor(): the items of a conversation for one agent's model: its own items unchanged, items of other agents as text.
 import type { AgentEvent, NumberedEvent } from "../core/event.ts";
 import {
   isFunctionCall,
@@ -10,23 +10,23 @@ import {
 } from "../core/model.ts";
 import type { View } from "../core/turn.ts";
 
-/** Which part of the conversation an agent sees. */
+/** Selects the part of the conversation that an agent sees. */
 export interface Sight {
   agent: string;
-  /** Where it runs among agents that run side by side. */
+  /** Its branch of a `parallel`. */
   branch: string | undefined;
-  /** The path of an agent that is another one's tool: it sees its request and what was said below it. */
+  /** The path of an agent that is another one's tool: it sees its request and the events below it. */
   alone: string | undefined;
 }
 
-/** What a conversation gives its models to see. */
+/** The parts of a conversation that models see. */
 interface Seen {
   /** The events of this turn. */
   readonly steps: readonly NumberedEvent[];
   view<V extends View>(key: string, create: () => V): Promise<V>;
 }
 
-/** Returns the items that a model is shown. The list is the caller's own; the items are not. */
+/** Returns the items for a model. The caller may change the list, but not the items. */
 export async function itemsFor(conversation: Seen, sight: Sight): Promise<Item[]> {
   const { agent, branch, alone } = sight;
   const { steps } = conversation;
@@ -56,7 +56,7 @@ function createSight(agent: string) {
 }
 
 interface Part {
-  /** The number of events that were looked at. */
+  /** The number of processed events. */
   seen: number;
   add(event: NumberedEvent): void;
   items(): Item[];
@@ -92,9 +92,9 @@ function createPart(agent: string, branch: string | undefined, alone: string | u
   };
 }
 
-/** Where the answer is that calls an agent as a tool: all that this agent sees came after it. */
+/** Returns the index of the answer that calls an agent as a tool. The agent sees only later events. */
 function askedAt(steps: readonly NumberedEvent[], alone: string): number {
-  // By path, not by call id: some models use the same id again.
+  // By path, not by call id: some models reuse ids.
   const above = alone.slice(0, alone.lastIndexOf("#"));
   return Math.max(
     0,
@@ -112,25 +112,25 @@ function isBelow(path: string, above: string): boolean {
   return rest === "" || (/^[/>]/.test(rest) && !rest.includes("#"));
 }
 
-/** Whether two branches of one invocation are different children of the same run of a `parallel`. */
+/** Tells whether two branches of one invocation are different children of the same run of a `parallel`. */
 function areSideBySide(a: string | undefined, b: string | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return false;
   const others = forksOf(b);
   for (const [at, fork] of forksOf(a).entries()) {
     const other = others[at];
-    // One branch is inside the other, or they are of two `parallel` that ran one after the other.
+    // One branch is inside the other, or they belong to two consecutive `parallel`.
     if (other?.parallel !== fork.parallel) return false;
     if (other.child !== fork.child) return true;
   }
   return false;
 }
 
-/** The runs of `parallel` around an agent, outermost first, and the child of each that the agent is in. */
+/** Returns the runs of `parallel` around an agent, outermost first, each with the child that contains the agent. */
 function forksOf(branch: string): { parallel: string; child: string }[] {
   const forks: { parallel: string; child: string }[] = [];
   let rest = branch;
-  // A branch is `PATH.CHILD`, joined by "/". Paths have dots of their own (`2.critic` in a loop); but the path after a
-  // child begins with the path of the `parallel` and the child.
+  // A branch is `PATH.CHILD`, joined by "/". Paths contain dots too (`2.critic` in a loop). But the path after a child
+  // starts with the path of the `parallel` and the child.
   for (let dot = rest.indexOf("."); dot >= 0; dot = rest.indexOf(".", dot + 1)) {
     const parallel = rest.slice(0, dot);
     const [child = ""] = /^[^/.]*/.exec(rest.slice(dot + 1)) ?? [];
@@ -143,14 +143,14 @@ function forksOf(branch: string): { parallel: string; child: string }[] {
   return forks;
 }
 
-/** The items of events, as one agent reads them. */
+/** Collects the items of events for one agent. */
 function createTranscript(agent: string) {
   const items: Item[] = [];
   /** Calls without a result, by the path of the agent that made them. A call id alone is not unique. */
   const open = new Map<string, FunctionCall[]>();
   /** The paths of this agent's own open calls. */
   const own = new Set<string>();
-  /** What others said since: servers want the results right after the calls. */
+  /** Later items of others, held back: servers require results directly after their calls. */
   let held: Item[] = [];
 
   function release(path: string): void {
@@ -161,7 +161,7 @@ function createTranscript(agent: string) {
     held = [];
   }
 
-  /** Ends calls of a run that was cut short: servers refuse a conversation with calls that have no result. */
+  /** Ends calls of an interrupted run: servers refuse a conversation with calls without results. */
   function cut(path: string): void {
     for (const { call_id } of own.has(path) ? (open.get(path) ?? []) : []) {
       const output = "The run was cut short. Whether this call took effect is not known.";
@@ -179,7 +179,7 @@ function createTranscript(agent: string) {
     },
     add(event: ByAgent): void {
       const isOwn = event.agent === agent;
-      // A run that was out of time may have left calls without a result.
+      // A run that timed out may leave calls without results.
       if (event.type === "agent.ended") cut(event.path);
       const said = event.items ?? [];
       if (isOwn) items.push(...said);
@@ -194,7 +194,7 @@ function createTranscript(agent: string) {
   };
 }
 
-/** An item of another agent, as something that was said to this one. */
+/** Describes an item of another agent as a message to this one. */
 function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
   const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);
   if (isMessage(item)) {

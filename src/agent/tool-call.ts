@@ -1,4 +1,4 @@
-// One call of a tool by a model: its callbacks, what answers it, and what comes of it.
+// createCall(): one call of a tool by a model, with its callbacks, its answerer and its result.
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
@@ -10,7 +10,7 @@ import type { WorkingState, Writer } from "../session/working-state.ts";
 import { cancelledRun, firstValue, orAborted } from "./callbacks.ts";
 import { Failed, isOfCommit, type Invocation, type Place } from "./invocation.ts";
 
-/** Answers the calls of an agent: a tool of its own, a toolset, another agent, or the hand-over. */
+/** Answers the calls of an agent: its own tool, a toolset, another agent, or the transfer. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
 
 export interface ToolsOptions {
@@ -21,23 +21,23 @@ export interface ToolsOptions {
   answer: { version: number; at: number };
   answerers: ReadonlyMap<string, Answerer>;
   signal: AbortSignal;
-  /** Runs an agent that is a tool, and gives what it says. */
+  /** Runs an agent that is a tool, and returns its words. */
   runAgent(agent: Agent, call: CallOfTool): Promise<string>;
 }
 
-/** What came of one call. */
+/** The result of one call. */
 export interface Result {
   call: FunctionCall;
   output: Json;
   error?: HoldfastError;
   wishes?: Wishes;
-  /** What the tool logged. */
+  /** The lines that the tool logged. */
   lines?: string[] | undefined;
-  /** It was not made again in a replay. */
+  /** Taken from the record by a replay. */
   isTaken?: true;
 }
 
-/** What calls can do to the run of their agent. */
+/** Effects of a call on the run of its agent. */
 interface Wishes {
   transfer?: string;
   escalate?: true;
@@ -57,7 +57,7 @@ export function isExternal(answerer: Answerer | undefined): boolean {
   return answerer !== undefined && "tool" in answerer && answerer.tool.kind === "external";
 }
 
-/** Tools that only change the state run one after the other, so that each sees the writes of the tools before it. */
+/** Tells whether a call runs concurrently. Tools that only change the state do not: each sees the earlier writes. */
 export function isSideBySide(answerer: Answerer | undefined): boolean {
   if (!answerer || "targets" in answerer) return false;
   return !("tool" in answerer) || answerer.tool.kind !== "state";
@@ -69,7 +69,7 @@ export function outputItem({ call, output, error }: Result): FunctionCallOutput 
   return { type: "function_call_output", call_id: call.call_id, output: text };
 }
 
-/** `index`: its place among the calls of the answer. `isLost`: an earlier run started it. */
+/** `index` is its position among the calls of the answer. `isLost`: an earlier run started it. */
 export function createCall(
   options: ToolsOptions,
   working: WorkingState,
@@ -81,13 +81,15 @@ export function createCall(
   const { callbacks } = agent;
   const answerer = answerers.get(call.name);
   const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
-  // A call that is only a change of the state fails if that cannot be made. Of any other the result stands.
+  // A call that only changes the state fails if its change cannot be made. The result of any other call is kept.
   const writer: Writer = { call: call.call_id, needs: !isSideBySide(answerer) };
   const taken =
-    answerer && "agent" in answerer ? undefined : invocation.standIn?.result(place, call.call_id, isExternal(answerer));
+    answerer && "agent" in answerer
+      ? undefined
+      : invocation.replaySource?.result(place, call.call_id, isExternal(answerer));
   let wishes: Wishes = {};
   let lines: string[] | undefined;
-  /** Gives what places the handler's writes and gives its output. */
+  /** Resolves to a function that keeps the handler's writes and returns its output. */
   let answering: Promise<() => Json> = Promise.resolve(() => null);
 
   /** Runs callbacks on a draft. Their writes are kept unless they throw. */
@@ -112,7 +114,7 @@ export function createCall(
     } catch (thrown) {
       answering = Promise.reject(thrown);
     }
-    // It may fail before anybody waits for it.
+    // It may fail before it is awaited.
     answering.catch(() => undefined);
   }
 
@@ -189,7 +191,7 @@ export function createCall(
     if (!ready.ok) throw failureOf(ready.outcome);
     let cause: unknown;
     const wished: Wishes = {};
-    const { standIn, entered } = invocation;
+    const { replaySource, entered } = invocation;
     const execution = {
       session: entered.session,
       tool,
@@ -198,10 +200,10 @@ export function createCall(
       timeout: entered.timeout,
       signal,
       agent: toolAgent(wished),
-      // Both follow from the log, so that a replay has them again.
-      seed: standIn?.seed ?? entered.seed,
+      // Both follow from the log, so a replay gets the same.
+      seed: replaySource?.seed ?? entered.seed,
       draws: made.version * 1000 + index,
-      at: standIn?.at(made.version) ?? made.at,
+      at: replaySource?.at(made.version) ?? made.at,
       onThrown: (thrown: unknown) => void (cause = thrown),
     };
     // Another process may have taken the turn over since the call was committed.
@@ -211,7 +213,7 @@ export function createCall(
       const finished = working.keepRan(ran, writer);
       lines = finished.log;
       if (!finished.outcome.ok) throw failureOf(finished.outcome, cause);
-      // A handler that was stopped may still wish for something.
+      // A copy, because a stopped handler may still change it.
       wishes = { ...wished };
       return finished.outcome.output;
     };
@@ -244,7 +246,7 @@ function oneOf(targets: string[], to: unknown): string {
   throw new HoldfastError("invalid_input", `\`agent\` must be one of: ${targets.join(", ")}`);
 }
 
-/** The failure of a tool. An error of ours that the tool ran into keeps its code: it is for the agent to read. */
+/** Returns the failure of a tool. A HoldfastError inside the tool keeps its code, for the agent to read. */
 function failureOf(outcome: Outcome, cause?: unknown): HoldfastError {
   if (outcome.ok) throw new TypeError("the outcome is not a failure");
   const { code, message, detail } = outcome.error;

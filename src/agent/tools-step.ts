@@ -1,11 +1,11 @@
-// The step that runs the calls of one answer: each with its callbacks, handlers side by side where the tools allow it,
-// and all results in one event.
+// runTools(): the step that runs the calls of one answer: handlers run concurrently if their tools allow it, and one
+// event has all results.
 import type { EventOf } from "../core/event.ts";
 import type { FunctionCall } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import type { Placed, WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
-import { placed, type Conflict, type StandIn } from "./invocation.ts";
+import { placed, type Conflict, type ReplaySource } from "./invocation.ts";
 import {
   createCall,
   isExternal,
@@ -16,13 +16,13 @@ import {
   type ToolsOptions,
 } from "./tool-call.ts";
 
-/** So many handlers of one answer run at once. The others wait. */
+/** The maximum number of concurrent handlers of one answer. The others wait. */
 const mostAtOnce = 64;
 
-/** Runs the calls of an answer, unless their results were committed before the run was cut short. */
+/** Runs the calls of an answer, unless their results were committed before the run was interrupted. */
 export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<EventOf<"tools.answered">> {
   const { invocation, place, signal } = options;
-  // Begins nothing that nobody waits for any more.
+  // Start nothing after a cancellation.
   if (signal.aborted) throw cancelledRun(signal);
   const lost = await startExternal(options, calls);
   const before = invocation.next(place, "tools.answered");
@@ -31,12 +31,12 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
   const results = await runAll(options, working, calls, lost);
   if (signal.aborted) throw cancelledRun(signal);
   const event = { type: "tools.answered" as const, ...placed(place, invocation.id), items: [] };
-  return invocation.commit(event, working, (...given) => fieldsOf(options, results, ...given));
+  return invocation.commit(event, working, (...given) => buildFields(options, results, ...given));
 }
 
 /**
- * Runs all calls, and gives their results in the same order. Handlers overlap; everything that writes to the state comes
- * one at a time, in the order of the calls, so that a replay writes in the same order whatever the time that they take.
+ * Runs all calls, and returns their results in the same order. Handlers overlap, but writes to the state happen one by
+ * one, in the order of the calls. So a replay writes in the same order, whatever the handlers' timing.
  */
 async function runAll(
   options: ToolsOptions,
@@ -70,8 +70,8 @@ async function runAll(
 }
 
 /**
- * Commits that external calls are about to run, if there are any. Gives the calls for which an earlier run committed that:
- * whether they took effect is not known, and they are not run again.
+ * Commits that external calls are about to run, if there are any. Returns the calls that an earlier run had started: their
+ * outcome is unknown, and they do not run again.
  */
 async function startExternal(
   { invocation, place, answerers }: ToolsOptions,
@@ -88,8 +88,8 @@ async function startExternal(
 
 type Fields = Pick<EventOf<"tools.answered">, "items" | "failed" | "log" | "refused" | "transfer" | "escalate">;
 
-/** The fields of the event. A call whose own writes could not be placed has failed: it did nothing else. */
-function fieldsOf({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
+/** Builds the fields of the event. A call whose own writes could not be merged has failed: it did nothing else. */
+function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
   const placedResult = (result: Result): Result => {
     const path = writes.failed.get(result.call.call_id);
     return path === undefined ? result : { call: result.call, output: null, error: conflict(path) };
@@ -105,8 +105,8 @@ function fieldsOf({ invocation, place }: ToolsOptions, all: Result[], writes: Pl
     (fields.refused ??= []).push({ call, path, message: conflict(path).message });
   }
   if (results.some(({ isTaken }) => isTaken)) {
-    const { delta, ...wishes } = (invocation.standIn as StandIn).results(place);
-    // No log has what is temporary.
+    const { delta, ...wishes } = (invocation.replaySource as ReplaySource).results(place);
+    // The log has no temporary keys.
     return { ...fields, ...wishes, delta: [...delta, ...splitDelta(writes.delta).temp] };
   }
   for (const { error, wishes } of results) if (!error) Object.assign(fields, wishes);

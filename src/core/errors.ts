@@ -159,12 +159,16 @@ export function messageOf(thrown: unknown): string {
   return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
 }
 
+/** Gives an error of foreign code a code. */
+export function withCode(code: ErrorCode, what: string, cause: unknown): HoldfastError {
+  return isHoldfastError(cause) ? cause : new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
+}
+
 /** Runs foreign code and gives its failure a code. */
 export async function boundary<T>(code: ErrorCode, what: string, run: () => T | Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
-    if (isHoldfastError(cause)) throw cause;
-    throw new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
+    throw withCode(code, what, cause);
   }
 }

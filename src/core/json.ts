@@ -132,6 +132,26 @@ export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
   return keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key], b[key]));
 }
 
+/** Finds the first difference of two values: its place, a JSON Pointer, and both values there. */
+export function firstDifference(
+  a: Json | undefined,
+  b: Json | undefined,
+  pointer = "",
+): { pointer: string; values: [Json | undefined, Json | undefined] } | undefined {
+  if (equalJson(a, b)) return undefined;
+  if (isContainer(a) && isContainer(b) && Array.isArray(a) === Array.isArray(b)) {
+    for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
+      const child = (of: object): Json | undefined =>
+        Object.getOwnPropertyDescriptor(of, key)?.value as Json | undefined;
+      const below = firstDifference(child(a), child(b), `${pointer}/${escapeKey(key)}`);
+      if (below) return below;
+    }
+  }
+  return { pointer, values: [a, b] };
+}
+
+const isContainer = (value: Json | undefined): value is Json & object => typeof value === "object" && value !== null;
+
 /** Escapes one step of a JSON Pointer (RFC 6901). */
 export function escapeKey(key: string): string {
   return key.includes("~") || key.includes("/") ? key.replaceAll("~", "~0").replaceAll("/", "~1") : key;

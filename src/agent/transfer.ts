@@ -1,19 +1,19 @@
-// Who can hand over to whom: an agent to those below it, to the one above it, and to those beside it.
+// Finds the agents to which an agent can transfer: its children, its parent and its siblings.
 import type { Agent, ModelAgent } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
 
-/** The tool by which a model hands over. */
+/** The tool with which a model transfers the conversation. */
 export const transferTool = "transfer_to_agent";
 
 export interface Family {
   find(name: string): Agent | undefined;
-  /** Those that an agent can hand over to. */
+  /** Returns the agents to which an agent can transfer. */
   targets(agent: ModelAgent): Agent[];
 }
 
-/** Every agent below an agent, itself included. Names must be different, or a log could not tell who said what. */
-export function familyOf(root: Agent): Family {
+/** Collects an agent and all agents below it. Names must differ, because a log identifies agents by name. */
+export function createFamily(root: Agent): Family {
   const parents = new Map<string, Agent | undefined>();
   const members = new Map<string, Agent>();
   const add = (agent: Agent, parent: Agent | undefined): void => {
@@ -29,7 +29,7 @@ export function familyOf(root: Agent): Family {
     find: (name) => members.get(name),
     targets(agent) {
       const parent = parents.get(agent.name);
-      // Inside a sequence, a loop or side by side the order is fixed.
+      // The order inside a sequence, a loop or a parallel is fixed.
       const above =
         parent?.kind === "model" ? [parent, ...parent.agents.filter(({ name }) => name !== agent.name)] : [];
       return [...agent.agents, ...above];

@@ -1,39 +1,39 @@
-// The events of one recorded invocation, in the hands of a replay: keeps what comes now in the order of the record,
-// compares it, and gives what is not done again.
+// createRecording(): the events of one recorded invocation, for a replay. It keeps new events in the recorded order,
+// compares them, and provides recorded results.
 import type { Agent } from "../core/agent.ts";
 import type { Entered, NewAgentEvent } from "../core/agent-sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { changed, type Delta } from "../core/delta.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";
-import { equalJson, type Json } from "../core/json.ts";
+import { equalJson, firstDifference, type Json } from "../core/json.ts";
 import { toText, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { withoutLease } from "../session/entered.ts";
-import { comparableDelta, firstDifference, named, shapeOf, shown, type Difference } from "./difference.ts";
-import type { Place, StandIn } from "./invocation.ts";
+import { comparableDelta, comparableFields, inWords, named, type Difference } from "./difference.ts";
+import type { Place, ReplaySource } from "./invocation.ts";
 
 export type RecordedEvent = AgentEvent & { version: number };
 
-export interface TapeOptions {
+export interface RecordingOptions {
   events: RecordedEvent[];
   agent: Agent;
-  /** Of the session, and when each of its events happened. */
+  /** The session's random seed, and the times of its events. */
   seed: number;
   at(version: number): number;
-  /** The text with the ids of this run in place of those of the record. */
+  /** Replaces the ids of this run in a text by the recorded ones. */
   withRecordedIds(text: string): string;
 }
 
-export type Tape = ReturnType<typeof createTape>;
+export type Recording = ReturnType<typeof createRecording>;
 
-/** What came of a call by time and circumstance, not by code: it is taken as it was. */
+/** Outcomes that depend on time and circumstance, not on code: they are taken from the record. */
 const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 
-/** How long an event of agents that run side by side waits for one that was before it, in milliseconds. */
-const patience = 60_000;
+/** Milliseconds that an event of parallel agents waits for one that was recorded before it. */
+const sideBySideTimeout = 60_000;
 
-export function createTape({ events: all, agent, seed, at, withRecordedIds }: TapeOptions) {
+export function createRecording({ events: all, agent, seed, at, withRecordedIds }: RecordingOptions) {
   const events = all.filter(({ type }) => !type.startsWith("turn."));
   const leases = all.filter(({ type }) => type.startsWith("turn."));
   const isCut = !events.some((event) => event.type === "agent.ended" && event.last);
@@ -41,17 +41,17 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
   let next = 0;
   let difference: Difference | undefined;
   let waiting: (() => void)[] = [];
-  /** The runs of agents that have failed since the run began. */
+  /** The paths of agents that failed since the run began. */
   let failed = new Set<string>();
   let isStopped = false;
 
-  /** Whether the next event is of a run of an agent that has failed: then it came in another run of all. */
+  /** Tells whether the next event belongs to a failed agent: then it came from a later run. */
   const isNextElsewhere = (): boolean => {
     const head = events[next];
     return head !== undefined && failed.has(pathOf(head) ?? "");
   };
 
-  /** The next event of a run of an agent. */
+  /** Returns the next event of a path. */
   const upcoming = (path: string | undefined): RecordedEvent | undefined =>
     events.slice(next).find((event) => pathOf(event) === path);
 
@@ -72,7 +72,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
     return differ({ version, expected: recorded, actual, message: `event ${version}: ${why}` });
   }
 
-  /** Waits until all that was recorded before an event has come again. */
+  /** Waits until all events recorded before this one have come again. */
   async function turnOf(event: NewAgentEvent): Promise<void> {
     for (;;) {
       if (difference || isStopped) throw over();
@@ -83,7 +83,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
       }
       if (pathOf(head) === pathOf(event)) return;
       if (isNextElsewhere()) {
-        // Whatever ran beside it was cut short here.
+        // Parallel agents were interrupted here.
         isStopped = true;
         wake();
         throw over();
@@ -95,33 +95,32 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
       const before = next;
       const timer = setTimeout(() => {
         if (next === before) differAt(head, undefined, `was ${named(head)}, which does not come`);
-      }, patience);
+      }, sideBySideTimeout);
       await new Promise<void>((resolve) => waiting.push(resolve));
       clearTimeout(timer);
     }
   }
 
-  /** Throws if an event is not the one that was recorded. */
+  /** Throws if an event differs from the recorded one. */
   function compare(event: NewAgentEvent, delta: Delta, state: AgentState): void {
     const head = events[next] as RecordedEvent;
     const { version } = head;
-    const shape = JSON.parse(withRecordedIds(JSON.stringify(shapeOf(event)))) as Json;
+    const shape = JSON.parse(withRecordedIds(JSON.stringify(comparableFields(event)))) as Json;
     if (head.type !== event.type) {
       throw differ({
         version,
-        expected: shapeOf(head),
+        expected: comparableFields(head),
         actual: shape,
         message: `event ${version}: was ${named(head)}, and is ${named(event)}`,
       });
     }
-    const found = firstDifference(shapeOf(head), shape) ?? differentChange(head, delta, state);
+    const found = firstDifference(comparableFields(head), shape) ?? differentChange(head, delta, state);
     if (!found) return;
-    const { pointer, expected, actual } = found;
-    const message = `event ${version} (${named(head)}): ${pointer} was ${shown(expected)}, and is ${shown(actual)}`;
-    throw differ({ version, expected, actual, message });
+    const [expected, actual] = found.values;
+    throw differ({ version, expected, actual, message: `event ${version} (${named(head)}): ${inWords(found)}` });
   }
 
-  /** Two deltas may lead to the same state. */
+  /** Compares changes of the state. Two deltas may lead to the same state. */
   function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
     const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
     const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
@@ -130,7 +129,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
     try {
       if (equalJson(changed(state as Json, recorded), changed(state as Json, now))) return undefined;
     } catch {
-      // The recorded one does not fit the state that there is now.
+      // The recorded delta cannot be applied to the current state.
     }
     return firstDifference({ delta: recorded as Json }, { delta: now as Json });
   }
@@ -145,7 +144,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
     }
   }
 
-  const standIn: StandIn = {
+  const replaySource: ReplaySource = {
     seed,
     at,
     answer(place) {
@@ -176,7 +175,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
       }
       if (!isExternal) return undefined;
       if (found?.type === "agent.failed" && found.step === "tools") throw errorOf(found);
-      // Cut short before there were results: these are never compared.
+      // Interrupted before there were results: they are never compared.
       if (!found && isCut) return { output: null };
       throw over();
     },
@@ -197,27 +196,27 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
   };
 
   return {
-    standIn,
+    replaySource,
     get difference() {
       return difference;
     },
-    /** Before each run. */
+    /** Called before each run. */
     begin(): void {
       failed = new Set();
       isStopped = false;
     },
-    /** Whether the run ended here and was gone on with. */
+    /** Whether the run ended here and was continued. */
     get isStopped() {
       return isStopped || isNextElsewhere();
     },
-    /** How many events have come again. */
+    /** The number of events that have come again. */
     get position() {
       return next;
     },
     get isDone() {
       return next >= events.length;
     },
-    /** The session, where nothing is committed that was not recorded. */
+    /** Returns a session that commits only recorded events. */
     guard(entered: Entered): Entered {
       const commit: Entered["commit"] = async (event, change) => {
         await turnOf(event);
@@ -235,7 +234,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
       repeatLeases(entered);
       return Object.assign(Object.create(entered) as Entered, { commit });
     },
-    /** That nothing more came where something was recorded. */
+    /** Reports that a recorded event did not come. */
     ended(why: string): Difference {
       const head = events[next] as RecordedEvent;
       differAt(head, undefined, `was ${named(head)}, and ${why}`);
@@ -244,7 +243,7 @@ export function createTape({ events: all, agent, seed, at, withRecordedIds }: Ta
   };
 }
 
-/** Ends a run, wherever it is: a turn that somebody else has is not continued. */
+/** Ends a run at any step: a lost turn is not continued. */
 const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
 
 const prefixed = (scope: string, delta: Delta): Delta =>
@@ -260,7 +259,7 @@ interface Placed {
   branch?: string;
 }
 
-/** Whether two events are of agents that ran side by side: in different branches, or as tools of one answer. */
+/** Tells whether two events belong to parallel agents: in different branches, or as tools of one answer. */
 function areSideBySide(a: Placed, b: Placed): boolean {
   const [x, y] = [`${a.branch ?? ""}/`, `${b.branch ?? ""}/`];
   const isOneLine = a.branch === undefined || b.branch === undefined || x.startsWith(y) || y.startsWith(x);
@@ -271,7 +270,7 @@ function areSideBySide(a: Placed, b: Placed): boolean {
   return at > 0 && others[at] !== undefined && callOf(calls[at]) !== callOf(others[at]);
 }
 
-/** The names of all agents that can run, those that are tools included. */
+/** Returns the names of all agents that can run, including tools. */
 function namesIn(agent: Agent, names = new Set<string>()): Set<string> {
   names.add(agent.name);
   const tools = agent.kind === "model" ? [...agent.tools.values()].filter((made) => !("run" in made)) : [];
