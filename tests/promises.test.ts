@@ -82,6 +82,22 @@ test("every kept promise is named by a test, and no other", () => {
   expect(complaintsAbout(promises, files.flatMap(titlesOf))).toEqual([]);
 });
 
+// A promise made of "a session" holds for episodes and conversations. Titles in these files are about conversations.
+const ofSessions = "ISOLATION ATOMIC DURABLE ONCE SERIAL TOKEN CLEANUP FORK REPLAY GROWTH".split(" ");
+const aboutAgents = /^tests\/(agent\/|e2e\/agent\/|session\/conversation|protocols\/agents)/;
+const aboutBoth = "tests/session/both-kinds.test.ts";
+
+test.each(ofSessions)("%s is named by a test on environments and by one on agents", (id) => {
+  const isOfAgent = ({ path }: SourceFile, title: string): boolean =>
+    aboutAgents.test(path) || /\b(agents?|conversations?|turns?)\b/.test(title);
+  const kinds = filesIn("tests", ".test.ts").flatMap((file) =>
+    titlesOf(file)
+      .filter((title) => cites(title, id))
+      .flatMap((title) => (file.path === aboutBoth ? [true, false] : [isOfAgent(file, title)])),
+  );
+  expect(new Set(kinds)).toEqual(new Set([true, false]));
+});
+
 test("titles are found in every form of a test, unless it is skipped", () => {
   const text = [
     'test("plain", () => {});',
