@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { AwsV4Signer } from "aws4fetch";
 import type { Pool } from "undici";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { exchange, ExchangeError } from "../../io/exchange.ts";
 import type { Call } from "../front.ts";
 import type { Location } from "./location.ts";
 
@@ -14,6 +15,8 @@ const perByte = 1 / 1000;
 const overtime = 25_000;
 /** With more requests than this at once they only wait for each other. */
 const mostConnections = 64;
+/** Bytes of the largest answer: about the longest text that V8 can hold. */
+const largest = 512 * 1024 * 1024;
 
 /** The time for work in the background. */
 export function backgroundCall(bytes = 0): Call {
@@ -49,7 +52,7 @@ export type Condition = { absent: true } | { etag: string };
 export type Put = { etag: string } | "refused" | "unclear";
 
 interface Request {
-  method: string;
+  method: "GET" | "PUT" | "DELETE";
   /** Of an object; undefined means the bucket. */
   key?: string;
   query?: Record<string, string>;
@@ -117,21 +120,13 @@ export function createClient(location: Location) {
     const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
     const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
     // A try that hangs must leave time for another one, which may reach a server that is well.
-    const left = call.until - performance.now();
-    const stop = new AbortController();
-    const timer = setTimeout(() => stop.abort(), Math.max(left * 0.6, 1000));
-    try {
-      const answer = await pool.request({
-        method: method as "GET",
-        path: url.slice(origin.length),
-        headers: signed,
-        ...(body !== undefined && { body }),
-        signal: stop.signal,
-      });
-      return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
-    } finally {
-      clearTimeout(timer);
-    }
+    const timeout = Math.max((call.until - performance.now()) * 0.6, 1000);
+    const sent = { method, origin, path: url.slice(origin.length), headers: signed, body: body ?? null };
+    return exchange({ ...sent, dispatcher: pool, limits: { timeout, largest } }, async (answer) => ({
+      status: answer.status,
+      headers: answer.headers,
+      text: await answer.text(),
+    }));
   }
 
   /** Tries until there is an answer that more tries would not change. `onDoubt` hears of each that may have been applied. */
@@ -151,7 +146,8 @@ export function createClient(location: Location) {
         if (answer.status !== 409) onDoubt?.();
       } catch (thrown) {
         if (thrown instanceof HoldfastError) throw thrown;
-        reason = thrown instanceof Error && thrown.name === "AbortError" ? "it does not answer" : messageOf(thrown);
+        const isLate = thrown instanceof ExchangeError && thrown.kind === "timeout";
+        reason = isLate ? "it does not answer" : messageOf(thrown);
         onDoubt?.();
       } finally {
         leave();
