@@ -32,6 +32,9 @@ export function rolloutName(row: TaskRow): string {
 /**
  * Yields the rows of a file in order, then failures that no later attempt replaced. Invalid lines are passed to
  * `onBad`.
+ *
+ * @example
+ * for await (const { row } of finishedRollouts("runs/counter.jsonl", console.error)) console.log(row["reward"]);
  */
 export async function* finishedRollouts(
   file: string,

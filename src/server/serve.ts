@@ -102,6 +102,12 @@ const closeGrace = 60_000;
 /** App name of the conversations of rollouts, both played here and collected into the same store. */
 const rolloutsApp = "rollouts";
 
+/**
+ * Serves environments and agents over HTTP: the gym protocol, the REST API, metrics and the viewer.
+ *
+ * @example
+ * const { url, close } = await serve({ environments: [counter], agents: [greeter], store: memoryStore(), port: 8080 });
+ */
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
   const { collections = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;

@@ -18,7 +18,12 @@ export interface StoreWishes {
 
 const anHour = 3_600_000;
 
-/** Opens a store. Who calls this closes it. */
+/**
+ * Opens a store by its URL. The caller closes it.
+ *
+ * @example
+ * const store = await openStore("sqlite:runs.db");
+ */
 export async function openStore(url: string, wishes: StoreWishes = {}): Promise<Store> {
   const { cold: coldUrl, coldAfter = anHour } = wishes;
   if (coldUrl === undefined) return opened(url, wishes);

@@ -93,7 +93,13 @@ function callOn(sessions: Sessions, session: string): (call: Call) => Promise<Js
   };
 }
 
-/** Cases for every environment. */
+/**
+ * Cases for every environment.
+ *
+ * @example
+ * const open = () => createSessions({ environment, store: memoryStore() });
+ * for (const { name, run } of environmentCases) test(name, () => run({ open, tasks }));
+ */
 export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("every task can be seeded", async (sessions, { tasks }) => {
     for (const [at, task] of tasks.entries()) {
@@ -198,7 +204,12 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 ];
 
-/** Additional cases for an environment with a solution. */
+/**
+ * Additional cases for an environment with a solution.
+ *
+ * @example
+ * for (const { name, run } of solutionCases) test(name, () => run({ open, tasks, solution }));
+ */
 export const solutionCases: readonly SolutionCase[] = [
   onSessions("the solution earns 1 on every task, and replays the same", async (sessions, { tasks, solution }) => {
     for (const [at, task] of tasks.entries()) {

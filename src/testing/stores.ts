@@ -13,7 +13,12 @@ import { readCases } from "./store-cases/read.ts";
 import { textCases } from "./store-cases/text.ts";
 import { togetherCases } from "./store-cases/together.ts";
 
-/** All cases, including cases that need a flag. */
+/**
+ * All cases, including cases that need a flag.
+ *
+ * @example
+ * for (const { name, run } of storeCases) test(name, () => run({ open: () => myStore() }));
+ */
 export const storeCases: readonly StoreCase[] = [
   ...appendCases,
   ...keyCases,

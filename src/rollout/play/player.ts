@@ -33,6 +33,9 @@ const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
 /**
  * Plays with an agent. Mistakes of the model are part of the episode: it reads that a tool threw, is unknown or got
  * invalid arguments, continues, and is scored. A failure has another cause: see `FailureKind`.
+ *
+ * @example
+ * const play = createPlayer({ sessions: createSessions({ app: "rollouts", store }), episodes, agentFor: () => agent });
  */
 export function createPlayer({ episodes, ...options }: PlayerOptions): Play {
   return createPlayerOn(environmentHost(episodes), options);
