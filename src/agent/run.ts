@@ -9,6 +9,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { faultInItems, type Item } from "../core/model.ts";
+import { onAbort } from "../io/abort.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
 import { createFamily, type Family } from "./transfer.ts";
@@ -113,10 +114,9 @@ async function* runEntered(
     // A reader that stopped reading must not keep the session.
     channel.close();
   };
-  signal?.addEventListener("abort", stop, { once: true });
-  entered.signal.addEventListener("abort", stop, { once: true });
-  // It may have been aborted while the session was entered.
-  if (signal?.aborted || entered.signal.aborted) stop();
+  // Both may have been aborted while the session was entered.
+  const stopListening = onAbort(signal, stop);
+  onAbort(entered.signal, stop);
   let working: Promise<RunResult> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
@@ -192,7 +192,7 @@ async function* runEntered(
     // new error costs more than a step.
     stopping.abort(over);
     channel.close();
-    signal?.removeEventListener("abort", stop);
+    stopListening();
     await working?.catch(() => undefined);
     if (!working) await entered.leave();
   }

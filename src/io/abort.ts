@@ -1,19 +1,25 @@
-// unlessAborted(): waits for work that may not look at its signal.
+// Helpers for abort signals. AbortSignal.any would keep the listeners of a long-lived signal in memory.
 
-/** Returns the result of the work, or throws `error()` once the signal is aborted. The work continues unheard. */
+/** Calls `stop` when the signal aborts, at once if it has already. Returns a function that stops listening. */
+export function onAbort(signal: AbortSignal | undefined, stop: () => void): () => void {
+  if (!signal) return () => undefined;
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  return () => signal.removeEventListener("abort", stop);
+}
+
+/** Returns the result of the work, or throws `error()` once the signal is aborted. The work continues stopListeningd. */
 export async function unlessAborted<T>(
   signal: AbortSignal | undefined,
   work: Promise<T>,
   error: () => unknown,
 ): Promise<T> {
   if (!signal) return work;
-  let cancel = (): void => undefined;
-  const cancelled = new Promise<never>((_, reject) => (cancel = () => reject(error())));
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
+  let end = (): void => undefined;
+  const cancelled = new Promise<never>((_, reject) => (end = onAbort(signal, () => reject(error()))));
   try {
     return await Promise.race([work, cancelled]);
   } finally {
-    signal.removeEventListener("abort", cancel);
+    end();
   }
 }

@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Agent, Dispatcher } from "undici";
 import { messageOf } from "../core/errors.ts";
+import { onAbort } from "./abort.ts";
 
 interface Limits {
   /** Milliseconds until the whole answer must be there. */
@@ -86,8 +87,7 @@ export async function exchange<T>(request: ExchangeRequest, read: (answer: Answe
   const dispatcher = request.dispatcher ?? (await client());
   signal?.throwIfAborted();
   const answer = new Answer(limits);
-  const cancel = (): void => answer.stop(signal?.reason);
-  signal?.addEventListener("abort", cancel);
+  const stopListening = onAbort(signal, () => answer.stop(signal?.reason));
   try {
     dispatcher.dispatch({ origin, path, method, headers, body }, answer);
     await answer.head();
@@ -96,7 +96,7 @@ export async function exchange<T>(request: ExchangeRequest, read: (answer: Answe
     await nextTurn();
     return result;
   } finally {
-    signal?.removeEventListener("abort", cancel);
+    stopListening();
     answer.close();
   }
 }

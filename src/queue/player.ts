@@ -3,6 +3,7 @@ import type { Job } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import { equalJson } from "../core/json.ts";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { onAbort } from "../io/abort.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
@@ -169,13 +170,14 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     play: (rollout, signal) =>
       new Promise((resolve) => {
         const id = toJobId(collection.run, rollout.session);
+        let stopListening = (): void => undefined;
         const own: Waiting = {
           rollout,
           putting: Promise.resolve(),
           end(played) {
             if (waiting.get(id) !== own) return;
             waiting.delete(id);
-            signal.removeEventListener("abort", cancel);
+            stopListening();
             resolve(played);
           },
         };
@@ -187,9 +189,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         };
         if (waiting.size === 0) newest = Date.now();
         waiting.set(id, own);
-        signal.addEventListener("abort", cancel, { once: true });
-        if (signal.aborted) cancel();
-        else void look(id);
+        stopListening = onAbort(signal, cancel);
+        if (!signal.aborted) void look(id);
       }),
     async stop() {
       await Promise.all(leaving);

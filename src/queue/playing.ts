@@ -1,5 +1,6 @@
 // A rollout that a worker is playing: how it is ended early, and how long that may take.
 import { setTimeout as delay } from "node:timers/promises";
+import { onAbort } from "../io/abort.ts";
 import type { Play, Played, Rollout } from "../core/rollout.ts";
 
 export interface Playing {
@@ -55,7 +56,7 @@ export const mostStopping = 2000;
 
 /** Plays a rollout. After an abort it waits at most `mostStopping`, because a tool may ignore its signal. */
 export async function playUntil(play: Play, rollout: Rollout, signal: AbortSignal): Promise<Played> {
-  let give = (): void => undefined;
+  let stopListening = (): void => undefined;
   const late = new Promise<Played>((resolve) => {
     const cancelled: Played = {
       outcome: "failed",
@@ -63,13 +64,12 @@ export async function playUntil(play: Play, rollout: Rollout, signal: AbortSigna
       session: rollout.session,
       failure: { kind: "internal", reason: "cancelled" },
     };
-    give = () => setTimeout(() => resolve(cancelled), mostStopping).unref();
-    signal.addEventListener("abort", give, { once: true });
+    stopListening = onAbort(signal, () => setTimeout(() => resolve(cancelled), mostStopping).unref());
   });
   try {
     return await Promise.race([play(rollout, signal), late]);
   } finally {
-    signal.removeEventListener("abort", give);
+    stopListening();
   }
 }
 

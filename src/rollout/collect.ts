@@ -4,6 +4,7 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
+import { onAbort } from "../io/abort.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
@@ -88,9 +89,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   const stopping = new AbortController();
   // Every episode listens to it, and removes its listeners at its end.
   setMaxListeners(0, stopping.signal);
-  const stop = (): void => stopping.abort(signal?.reason);
-  signal?.addEventListener("abort", stop, { once: true });
-  if (signal?.aborted) stop();
+  const stopListening = onAbort(signal, () => stopping.abort(signal?.reason));
   const files = openFiles(options.out);
   try {
     const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
@@ -124,7 +123,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
     collected.stopped = stopping.signal.aborted;
     return collected;
   } finally {
-    signal?.removeEventListener("abort", stop);
+    stopListening();
     for (const file of Object.values(files)) file.close();
   }
 }

@@ -7,6 +7,7 @@ import { copyJson } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
+import { unlessAborted } from "../io/abort.ts";
 import { answer, episodeOf, type Call } from "./call-types.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
 import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
@@ -238,12 +239,9 @@ function ended(tool: string): HoldfastError {
 
 /** Waits until a promise is settled, however that is, or the caller cancels. */
 async function settledOrCancelled(promise: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-  let cancel = (): void => undefined;
-  const cancelling = new Promise<void>((_, reject) => (cancel = () => reject(cancelled(signal))));
-  signal?.addEventListener("abort", cancel, { once: true });
   const settling = promise.then(
     () => undefined,
     () => undefined,
   );
-  await Promise.race([settling, cancelling]).finally(() => signal?.removeEventListener("abort", cancel));
+  await unlessAborted(signal, settling, () => cancelled(signal));
 }

@@ -1,6 +1,7 @@
 // One at a time on a log, in this process, in the order of asking. And snapshots, for work that runs beside it.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
+import { onAbort } from "../io/abort.ts";
 import type { OpenLog, Waiter } from "./open-log.ts";
 
 /** Waiters older than this are refused when the store does not answer, in milliseconds. */
@@ -44,15 +45,15 @@ function wait(log: OpenLog, signal: AbortSignal | undefined): Promise<void> {
     const waiter: Waiter = {
       since: Date.now(),
       next() {
-        signal?.removeEventListener("abort", cancel);
+        stopListening();
         resolve();
       },
       fail(error) {
-        signal?.removeEventListener("abort", cancel);
+        stopListening();
         reject(error);
       },
     };
-    signal?.addEventListener("abort", cancel, { once: true });
+    const stopListening = onAbort(signal, cancel);
     waiting.push(waiter);
   });
 }

@@ -1,6 +1,7 @@
 // Chats on a terminal: a prompt, a line, an answer. Ctrl-C ends the answer, or at the prompt the chat.
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
+import { onAbort } from "../../io/abort.ts";
 import type { Conversation } from "./conversation.ts";
 
 export interface ChatOptions extends Conversation {
@@ -46,8 +47,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   };
   reader.on("SIGINT", interrupt);
   process.on("SIGINT", interrupt);
-  const stop = (): void => reader.close();
-  stopped.addEventListener("abort", stop, { once: true });
+  const stopListening = onAbort(stopped, () => reader.close());
 
   /** Returns the next line; undefined at the end. */
   async function nextLine(): Promise<string | undefined> {
@@ -87,7 +87,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   } finally {
     reader.close();
     process.off("SIGINT", interrupt);
-    stopped.removeEventListener("abort", stop);
+    stopListening();
   }
 }
 

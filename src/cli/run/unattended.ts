@@ -1,6 +1,7 @@
 // Asks queries from a file or a pipe, one by one, up to the first that fails.
 import { createInterface } from "node:readline";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { onAbort } from "../../io/abort.ts";
 import type { Conversation } from "./conversation.ts";
 
 /** Returns whether all queries were answered. */
@@ -18,8 +19,7 @@ export async function askAll(
 /** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
 export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
   const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
-  const stop = (): void => reader.close();
-  stopped.addEventListener("abort", stop, { once: true });
+  const stopListening = onAbort(stopped, () => reader.close());
   let failure: unknown;
   input.once("error", (thrown: unknown) => {
     failure = thrown;
@@ -36,6 +36,6 @@ export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSigna
     }
   } finally {
     reader.close();
-    stopped.removeEventListener("abort", stop);
+    stopListening();
   }
 }

@@ -1,4 +1,5 @@
 // eventsReply(): returns the events of a session in pages, or live as server-sent events, each once and in order.
+import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { readText } from "./field-schema.ts";
@@ -95,23 +96,9 @@ async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator
       throw thrown;
     }
     if (ended) return;
-    await pause(wait, signal);
+    await delay(wait, undefined, { signal }).catch(() => undefined);
   }
 }
 
 /** Formats a server-sent event. */
 export const sentEvent = (type: string, data: unknown): string => `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
-
-/** Waits, and resolves early when the signal aborts. */
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, milliseconds);
-    signal.addEventListener("abort", end, { once: true });
-    if (signal.aborted) end();
-  });
-}

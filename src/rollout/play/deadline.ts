@@ -1,5 +1,6 @@
 // createDeadline(): ends an episode early, by cancellation, time limit or a lost answer, and remembers why.
 import type { RolloutFailure } from "../../core/rollout.ts";
+import { onAbort } from "../../io/abort.ts";
 import { failureFromError } from "./failure.ts";
 
 /** Ends an episode when it is cancelled, runs out of time, or loses an answer for good. */
@@ -14,7 +15,6 @@ export interface RolloutDeadline {
 /** The maximum delay of a timer. */
 const longest = 2 ** 31 - 1;
 
-// AbortSignal.any and AbortSignal.timeout would keep every listener of a long-lived signal in memory.
 export function createDeadline(signal: AbortSignal, timeout: number | undefined): RolloutDeadline {
   const stopping = new AbortController();
   let failure: RolloutFailure | undefined;
@@ -24,8 +24,7 @@ export function createDeadline(signal: AbortSignal, timeout: number | undefined)
   };
   const cancel = (): void => stop({ kind: "internal", reason: "it was cancelled" });
   const late = (): void => stop({ kind: "timeout", reason: `the episode took more than ${timeout} ms` });
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
+  const stopListening = onAbort(signal, cancel);
   const timer = timeout === undefined ? undefined : setTimeout(late, Math.min(timeout, longest));
   return {
     signal: stopping.signal,
@@ -33,7 +32,7 @@ export function createDeadline(signal: AbortSignal, timeout: number | undefined)
     failure: () => failure,
     end() {
       clearTimeout(timer);
-      signal.removeEventListener("abort", cancel);
+      stopListening();
     },
   };
 }
