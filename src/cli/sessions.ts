@@ -1,6 +1,7 @@
 // holdfast sessions: looks at the sessions of a store or a server, changes, copies, exports and deletes them.
+import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Labels, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
@@ -77,7 +78,8 @@ export function addSessions(program: Command): void {
     .action((id: string, { version, before = "", ...flags }: Flags) =>
       withSource(flags, async (source) => {
         if (version === undefined && before === "") throw wrong("a rewind needs --version, or --before with a turn");
-        const info = await (await source.verbs(id)).rewind(id, version ?? { before });
+        const verbs = await source.verbs(id);
+        const info = await whenFree(() => verbs.rewind(id, version ?? { before }));
         print(flags.json ? JSON.stringify(info) : `${id} rewound, and is at version ${info.version}`);
       }),
     );
@@ -105,7 +107,8 @@ export function addSessions(program: Command): void {
       .action((ids: string[], flags: Flags) =>
         withSource(flags, async (source) => {
           for (const id of ids) {
-            const isDone = await (verb === "delete" ? source.delete(id) : (await source.verbs(id)).close(id));
+            const end = async () => (verb === "delete" ? source.delete(id) : (await source.verbs(id)).close(id));
+            const isDone = await whenFree(end);
             const words = `${id} ${isDone ? done : "had ended before"}`;
             print(flags.json ? JSON.stringify({ session: id, [done]: isDone }) : words);
           }
@@ -113,6 +116,18 @@ export function addSessions(program: Command): void {
       );
   }
   addCopy(sessions);
+}
+
+/** Tries again after the lease of a turn, because the process that ran the turn may have died. */
+async function whenFree<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const lapsesIn = isHoldfastError(thrown) && thrown.code === "session_busy" && thrown.detail["lapsesIn"];
+    if (typeof lapsesIn !== "number") throw thrown;
+    await delay(lapsesIn);
+    return work();
+  }
 }
 
 /** Adds a label to those before it. A value that is JSON is that value; any other is text. */

@@ -4,7 +4,10 @@ import type { AddressInfo } from "node:net";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createSessions, defineAgent, scriptedModel, type Store } from "holdfast";
+import { sqliteStore } from "holdfast/stores/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { finish, gate } from "../agent/engine.ts";
 import { createClient, run, startServing } from "../e2e/serve-process.ts";
 
 async function newFolder(): Promise<string> {
@@ -193,6 +196,32 @@ test("conversations of a store and of a server take the same commands as episode
     code: 1,
     stderr: "invalid_option: a replay runs code; --code names that of counter\n",
   });
+});
+
+test("a conversation whose process died in a turn is rewound and closed after its lease", async () => {
+  const file = join(await newFolder(), "crashed.db");
+  const sqlite = sqliteStore({ file });
+  onTestFinished(() => sqlite.close());
+  let isDead = false;
+  const store: Store = {
+    ...sqlite,
+    append: (...given) => (isDead ? new Promise<never>(() => undefined) : sqlite.append(...given)),
+  };
+  const sessions = createSessions({ app: "crashed", store, lease: 1_000 });
+  const asked = gate();
+  const model = scriptedModel(() => {
+    isDead = true;
+    asked.open();
+    return new Promise<never>(() => undefined);
+  });
+  const { session } = await sessions.open();
+  void finish(defineAgent({ name: "agent", model }), { sessions, session, message: "hello" });
+  await asked.opened;
+  const from = ["--from", `sqlite:${file}`, "--agent", "crashed"];
+  const rewound = await run("sessions", "rewind", session, "--version", "1", ...from);
+  expect(rewound).toMatchObject({ code: 0, stdout: `${session} rewound, and is at version 3\n`, stderr: "" });
+  const closed = await run("sessions", "close", session, ...from);
+  expect(closed).toMatchObject({ code: 0, stdout: `${session} closed\n`, stderr: "" });
 });
 
 /** The first session of a store. */
