@@ -18,6 +18,7 @@ const clean = [
   "src/queue",
   "src/rollout",
   "src/server",
+  "src/session",
   "src/telemetry",
   "src/testing",
   "tests/",
@@ -41,7 +42,7 @@ const clean = [
   "viewer/src",
 ];
 /** Folders with text that is still to be rewritten. A folder that becomes clean moves up: this list only shrinks. */
-const pending = ["src/session", "src/stores"];
+const pending = ["src/stores"];
 
 interface Rule {
   /** The text that is refused. */

@@ -3,11 +3,11 @@
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
-import { changed, type Delta } from "../core/delta.ts";
+import { changed, topKey, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
-import { unescapeKey, type Json } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import type { Item, ModelResponse, Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
@@ -207,10 +207,10 @@ function conflictAt(
   changedBy: ChangedBy,
   steps: readonly NumberedEvent[],
 ): HoldfastError {
-  const key = keyOf(path);
+  const key = topKey(path);
   const touches = (one: NumberedEvent): boolean =>
     [...(one.delta ?? []), ...(("shared" in one && one.shared) || [])].some(
-      (operation) => keyOf(operation.path) === key,
+      (operation) => topKey(operation.path) === key,
     );
   const beside = steps.findLast(
     (one) => "path" in one && !("path" in event && one.path === event.path) && touches(one),
@@ -221,8 +221,6 @@ function conflictAt(
   const message = `${writer} and ${other} changed ${path || "the state"} at the same time; use update("${key}", …)`;
   return new HoldfastError("state_conflict", message, { detail: { path, writers: [writer, other] } });
 }
-
-const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
 
 /** Thrown to end a run whose failure is in the log. */
 export class Failed {

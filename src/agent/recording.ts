@@ -8,7 +8,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";
 import { equalJson, firstDifference, type Json } from "../core/json.ts";
 import { toText, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
-import { splitDelta } from "../core/shared-state.ts";
+import { prefixed, splitDelta } from "../core/shared-state.ts";
 import { withoutLease } from "../session/entered.ts";
 import { comparableDelta, comparableFields, inWords, named, type Difference } from "./difference.ts";
 import type { Place, ReplaySource } from "./invocation.ts";
@@ -245,9 +245,6 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
 
 /** Ends a run at any step: a lost turn is not continued. */
 const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
-
-const prefixed = (scope: string, delta: Delta): Delta =>
-  delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
 
 const errorOf = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
 

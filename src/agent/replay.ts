@@ -4,7 +4,7 @@ import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversations, Replayed, SavedConversation } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { applyDelta, changed, type Delta } from "../core/delta.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, firstDifference, unescapeKey, type Json } from "../core/json.ts";
 import { comparableDelta, inWords, named, type Difference } from "./difference.ts";
@@ -47,7 +47,7 @@ export async function replaySession(
   const events = saved.events.map((event, index) => ({ ...event, version: index + 1 }) as NumberedEvent);
   const [opened] = events;
   if (opened?.type !== "session.opened") {
-    throw new HoldfastError("invalid_option", "this is not a saved session: it has no event that opens it");
+    throw invalidOption("this is not a saved session: it has no event that opens it");
   }
   const state = { ...(opened.delta ? (applyDelta(null, opened.delta) as AgentState) : {}), ...sharedBefore(saved) };
   const { session } = await sessions.open({ user: saved.user, state, isolated: opened.isolated });

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
 import { canonicalText } from "../core/digest.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
@@ -71,10 +71,10 @@ export async function* runWith(
 ): AsyncGenerator<RunEvent, RunResult, undefined> {
   const { sessions, user, message, call, stateDelta, signal, busy } = options;
   if (message === undefined && stateDelta !== undefined) {
-    throw new HoldfastError("invalid_option", "stateDelta is set with a message, and there is none");
+    throw invalidOption("stateDelta is set with a message, and there is none");
   }
   if (message === undefined && call !== undefined) {
-    throw new HoldfastError("invalid_option", "a call id belongs to a message, and there is none");
+    throw invalidOption("a call id belongs to a message, and there is none");
   }
   const family = createFamily(agent);
   if (signal?.aborted) throw cancelledRun(signal);
@@ -226,6 +226,6 @@ const newInvocation = (): string => crypto.randomUUID();
 function messageItems(message: string | Item[]): Item[] {
   if (typeof message === "string") return [{ type: "message", role: "user", content: message }];
   const fault = faultInItems(message);
-  if (fault) throw new HoldfastError("invalid_option", `the message must be a text or items: ${fault}`);
+  if (fault) throw invalidOption(`the message must be a text or items: ${fault}`);
   return copyJson(message, "message", "drop") as unknown as Item[];
 }

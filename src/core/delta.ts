@@ -10,6 +10,9 @@ export type Operation =
 
 export type Delta = Operation[];
 
+/** Returns the top-level key of a path. */
+export const topKey = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
+
 /** Returns the delta that replaces the whole state. */
 export function replaceState(state: Json): Delta {
   return [{ op: "replace", path: "", value: state }];

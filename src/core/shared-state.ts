@@ -35,6 +35,10 @@ export function splitState(state: AgentState): Record<Scope | "session", AgentSt
   return parts;
 }
 
+/** Adds a scope's prefix to a delta. */
+export const prefixed = (scope: Scope, delta: Delta): Delta =>
+  delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
+
 /** Splits a delta by prefix. */
 export function splitDelta(delta: Delta): Record<Scope | "session" | "temp", Delta> {
   const parts: Record<Scope | "session" | "temp", Delta> = { session: [], user: [], app: [], temp: [] };

@@ -1,46 +1,46 @@
-// Sessions kept in the process: those in use, and of the others the most recently used, bounded by count and bytes.
+// createCache(): keeps sessions in memory: all that are in use, and the most recently used others, up to limits.
 
-/** What the cache has to know of an item. */
+/** The fields of an item that the cache needs. */
 export interface Cached {
   readonly id: string;
-  /** How many are using it now. While anyone does it stays, so that all of them meet in one place. */
+  /** The number of current users. A used item stays, so that all users share it. */
   uses: number;
-  /** Its neighbours among those that nobody uses, in the order of last use. */
+  /** Its neighbours in the list of unused items, in the order of last use. */
   older: this | undefined;
   newer: this | undefined;
 }
 
 export interface CacheLimits {
-  /** Sessions kept while nobody uses them. Default 10,000. */
+  /** Maximum number of unused sessions. Default 10,000. */
   sessions?: number;
-  /** Bytes of state kept while nobody uses it, roughly. Default 256 MB. */
+  /** Approximate maximum of bytes of unused state. Default 256 MB. */
   bytes?: number;
 }
 
 export interface Cache<Item extends Cached> {
-  /** The item, in use from now on. */
+  /** Returns the item, and starts a use of it. */
   take(id: string): Item | undefined;
-  /** A loaded item, in use from now on; the one that is there already, if there is one. */
+  /** Adds a loaded item and starts a use of it. Returns the existing item, if there is one. */
   put(item: Item): Item;
   /** Ends one use of an item. */
   release(item: Item): void;
-  /** Forgets an item; its users keep it. */
+  /** Removes an item; its users keep it. */
   drop(item: Item): void;
-  /** The items in use. */
+  /** Returns the items in use. */
   used(): Iterable<Item>;
-  /** Roughly the bytes of the items that nobody uses. */
+  /** Approximate bytes of the unused items. */
   readonly bytes: number;
 }
 
-/** `sizeOf` an item does not change while nobody uses it, but by `shrink`, which drops what can be built again. */
+/** The size of an unused item changes only by `shrink`, which drops parts that can be rebuilt. */
 interface Sizing<Item> {
   sizeOf(item: Item): number;
   shrink(item: Item): void;
 }
 
 /**
- * A list linked through the items, not Maps that they move between: whatever comes and goes in a Map makes it build
- * new tables, and the dead tables keep what was in them alive through many collections of garbage.
+ * Unused items are linked to a list, not moved between Maps: a Map with frequent additions and removals builds new tables.
+ * The dead tables keep their contents alive through many garbage collections.
  */
 export function createCache<Item extends Cached>(
   limits: CacheLimits = {},

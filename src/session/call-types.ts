@@ -1,4 +1,4 @@
-// The call of a tool while it runs, and its answer.
+// The types of a running call, and its answer.
 import type { Outcome } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Answer } from "../core/sessions.ts";
@@ -10,15 +10,15 @@ export interface Call {
   input: Json;
   id: string | undefined;
   signal: AbortSignal | undefined;
-  /** The episode the caller says it is in. */
+  /** The caller's episode, as it says. */
   expected: number | undefined;
-  /** The version that the caller saw last, and when it asked. Only of a call without an id. */
+  /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };
-  /** The episode it belongs to, once known. */
+  /** Its episode, once known. */
   episode?: number;
 }
 
-/** The episode in which to look for the call. */
+/** Returns the episode in which to look for the call. */
 export function episodeOf({ log, episode, expected }: Call): number {
   return episode ?? expected ?? log.session.episode;
 }

@@ -1,4 +1,4 @@
-// Calls: from a name and arguments to one committed event, for each kind of tool.
+// createCalls(): turns a tool's name and arguments into one committed event, for each kind of tool.
 import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
@@ -20,12 +20,12 @@ import type { Finished } from "./outcome.ts";
 export interface CallsOptions {
   environment: AnyEnvironment;
   logs: Logs;
-  /** Milliseconds, for tools that set none. */
+  /** Milliseconds, for tools without a timeout. */
   timeout: number;
   newId(): string;
   /** Throws if the session has ended or is ending. */
   assertOpen(log: OpenLog): void;
-  /** Throws also if it is over a limit: that is asked of calls that begin, not of those under way. */
+  /** Throws if the session is over a limit. Asked when a call begins, not while it runs. */
   assertWithinLimits(log: OpenLog): void;
 }
 
@@ -44,10 +44,10 @@ export function createCalls(options: CallsOptions) {
     try {
       return await dispatch(pending);
     } catch (thrown) {
-      // What was answered before the session or the episode ended can still be asked for.
+      // A recorded answer is still available after the end of the session or the episode.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
-      // Of the episode as it is now known to be, not as it was taken to be.
+      // The episode as known now, not as assumed before.
       const episode = expected ?? log.session.episode;
       const event = await recordedEvent(logs, log, { id, tool, input: pending.input, episode });
       if (!event) throw thrown;
@@ -87,13 +87,13 @@ export function createCalls(options: CallsOptions) {
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
     const { log, id, tool, signal } = pending;
-    // What it reads must not be older than what its caller has seen, wherever that was.
+    // It must not read an older state than its caller has seen, in any process.
     await exclusive(log, signal, () => logs.refresh(log));
-    // The handler is not run for a call that was answered before: it may be long.
+    // Look for a recorded answer before running the handler, which may take long.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
     return withSnapshot(log, async (session) => {
-      // Of the very session that it reads: others may have changed it since it was refreshed.
+      // Checked on the session that it reads: others may have changed it since the refresh.
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
@@ -113,7 +113,7 @@ export function createCalls(options: CallsOptions) {
     const claim = await claims.claim(pending, prepared.definition.timeout ?? timeout);
     if (!claim) return answered(pending);
     return withSnapshot(log, async (session) => {
-      // The caller cannot take it back any more: whatever comes of it is recorded.
+      // The caller cannot cancel it any more: its result is recorded in any case.
       const uncancelled = { ...pending, signal: undefined };
       const execution = executionOf(uncancelled, session, timeNow(session), newSeed(), 0);
       const ran = await execute(execution, prepared, session.state);
@@ -121,7 +121,7 @@ export function createCalls(options: CallsOptions) {
     });
   }
 
-  /** Commits the one event of a call, made in its turn from the session as it is then. */
+  /** Commits the event of a call. It is made from the current session, when it is the call's turn. */
   async function commitCall(
     pending: Call,
     allow: () => void,
@@ -154,7 +154,7 @@ export function createCalls(options: CallsOptions) {
       };
       return after(finish(session, began), event);
     };
-    // As `exclusive`, without its promises: every call takes this path.
+    // Like `exclusive`, without its promises: every call takes this path.
     if (log.busy) assertRoom(log);
     const waiting = acquire(log, signal);
     if (waiting) await waiting;
@@ -179,7 +179,7 @@ export function createCalls(options: CallsOptions) {
     throw new HoldfastError("session_unseeded", `session ${log.id} has to be seeded before the first call${why}`);
   }
 
-  /** A repeat that arrives while the call is running waits for it. */
+  /** Makes a repeat wait while its call is running. */
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
     const { log, id, signal } = pending;
     if (id === undefined) return run();
@@ -200,17 +200,17 @@ export function createCalls(options: CallsOptions) {
     }
   }
 
-  /** What was answered to a call that the log is known to have. */
+  /** Returns the answer of a call that the log is known to have. */
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;
-    // Says so if the session was deleted meanwhile. Otherwise the store went over to a copy of itself that has not got it.
+    // Throws if the session was deleted meanwhile. Otherwise the store failed over to a copy that lacks the call.
     const { log, tool } = pending;
     await exclusive(log, undefined, () => logs.refresh(log));
     throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${log.id}; send it again`);
   }
 
-  /** What was answered to the call of this id, if anything was. */
+  /** Returns the recorded answer of this call id, if there is one. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
     const { log, tool, input, id = "" } = pending;
     const event = await recordedEvent(logs, log, { id, tool, input, episode: episodeOf(pending) });
@@ -224,7 +224,7 @@ export function createCalls(options: CallsOptions) {
   }
 }
 
-/** One session must not take all the places of a server. */
+/** One session must not use up the capacity of a server. */
 const mostWaiting = 500;
 
 function assertRoom({ id, waiting }: OpenLog): void {
@@ -237,11 +237,7 @@ function ended(tool: string): HoldfastError {
   return new HoldfastError("episode_ended", `the session was seeded again before ${tool} was committed`);
 }
 
-/** Waits until a promise is settled, however that is, or the caller cancels. */
-async function settledOrCancelled(promise: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-  const settling = promise.then(
-    () => undefined,
-    () => undefined,
-  );
-  await unlessAborted(signal, settling, () => cancelled(signal));
+/** Waits until a promise is settled or the caller cancels. */
+function settledOrCancelled(promise: Promise<unknown>, signal: AbortSignal | undefined): Promise<unknown> {
+  return unlessAborted(signal, Promise.allSettled([promise]), () => cancelled(signal));
 }

@@ -1,9 +1,9 @@
-// Conversations: the sessions of an agent. Shared state has logs of its own, which are committed to together with them.
+// createConversations(): the sessions of an agent. Shared state has logs of its own, committed together with theirs.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered, EnterOptions, RecordedTurn } from "../core/agent-sessions.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { createDraft } from "../core/draft.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { updateKey, type Event, type EventOf, type Labels } from "../core/event.ts";
 import { copyJson, escapeKey, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
@@ -66,9 +66,9 @@ const eventTypes: ReadonlySet<Event["type"]> = new Set([
 
 export function createConversations(options: ConversationOptions): Conversations {
   const { app, store, timeout = 60_000 } = options;
-  if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
+  if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(app)) {
-    throw new HoldfastError("invalid_option", `the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
+    throw invalidOption(`the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
   const environment = `agent:${app}`;
   const cache = createLogCache(options.cache);
@@ -102,13 +102,13 @@ export function createConversations(options: ConversationOptions): Conversations
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
   const entering = { logs, scopes, views, timeout, assertOpen, sharedOf, stateOf };
 
-  /** The state that the session shares now. An isolated one shares none. */
+  /** Returns the shared state of the session. An isolated session has none. */
   async function sharedOf(session: Session): Promise<Shared> {
     return isIsolated(session) ? { user: {}, app: {} } : scopes.all(userOf(session));
   }
 
   async function stateOf(session: Session): Promise<AgentState> {
-    // Taken at once: the session may move on while the shared state is read.
+    // Read first: the session may change while the shared state is read.
     const own = session.state as AgentState;
     return copyJson(withShared(own, await sharedOf(session)), "state") as AgentState;
   }
@@ -119,7 +119,7 @@ export function createConversations(options: ConversationOptions): Conversations
       /** Enters the log and stays until the run leaves it. Gives the milliseconds for which another process may hold it. */
       const attempt = async (log: OpenLog): Promise<number> => {
         await logs.refresh(log);
-        // What was recorded before the session ended can still be asked for.
+        // A recorded turn is still available after the end of the session.
         const turn = await turns.decide(log, given);
         if (turn && "recorded" in turn) {
           resolve(turn.recorded);
@@ -178,7 +178,7 @@ export function createConversations(options: ConversationOptions): Conversations
     return scopes.create(id, [opened], changes, user);
   }
 
-  /** Copies the events of the parent, so that versions, times and draws agree, and says at the end what is set. */
+  /** Copies the events of the parent, so that versions, times and draws agree, and adds an event with the new keys. */
   async function fork(child: string, parent: string, at: number, options: ConversationFork): Promise<Session> {
     const { session } = await logs.load(parent, options.version);
     const set = copyJson(options.set ?? {}, "set", "drop") as AgentState;
@@ -227,7 +227,7 @@ export function createConversations(options: ConversationOptions): Conversations
   async function replay(id: string, agent: Replayable | undefined): Promise<Replayed> {
     if (typeof agent?.[replaying] !== "function") {
       const message = "replay needs the agent of the conversation: give it to createSessions or to replay";
-      throw new HoldfastError("invalid_option", message);
+      throw invalidOption(message);
     }
     const scratch = createConversations({ app, store: memoryStore(), timeout, keepEnded: true });
     try {
@@ -252,14 +252,14 @@ export function createConversations(options: ConversationOptions): Conversations
   };
 }
 
-/** The parts of an initial state: of the session itself, and of shared state. */
+/** Splits an initial state into the session's own and the shared state. */
 function initialParts(state: AgentState, isolated: boolean): { own: AgentState; changes: Record<Scope, Delta> } {
   const { session, user, app } = splitState(state);
   if (!isolated) return { own: session, changes: { user: setAll(user), app: setAll(app) } };
   return { own: withShared(session, { user, app }), changes: nothingShared() };
 }
 
-/** The event of an update, on shared state as it is. */
+/** Returns the event of an update, for the current shared state. */
 function updated(
   session: Session,
   shared: Shared,
@@ -279,7 +279,7 @@ function updated(
 
 function assertUser(user: unknown): void {
   if (typeof user === "string" && user.length > 0 && user.length <= 200) return;
-  throw new HoldfastError("invalid_option", "the user must be a text of 1 to 200 characters");
+  throw invalidOption("the user must be a text of 1 to 200 characters");
 }
 
 function aboutOf(session: Session): Partial<SessionInfo> {
@@ -291,7 +291,7 @@ function aboutOf(session: Session): Partial<SessionInfo> {
   return { ...about, turn: { invocation, agent, ...(call !== undefined && { call }) } };
 }
 
-/** The delta that sets each of these keys. */
+/** Returns the delta that sets each of these keys. */
 function setAll(state: AgentState): Delta {
   return Object.entries(state).map(([key, value]) => ({
     op: "add" as const,

@@ -1,37 +1,35 @@
-// Copies the logs of a store into another one, entry for entry, and proves by digest that they are the same there.
+// copyLogs(): copies the logs of a store into another one, entry by entry, and compares them by digest.
 import { createHash } from "node:crypto";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { copyLog, type Fate } from "./copy/log.ts";
 
-/** A log that is not in both stores alike. */
+/** A log that differs between the stores. */
 export interface CopyProblem {
   session: string;
   /**
-   * `differs`: the other store has another log under its name, which was left as it is. `changed`: it was written to,
-   * opened or deleted meanwhile; copying again goes on from there. `failed`: it cannot be read, or did not come out as it
-   * went in.
+   * `differs`: the other store has another log with its name, which stays unchanged. `changed`: it was written, opened or
+   * deleted meanwhile; a second copy continues. `failed`: it cannot be read, or its copy is not equal.
    */
   fate: "differs" | "changed" | "failed";
   message: string;
 }
 
 export interface CopySummary {
-  /** Logs that were written, whole or what was missing of them, and logs that were there already. */
+  /** Logs that were written, completely or in part, and logs that existed before. */
   copied: number;
   equal: number;
-  /** Entries that were written. */
+  /** The number of written entries. */
   entries: number;
   problems: CopyProblem[];
 }
 
-/** How many logs are read at once. They are opened one after the other, so that the order of opening stays. */
+/** The number of logs read at once. They are opened one by one, to keep the order of opening. */
 const atOnce = 16;
 
 /**
- * Copies every log that there is: of all environments, and those that a server keeps for itself. What is there already
- * stays; a log that was copied in part goes on where it ended. A store that fails ends it; what was copied stays, and
- * copying again goes on. `onLog` hears of each log.
+ * Copies every log: of all environments, and the server's own. Existing logs stay; a partly copied log continues at its
+ * end. A failing store ends the copy; copied logs stay, and a second copy continues. `onLog` is called for each log.
  */
 export async function copyLogs(from: Store, to: Store, onLog?: () => void): Promise<CopySummary> {
   const summary: CopySummary = { copied: 0, equal: 0, entries: 0, problems: [] };
@@ -41,8 +39,8 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
 
   async function copy(row: Listed, turn: Promise<void>, opened: () => void): Promise<void> {
     try {
-      const fate = await fateOf(copyLog({ from, to, row, turn, opened }));
-      accounts.set(row.session, { fate, mark: markOf(row) });
+      const fate = await settleFate(copyLog({ from, to, row, turn, opened }));
+      accounts.set(row.session, { fate, mark: digestRow(row) });
       summary.entries += fate.entries;
       onLog?.();
     } finally {
@@ -56,7 +54,7 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
       let opened: () => void = () => undefined;
       turn = new Promise((resolve) => (opened = resolve));
       const copying = copy(row, before, opened);
-      // Told to who awaits it below.
+      // The await below reports a failure.
       copying.catch(() => undefined);
       running.push(copying);
       if (running.length >= atOnce) await running.shift();
@@ -76,18 +74,18 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
 
 interface Account {
   fate: Fate;
-  /** Stands for its row in the list. */
+  /** Digest of its row in the list. */
   mark: string;
 }
 
-/** What a list says of a log, in a few bytes: a store may have millions. */
-function markOf({ version, touched, environment, opened, parent, ended }: Listed): string {
+/** Digests the row of a log in a list to a few bytes: a store may have millions. */
+function digestRow({ version, touched, environment, opened, parent, ended }: Listed): string {
   const about = [version, touched, environment, opened, parent?.session, parent?.version, ended];
   return createHash("sha256").update(JSON.stringify(about)).digest("base64").slice(0, 22);
 }
 
-/** A log that cannot be read does not keep the others from being copied; a store that fails does. */
-async function fateOf(copying: Promise<Fate>): Promise<Fate> {
+/** Reports a corrupt log, so that the others are still copied. A failing store ends the copy. */
+async function settleFate(copying: Promise<Fate>): Promise<Fate> {
   try {
     return await copying;
   } catch (thrown) {
@@ -96,19 +94,17 @@ async function fateOf(copying: Promise<Fate>): Promise<Fate> {
   }
 }
 
-/** Looks at both lists once more: what was changed meanwhile here, and whether all is there, with its heading and time. */
+/** Reads both lists again: finds logs that changed meanwhile, and checks that all are copied, with heading and time. */
 async function review(from: Store, to: Store, accounts: Map<string, Account>): Promise<void> {
   const settle = (account: Account, kind: Fate["kind"], message: string): void => {
-    if (account.fate.kind === "copied" || account.fate.kind === "equal") {
-      account.fate = { kind, message, entries: 0 };
-    }
+    if (account.fate.kind === "copied" || account.fate.kind === "equal") account.fate = { kind, message, entries: 0 };
   };
   const missing = new Set(accounts.keys());
   for await (const row of to.list()) {
     const account = accounts.get(row.session);
     if (account === undefined) continue;
     missing.delete(row.session);
-    if (account.mark === markOf(row)) continue;
+    if (account.mark === digestRow(row)) continue;
     if (account.fate.kind === "copied")
       settle(account, "failed", "it did not come out as it went in, or was used since");
     else settle(account, "differs", "its entries are the same there, its heading or its length is not");
@@ -120,7 +116,7 @@ async function review(from: Store, to: Store, accounts: Map<string, Account>): P
     if (account === undefined) {
       const fate: Fate = { kind: "changed", message: "it was opened meanwhile", entries: 0 };
       accounts.set(row.session, { fate, mark: "" });
-    } else if (account.mark !== markOf(row)) {
+    } else if (account.mark !== digestRow(row)) {
       settle(account, "changed", "it was written to meanwhile");
     }
   }

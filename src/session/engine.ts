@@ -1,7 +1,7 @@
-// The engine: the verbs that hold of every session, of an environment or of an agent. It counts the work under way, and ends
-// sessions by close and by limits.
+// createEngine(): the verbs of every session, of an environment or of an agent. It counts running work, and ends sessions
+// by close and by limits.
 import { replaceState } from "../core/delta.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { EndReason, Event, Labels } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
 import { isInForce, type Session } from "../core/session.ts";
@@ -16,36 +16,36 @@ import type { OpenLog } from "./open-log.ts";
 import { checkedSave } from "./saved.ts";
 
 export interface EngineOptions {
-  /** Where the logs live. Who opened it closes it. */
+  /** Holds the logs. Its opener closes it. */
   store: Store;
   /** Milliseconds that a tool, a seed or a verify may take. Default 60,000. */
   timeout?: number;
-  /** When sessions end by themselves. By default never. */
+  /** Limits that end sessions. By default none. */
   limits?: Limits;
-  /** How much is kept in the process between calls. */
+  /** Limits of the memory between calls. */
   cache?: CacheLimits;
-  /** Whether the log of a session that has ended stays readable. Default: if the store is persistent. */
+  /** Whether the log of an ended session stays readable. Default: if the store is persistent. */
   keepEnded?: boolean;
 }
 
-/** What differs between the sessions of an environment and those of an agent. */
+/** The differences between sessions of an environment and of an agent. */
 export interface Kind<State, Fork extends ForkOptions> {
-  /** The name under which a store lists them. */
+  /** Their environment's name in a store. */
   environment: string;
   logs: Logs;
-  /** A copy of the state. */
+  /** Returns a copy of the state. */
   stateOf(session: Session): State | Promise<State>;
   /** Creates a fork of a session. */
   fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
-  /** The types of event that a saved session may have. */
+  /** The valid event types of a saved session. */
   eventTypes: ReadonlySet<Event["type"]>;
   /** Creates a session with the events of a saved one. */
   restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
-  /** What only a conversation has: in its info, when it is saved, and in the rows of a list. */
+  /** Functions for conversations only: for their info, for saving them, and for refusals during a turn. */
   conversation?: {
     aboutOf(session: Session): Partial<SessionInfo>;
     savedOf(session: Session): Promise<Partial<SavedSession>>;
-    /** The refusal of what must not come between, if another process runs a turn. */
+    /** Returns a refusal while another process runs a turn. */
     refusal(log: OpenLog): HoldfastError | undefined;
   };
 }
@@ -56,7 +56,7 @@ type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork" | "rep
 
 export interface Engine<State, Fork> {
   readonly verbs: SharedVerbs<State, Fork>;
-  /** Counts work, so that `stop` can wait for it. */
+  /** Counts running work, so that `stop` can wait for it. */
   track<T>(run: () => Promise<T>): Promise<T>;
   /** Works on a session. */
   use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
@@ -79,17 +79,17 @@ export function createEngine<State, Fork extends ForkOptions>(
   const { environment, logs, stateOf } = kind;
   const { store, keepEnded = store.persistent } = options;
   const limits = createLimits({ ...options.limits, store, environment, end });
-  let underWay = 0;
+  let running = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
   /** Set when `stop` waits no longer. */
   let stopped: HoldfastError | undefined;
 
-  // Unreferenced: the clock of an engine that nobody stopped keeps no process alive.
+  // Unreferenced, so that an engine that was not stopped does not keep the process alive.
   const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
   let isExpiring = false;
 
-  /** A store may be slower than the clock. */
+  /** Skips a tick while the last one is running: a store may be slower than the clock. */
   async function expireInTime(): Promise<void> {
     if (isExpiring) return;
     isExpiring = true;
@@ -108,11 +108,11 @@ export function createEngine<State, Fork extends ForkOptions>(
 
   function begin(): void {
     assertRunning();
-    underWay++;
+    running++;
   }
 
   function finish(): void {
-    if (--underWay === 0) allDone?.();
+    if (--running === 0) allDone?.();
   }
 
   function assertRunning(): void {
@@ -128,7 +128,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     try {
       return await logs.use(id, run);
     } catch (thrown) {
-      // Over its time, it ends now rather than at the next tick of the clock.
+      // A session over its limit ends now, not at the next tick of the clock.
       const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
       if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
       throw thrown;
@@ -153,7 +153,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     let ended = false;
     const work = async (log: OpenLog): Promise<void> => {
       if (reason === "idle" || reason === "capacity") {
-        // A session in use is neither idle nor the one to make room.
+        // A session in use is not idle, and does not make room for others.
         if (log.uses > 1) return;
       } else {
         log.ending = closedError(id, reason);
@@ -180,13 +180,13 @@ export function createEngine<State, Fork extends ForkOptions>(
     return ended;
   }
 
-  /** Reads the session as it is in the store now. */
+  /** Reads the current session from the store. */
   function read<T>(id: string, look: (session: Session) => T | Promise<T>): Promise<T> {
     return use(id, (log) => readNow(log, look));
   }
 
   async function readNow<T>(log: OpenLog, look: (session: Session) => T | Promise<T>): Promise<T> {
-    // The draft of a running call reads this process's fold, which must not move under it: fold another one.
+    // The draft of a running call reads this process's fold, which must not change meanwhile: load another one.
     if (log.busy) return look((await logs.load(log.id)).session);
     return exclusive(log, undefined, async () => {
       await logs.refresh(log);
@@ -196,7 +196,7 @@ export function createEngine<State, Fork extends ForkOptions>(
 
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
     // Logs of the server, and of shared state, have such names.
-    if (id.startsWith("holdfast:")) throw new HoldfastError("invalid_option", `the id ${id} is reserved`);
+    if (id.startsWith("holdfast:")) throw invalidOption(`the id ${id} is reserved`);
     const info = infoOf(id, await make(id, Date.now()));
     await limits.opened(id);
     return info;
@@ -216,7 +216,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     };
   }
 
-  /** A row of a list; undefined if it lacks some of the labels, or was deleted since it was listed. */
+  /** Returns a row of a list; undefined if it lacks one of the labels, or was deleted since it was listed. */
   async function labelled(id: string, wanted: Labels): Promise<SessionInfo | undefined> {
     const found = await logs.peek(id);
     const { labels = {} } = found?.session ?? {};
@@ -230,13 +230,13 @@ export function createEngine<State, Fork extends ForkOptions>(
     const [opened, ...rest] = checked.events;
     const events = [{ ...opened, environment } as Event, ...rest];
     return kind.restore(id, events, checked).catch((thrown: unknown) => {
-      // Folded before it is stored: events that do not fit together are refused.
+      // Events are folded before they are stored: inconsistent ones are refused.
       if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt")) throw thrown;
-      throw new HoldfastError("invalid_option", "this is not a saved session: its events do not fit together");
+      throw invalidOption("this is not a saved session: its events do not fit together");
     });
   }
 
-  /** The version before a turn. */
+  /** Returns the version before a turn. */
   async function versionBefore(log: OpenLog, invocation: string): Promise<number> {
     const { id } = log;
     await exclusive(log, undefined, () => logs.refresh(log));
@@ -256,7 +256,7 @@ export function createEngine<State, Fork extends ForkOptions>(
       const refusal = kind.conversation?.refusal(log);
       if (refusal) throw refusal;
     };
-    // A version that is missing is reported also of a session that has ended.
+    // A missing version is reported even for an ended session.
     const version = typeof to === "number" ? to : await versionBefore(log, to.before);
     const { session: then } = await logs.load(log.id, version);
     return exclusive(log, undefined, async () => {
@@ -281,9 +281,7 @@ export function createEngine<State, Fork extends ForkOptions>(
       state: (id, version) =>
         version === undefined ? read(id, stateOf) : track(async () => stateOf((await logs.load(id, version)).session)),
       async *events(id, { after = 0 } = {}) {
-        if (!Number.isInteger(after) || after < 0) {
-          throw new HoldfastError("invalid_option", "`after` must be a version, or 0");
-        }
+        if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
         await read(id, () => undefined);
         yield* logs.events(id, after);
       },
@@ -313,9 +311,9 @@ export function createEngine<State, Fork extends ForkOptions>(
         stopping ??= new Promise((resolve) => {
           clearInterval(clock);
           allDone = resolve;
-          if (underWay === 0) resolve();
+          if (running === 0) resolve();
         });
-        if (within === undefined || underWay === 0) return stopping;
+        if (within === undefined || running === 0) return stopping;
         const timer = setTimeout(() => {
           stopped = new HoldfastError("engine_stopped", `the engine was stopped, and waited ${within} ms`);
           logs.stopAll(stopped);
@@ -326,7 +324,7 @@ export function createEngine<State, Fork extends ForkOptions>(
   };
 }
 
-/** The event that makes a session again what it was. */
+/** Returns the event that restores a session as it was. */
 function rewound(then: Session, at: number): Event {
   const { version: to, episode, task, randomness, labels, state, conversation } = then;
   const event: Event = {

@@ -1,4 +1,4 @@
-// A conversation in the hands of one run: it holds the open turn by a lease, and commits the steps of the turn in order.
+// enterLog(): enters a conversation for one run, which holds the open turn by a lease and commits its steps in order.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversation } from "../core/conversation.ts";
@@ -20,7 +20,7 @@ export interface EnteredOptions {
   logs: Logs;
   scopes: Scopes;
   views: Views;
-  /** Absent where nobody else has the store. */
+  /** Undefined if no other process uses the store. */
   leases: Leases | undefined;
   timeout: number;
   assertOpen(log: OpenLog): void;
@@ -28,7 +28,7 @@ export interface EnteredOptions {
   stateOf(session: Session): Promise<AgentState>;
   /** The turn that the run continues. */
   continued: OpenTurn | undefined;
-  /** Called once the run has left. */
+  /** Called when the run has left. */
   leave(): void;
 }
 
@@ -39,9 +39,9 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   let steps = await views.openSteps(log);
   let sharedNow = await options.sharedOf(log.session);
   let state: AgentState | undefined;
-  // One at a time: agents that run side by side commit to the same log.
+  // Serialised: parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
-  /** Why nothing more of this run is committed. */
+  /** The reason that this run commits nothing more. */
   let refusal: HoldfastError | undefined;
   let isBegun = false;
   const ending = new AbortController();
@@ -89,13 +89,13 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   async function release(): Promise<void> {
     const isFailed = steps.events.at(-1)?.type === "agent.failed";
     const reason = ending.signal.aborted ? "stopped" : isFailed ? "failed" : "cancelled";
-    // A release that fails is made up for by the end of the lease.
+    // After a failed release, the lease ends by itself.
     await commitLease((about) => ({ type: "turn.released", ...about, reason })).catch(() => undefined);
   }
 
   const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
 
-  /** Whether events that came between leave the turn to this run. */
+  /** Tells whether this run still holds the turn after events of others. */
   function isStillHeld(): boolean {
     state = undefined;
     return isBegun && hold?.isIn(log.session) === true;
@@ -128,7 +128,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
       };
       await last;
       if (log.ending || !hold?.isIn(log.session)) return left();
-      // The log stays exclusive until the release was answered, because that changes its fold.
+      // The log stays exclusive until the release is answered, because it changes the fold.
       await Promise.race([release().then(left), delay(releaseWait, undefined, { ref: false })]);
     },
     get state() {
@@ -154,7 +154,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
         sharedNow = { ...sharedNow, ...stored.now };
         state = undefined;
         const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
-        // The views of the turn before have seen all that it left.
+        // The views have all events of the previous turn.
         if (numbered.type === "invocation.began") {
           views.catchUp(log, steps);
           steps = { events: [], bytes: [] };
@@ -166,7 +166,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   };
 }
 
-/** An event of a log that belongs to nobody yet: of a fork, or of a restored session. */
+/** Removes the lease from an event, for a fork or a restored session. */
 export function withoutLease(event: Event): Event {
   if (event.type !== "invocation.began" && event.type !== "turn.taken") return event;
   const { lease: _, ...rest } = event as EventOf<"turn.taken">;

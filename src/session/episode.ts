@@ -1,7 +1,7 @@
 // Episodes: the sessions of an environment. Wires seeds, calls, verdicts and replays to the engine.
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import { seedKey, type Event, type EventOf, type Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
@@ -36,7 +36,7 @@ const eventTypes: ReadonlySet<Event["type"]> = new Set([
 
 export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions<E>): Episodes<E> {
   const { environment, store, timeout = 60_000 } = options;
-  if (!isTimeout(timeout)) throw new HoldfastError("invalid_option", `the timeout must be ${timeoutRange}`);
+  if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
   const logs = createLogs(store, environment.name, { cache: createLogCache(options.cache) });
   const engine = createEngine<never, ForkOptions>(
     {
@@ -56,7 +56,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
     const { task, random = newSeed() } = given;
     const labels = copyJson(given.labels ?? {}, "labels", "drop") as Labels;
-    if (!Number.isFinite(random)) throw new HoldfastError("invalid_option", "`random` must be a number");
+    if (!Number.isFinite(random)) throw invalidOption("`random` must be a number");
     const opened: EventOf<"session.opened"> = {
       type: "session.opened",
       at,
@@ -98,7 +98,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       }
     };
     if (environment.reseed === "reject" && call === undefined) {
-      // Before the task is checked: a model that tries to seed itself must not learn what is wrong with its task.
+      // Before the task is checked: a model that tries to seed must not learn about faults of its task.
       await exclusive(log, undefined, async () => {
         await logs.refresh(log);
         open();
@@ -129,7 +129,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     });
   }
 
-  /** The recorded answer of a seed with this id, if there is one. */
+  /** Returns the recorded answer of a seed with this id, if there is one. */
   async function repeatedSeed(log: OpenLog, call: string | undefined, task: Json): Promise<Seeded | undefined> {
     const event = call === undefined ? undefined : await logs.find(log.id, seedKey(call));
     if (event?.type !== "session.seeded") return undefined;

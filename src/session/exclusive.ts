@@ -1,4 +1,4 @@
-// One at a time on a log, in this process, in the order of asking. And snapshots, for work that runs beside it.
+// Exclusive access to a log in this process, in the order of asking, and snapshots for concurrent work.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
 import { onAbort } from "../io/abort.ts";
@@ -18,14 +18,14 @@ export async function exclusive<T>(log: OpenLog, signal: AbortSignal | undefined
   }
 }
 
-/** Gives a promise only if another one has the log: most calls find it free. */
+/** Acquires the log. Returns a promise only if it is busy: most calls find it free. */
 export function acquire(log: OpenLog, signal: AbortSignal | undefined): Promise<void> | undefined {
   if (log.busy) return wait(log, signal);
   log.busy = true;
   return undefined;
 }
 
-/** Hands the log to the next waiter. */
+/** Passes the log to the next waiter. */
 export function release(log: OpenLog): void {
   log.waited = 0;
   const first = log.waiting?.shift();
@@ -58,7 +58,7 @@ function wait(log: OpenLog, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** Refuses old waiters when the store does not answer. Otherwise each would wait its full time limit, one after the other. */
+/** Refuses old waiters when the store does not answer. Otherwise each would wait its full timeout, one by one. */
 export function rejectWaiters({ waiting }: OpenLog, thrown: unknown): void {
   if (!waiting || !isHoldfastError(thrown) || thrown.code !== "store_busy") return;
   const early = Date.now() - longWait;
@@ -74,7 +74,7 @@ export function cancelled(signal: AbortSignal | undefined): HoldfastError {
   });
 }
 
-/** Runs with the session as it is now: later commits do not change what it sees. */
+/** Runs with a snapshot of the session, which later commits do not change. */
 export async function withSnapshot<T>(log: OpenLog, run: (session: Session) => Promise<T>): Promise<T> {
   log.holders++;
   // A new set for each snapshot: parts copied for an earlier one belong to this one now.

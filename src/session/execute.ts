@@ -11,15 +11,15 @@ import { guarded, HandlerCall } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
 import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
 
-/** One execution of a tool: everything it can see that is not in the state. */
+/** One execution of a tool: all its inputs except the state. */
 export interface Execution {
   session: string;
   tool: string;
   call: string | undefined;
   at: number;
-  /** Milliseconds, for a tool that sets none. */
+  /** Milliseconds, for a tool without a timeout. */
   timeout: number;
-  /** Where its random numbers come from. */
+  /** The source of its random numbers. */
   seed: number;
   draws: number;
   task: Json | null;
@@ -30,7 +30,7 @@ export interface Execution {
   onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
-/** A tool with arguments that fit it. */
+/** A tool with valid arguments. */
 export interface Prepared {
   ok: true;
   definition: ToolDefinition;
@@ -71,18 +71,18 @@ export function prepared(
   );
 }
 
-/** Gives the result, with the change that the tool makes to the state as it is now. May be asked more than once. */
+/** Returns the result, with the tool's change of the given state. Can be called more than once. */
 export type Ran = (now: Json) => Finished;
 
 /**
- * Runs a tool. A tool that only changes the state gets a draft of it, and its change is for that very state. A concurrent
- * or external tool gets a snapshot, and the changes that it queued are made to whatever state they are asked for.
+ * Runs a tool. A tool that only changes the state gets a draft of it, and its change applies to that state only. A
+ * concurrent or external tool gets a snapshot, and its queued changes apply to any state.
  */
 export function execute(execution: Execution, tool: Prepared, state: Json): Ran | Promise<Ran> {
   return tool.definition.kind === "state" ? onDraft(execution, tool, state) : onSnapshot(execution, tool, state);
 }
 
-/** Runs a tool that is found by its name, and makes its change to the state that it saw. */
+/** Finds and runs a tool, and applies its change to the state that it saw. */
 export function executeAtOnce(
   tools: ReadonlyMap<string, ToolDefinition>,
   execution: Execution,
@@ -139,7 +139,7 @@ async function onSnapshot(execution: Execution, { definition, args }: Prepared, 
   }
   const lines = handler.lines?.slice();
   return (now) => {
-    // Changes that are made again log again, and draw the same numbers again.
+    // Repeated changes log again, and draw the same random numbers.
     handler.lines = lines?.slice();
     handler.restart(1);
     return withDelta(outcome, handler, () => deltaOf(changes, now));
@@ -161,7 +161,7 @@ function handlerOf(execution: Execution, definition: ToolDefinition): HandlerCal
   });
 }
 
-/** What a handler is given. Getters: to assign to one is an error instead of a change that nobody sees. */
+/** The context of a handler. It has getters, so that an assignment is an error instead of a lost change. */
 class HandlerContext {
   readonly session: string;
   readonly call: string | undefined;
@@ -171,7 +171,7 @@ class HandlerContext {
   readonly #state: unknown;
   readonly #writes: Draft<unknown> | ((first: Change | string, change?: Change) => void);
 
-  /** `writes`: the draft, or what queues updates where there is none. */
+  /** `writes` is the draft, or the function that queues updates. */
   constructor(
     handler: HandlerCall,
     { call, task, agent }: Execution,

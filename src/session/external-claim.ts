@@ -1,4 +1,4 @@
-// Claims: a call of an external tool is committed before it runs and after, so that it never runs twice.
+// createClaims(): commits a call of an external tool before and after it runs, so that it never runs twice.
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 import type { EventOf, Outcome } from "../core/event.ts";
@@ -23,13 +23,13 @@ export interface ClaimsOptions {
   assertOpen(log: OpenLog): void;
   /** Throws if a call must not begin. */
   assertReady(call: Call): void;
-  /** The recorded answer of a call that the log has. */
+  /** Returns the recorded answer of a call that the log has. */
   answered(call: Call): Promise<Answer>;
 }
 
 export function createClaims({ logs, assertOpen, assertReady, answered }: ClaimsOptions) {
   return {
-    /** Commits the claim. Undefined if the log has a claim or an answer of the same call id. */
+    /** Commits the claim. Returns undefined if the log has a claim or an answer of the same call id. */
     async claim(pending: ClaimedCall, timeout: number): Promise<Claim | undefined> {
       const { log, tool, input, id: call, signal } = pending;
       let claim: Claim | undefined;
@@ -50,7 +50,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
       return result === "ok" ? claim : undefined;
     },
 
-    /** Commits the result. If another process has settled the call as unknown meanwhile, that stands. */
+    /** Commits the result, unless another process has settled the call as unknown meanwhile. */
     async settle(pending: ClaimedCall, claim: Claim, finish: (session: Session) => Finished): Promise<Answer> {
       const { log, tool, id: call } = pending;
       const { episode, until } = claim;

@@ -1,5 +1,5 @@
-// Repeats of a call: finds the recorded answer under its id, and whether a rewind undid it.
-import { HoldfastError } from "../core/errors.ts";
+// Finds the recorded answer of a repeated call, and checks that no rewind has undone it.
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import { callKey, settledKey, type EventOf, type NumberedEvent } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { isInForce } from "../core/session.ts";
@@ -10,7 +10,7 @@ import type { OpenLog } from "./open-log.ts";
 
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
-/** The event that answers the call, or its claim if it has no answer yet. Takes the log exclusively if it must refresh. */
+/** Returns the event with the answer, or the claim without one yet. Takes the log exclusively if it must refresh. */
 export async function recordedEvent(
   logs: Logs,
   log: OpenLog,
@@ -32,18 +32,18 @@ export async function recordedEvent(
   return answering;
 }
 
-/** A client that lost an answer waits before it asks again; calls that a client makes side by side do not wait. */
+/** Milliseconds: a client that lost an answer waits before it retries; concurrent calls of a client do not. */
 const retriesAfter = 250;
 
-/** Whether a call without an id may be a repeat: the session is one event ahead of its caller, and was when it asked. */
+/** Tells whether a call without an id may be a repeat: the session was one event ahead of its caller when it asked. */
 export function mayBeLost({ seen, log: { session } }: Call): boolean {
   return seen !== undefined && session.version === seen.version + 1 && seen.asked - session.touched >= retriesAfter;
 }
 
 /**
- * The event of a call without an id whose answer its caller did not get. It is the only event that the caller has not seen,
- * and the same call. The caller has followed the versions: it has that of a call's answer. A client that never takes up a new
- * version makes new calls, and so does one that makes the same call twice at once.
+ * Returns the event of a call without an id whose answer the caller did not get: the only event that it has not seen, and
+ * the same call. The caller's version must be that of a call's answer. A client that never updates its version makes new
+ * calls, and so does one that makes the same call twice at once.
  */
 export async function lostAnswer(
   logs: Logs,
@@ -65,5 +65,5 @@ export function undone(id: string): HoldfastError {
 /** Call ids are text that every store keeps unchanged: no lone surrogates, and short enough for an index. */
 export function assertCallId(id: unknown): void {
   if (id === undefined || (typeof id === "string" && /^\P{Surrogate}{1,256}$/u.test(id))) return;
-  throw new HoldfastError("invalid_option", "a call id is a string of 1 to 256 characters");
+  throw invalidOption("a call id is a string of 1 to 256 characters");
 }

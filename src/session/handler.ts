@@ -1,4 +1,4 @@
-// Runs an author's code: gives it its context, bounds its time, and passes on that it should stop.
+// Runs an author's code: provides its context, limits its time, and passes on stop requests.
 import { readOnly } from "../core/draft.ts";
 import type { Context } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
@@ -8,30 +8,30 @@ import type { Updates } from "../core/update.ts";
 import { cancelled } from "./exclusive.ts";
 import type { Stops } from "./open-log.ts";
 
-/** What makes one call of a handler: everything it can see that is not in the state. */
+/** The options of one call of a handler: all its inputs except the state. */
 export interface HandlerOptions {
   session: string;
   at: number;
   timeout: number;
-  /** Where its random numbers come from. */
+  /** The source of its random numbers. */
   seed: number;
   draws: number;
-  /** What runs, for messages. */
+  /** Its name in messages. */
   what: string;
-  /** The caller's wish to stop. */
+  /** The caller's signal to stop. */
   signal?: AbortSignal | undefined;
-  /** Where its stop is registered while it runs. */
+  /** Registers its stop function while it runs. */
   stops?: Stops | undefined;
-  /** Told what the handler threw, as it was thrown. */
+  /** Receives the error of the handler, unchanged. */
   onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
-/** One call of a handler, with the part of its `Context` that every kind of handler has. */
+/** One call of a handler, with the common part of its `Context`. */
 export class HandlerCall implements Context {
   readonly options: HandlerOptions;
   readonly session: string;
   lines: string[] | undefined = undefined;
-  /** Made by a tool with a draft, for its first update. */
+  /** Created by a tool with a draft, at its first update. */
   updates: Updates | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
@@ -43,7 +43,7 @@ export class HandlerCall implements Context {
     this.#draws = options.draws;
   }
 
-  // Functions that handlers take out of their context. Most handlers use none, so they are made when asked for.
+  // Functions of the context. Most handlers use none, so they are created on demand.
   get random(): () => number {
     return () => {
       this.#numbers ??= randomStream(this.options.seed, this.#draws);
@@ -66,13 +66,13 @@ export class HandlerCall implements Context {
     this.#numbers = undefined;
   }
 
-  /** Made when asked for: most handlers are over before anything could stop them. */
+  /** Created on demand: most handlers end before anything could stop them. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     return this.#controller.signal;
   }
 
-  /** Gives what `call` gives. Rejects with a `Stopped` if time is over, the call is cancelled or the session ends first. */
+  /** Returns the result of `call`. Rejects with `Stopped` on a timeout, a cancellation or the end of the session. */
   within<T>(call: () => T | PromiseLike<T>): T | Promise<T> {
     const result = call();
     return isPromiseLike(result) ? this.#bounded(result) : result;
@@ -119,7 +119,7 @@ function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }
 
-/** The call was stopped from outside. An author's code never throws this. */
+/** Thrown for a call that was stopped from outside; never by an author's code. */
 export class Stopped {
   readonly reason: HoldfastError;
   constructor(reason: HoldfastError) {
@@ -127,7 +127,7 @@ export class Stopped {
   }
 }
 
-/** Runs a seed or a verify. A time-out is its failure; a cancelled call or a closed session is not. */
+/** Runs a seed or a verify. A timeout is its failure; a cancelled call or a closed session is not. */
 export async function withinTime<T>(handler: HandlerCall, call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return await handler.within(call);
@@ -137,7 +137,7 @@ export async function withinTime<T>(handler: HandlerCall, call: () => T | Promis
   }
 }
 
-/** Shows a stored value to an author's code, which cannot change it. */
+/** Returns a read-only view of a stored value for an author's code. */
 export function guarded(value: Json): unknown {
   return typeof value === "object" && value !== null ? readOnly(value) : value;
 }

@@ -1,7 +1,7 @@
-// Ids that nobody can guess.
+// newId(): ids that cannot be guessed.
 import { randomBytes } from "node:crypto";
 
 export function newId(): string {
-  // Not with "-" first: a command would take it for a flag.
+  // Not starting with "-": a command would read it as a flag.
   return randomBytes(16).toString("base64url").replace(/^-/, "_");
 }

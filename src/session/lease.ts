@@ -1,8 +1,8 @@
-// Leases: who runs a turn of a conversation, and when another process may take the turn over. A lease is a duration, and each
-// process measures it with its own clock: clocks of two machines are never compared. A wrong guess breaks nothing, because
-// every step is committed on the version that its run has seen.
+// createLeases(): tracks the process that runs a turn, and the time after which another one may take over. A lease is a
+// duration, which each process measures with its own clock: clocks of two machines are never compared. A wrong guess
+// breaks nothing, because every step is committed on the version that its run has seen.
 import { randomBytes } from "node:crypto";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Lease } from "../core/event.ts";
 import type { Session } from "../core/session.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
@@ -11,10 +11,10 @@ import type { OpenLog } from "./open-log.ts";
 /** Milliseconds for which a holder may be silent. It commits a renewal after a third of this without a commit. */
 const defaultLease = 15_000;
 
-/** Sessions watched at once. A session that is forgotten is watched anew, for one more lease. */
+/** Maximum number of watched sessions. A session beyond it is watched again, for one more lease. */
 const mostWatched = 10_000;
 
-/** A turn in the hands of one run. */
+/** The hold of one run on a turn. */
 export interface Hold {
   readonly lease: Lease;
   /** Whether the log names this run as the holder of the open turn. */
@@ -22,7 +22,7 @@ export interface Hold {
   /** Notes an accepted commit, by the time at which it was sent. */
   confirm(sent: number): void;
   /**
-   * Whether no other process can have given this run up: none saw its newest commit before that was sent. Asked before each
+   * Tells whether no other process can have taken over: none saw its newest commit before it was sent. Asked before each
    * effect, with a sixth of the lease to spare.
    */
   isFresh(): boolean;
@@ -31,16 +31,16 @@ export interface Hold {
 }
 
 export interface Leases {
-  /** Milliseconds until the open turn may be taken over; 0 if nobody holds it. Wants a log that was just refreshed. */
+  /** Returns the milliseconds until the open turn may be taken over; 0 without a holder. Needs a refreshed log. */
   remaining(log: OpenLog): number;
-  /** The refusal of what must not come between, if another process runs a turn. */
+  /** Returns a refusal while another process runs a turn. */
   refusal(log: OpenLog): HoldfastError | undefined;
   /** Begins to hold a turn. `renew` commits that the run is alive. */
   hold(renew: () => Promise<void>): Hold;
 }
 
 export function createLeases(lapsesAfter = defaultLease): Leases {
-  if (!isTimeout(lapsesAfter)) throw new HoldfastError("invalid_option", `the lease must be ${timeoutRange}`);
+  if (!isTimeout(lapsesAfter)) throw invalidOption(`the lease must be ${timeoutRange}`);
   const engine = randomBytes(9).toString("base64url");
   const holding = new Set<string>();
   const watched = new Map<string, { version: number; owner: string; since: number }>();
@@ -76,7 +76,7 @@ export function createLeases(lapsesAfter = defaultLease): Leases {
       holding.add(lease.owner);
       let newest = performance.now();
       let isRenewing = false;
-      // Unreferenced: a run that was left behind keeps no process alive.
+      // Unreferenced, so that an abandoned run does not keep the process alive.
       const timer = setInterval(() => {
         if (isRenewing || performance.now() - newest < lapsesAfter / 3) return;
         isRenewing = true;
@@ -99,7 +99,7 @@ export function createLeases(lapsesAfter = defaultLease): Leases {
   };
 }
 
-/** The refusal of a request that has begun nothing. */
+/** Refuses a request that has begun nothing. */
 export function busyError(session: string, lapsesIn?: number): HoldfastError {
   const until = lapsesIn === undefined ? "" : `; if its process died, the session is free in ${Math.ceil(lapsesIn)} ms`;
   const message = `an agent is running on session ${session}, and this request began nothing: send it again later${until}`;

@@ -1,5 +1,5 @@
-// Limits: ends sessions that are idle for too long, too old, or too many.
-import { HoldfastError } from "../core/errors.ts";
+// createLimits(): ends sessions that are idle for too long, too old, or too many.
+import { invalidOption } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
 import type { Session } from "../core/session.ts";
 import type { Filter, Store } from "../core/store.ts";
@@ -9,7 +9,7 @@ export interface Limits {
   idle?: number;
   /** Milliseconds after its opening at which a session ends. */
   age?: number;
-  /** Open sessions of the environment; opening one more ends the one that was idle for longest. */
+  /** Maximum number of open sessions of the environment. One more ends the longest idle one. */
   sessions?: number;
 }
 
@@ -18,7 +18,7 @@ export function createLimits(
 ) {
   const { idle = Infinity, age = Infinity, sessions = Infinity, store, environment, end } = options;
   for (const [name, value] of Object.entries({ idle, age, sessions })) {
-    if (!(value > 0)) throw new HoldfastError("invalid_option", `the limit \`${name}\` must be a number above 0`);
+    if (!(value > 0)) throw invalidOption(`the limit \`${name}\` must be a number above 0`);
   }
   let room: Promise<unknown> = Promise.resolve();
   let sweep: Promise<unknown> = Promise.resolve();
@@ -33,7 +33,7 @@ export function createLimits(
     return ended;
   }
 
-  /** One after the other: each counts what the one before has ended. */
+  /** Serialised: each run counts the sessions that the previous one has ended. */
   function makeRoom(spared?: string): Promise<number> {
     const making = room.then(async () => {
       const surplus = (await store.count(environment)) - sessions;
@@ -53,23 +53,23 @@ export function createLimits(
   }
 
   return {
-    /** Why a session has to end now, if it has to. */
+    /** Returns the reason to end a session now, if there is one. */
     over(session: Session): EndReason | undefined {
       const now = Date.now();
       if (now - session.touched > idle) return "idle";
       return now - session.opened > age ? "age" : undefined;
     },
-    /** How often `expire` is worth while, in milliseconds; undefined if never. */
+    /** The useful interval of `expire`, in milliseconds; undefined if never. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
-    /** One after the other: what one is about to end the next would take for being called, and be done before it is. */
+    /** Serialised: a second sweep would see sessions that the first is ending as busy, and finish too early. */
     expire(): Promise<number> {
       const sweeping = sweep.then(endAllOver);
       sweep = sweeping.catch(() => 0);
       return sweeping;
     },
-    /** After a session was opened. Where all others are being called there is one too many until the next time. */
+    /** Called after a session was opened. If all others are busy, one too many stays until the next time. */
     async opened(session: string): Promise<void> {
-      // It is open, whatever becomes of the others.
+      // The new session is open, even if ending another one fails.
       if (sessions < Infinity) await makeRoom(session).catch(() => 0);
     },
   };

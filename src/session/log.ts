@@ -362,7 +362,7 @@ function isWhole({ environment, conversation, version }: Session): boolean {
   return !isConversation({ environment }) || conversation?.version === version;
 }
 
-/** Who spoke and which turn was open, for a session that returns there: nobody runs the turn any more. */
+/** Returns the speaker and the open turn, for a session that returns there: no process runs the turn any more. */
 export function resting({ speaker, turn }: Partial<Conversation> = {}): { speaker?: string; turn?: OpenTurn } {
   return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
 }

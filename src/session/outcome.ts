@@ -1,4 +1,4 @@
-// From what an author's code did to what the log keeps of it: an outcome, a delta, log lines.
+// Turns the effects of an author's code into an outcome, a delta and log lines for the log.
 import { createDraft } from "../core/draft.ts";
 import type { Delta } from "../core/delta.ts";
 import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
@@ -7,12 +7,12 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Update } from "../core/update.ts";
 import { Stopped, type HandlerCall } from "./handler.ts";
 
-/** What a call comes to. */
+/** The result of a call. */
 export interface Finished {
   outcome: Outcome;
   delta?: Delta;
   log?: string[];
-  /** The parts of the delta that can be made again, to another state. Not stored. */
+  /** The parts of the delta that can run again on another state. Not stored. */
   updates?: Update[];
 }
 
@@ -20,7 +20,7 @@ export function refusal(code: ErrorCode, message: string, detail?: Json): Outcom
   return { ok: false, error: detail === undefined ? { code, message } : { code, message, detail } };
 }
 
-/** Runs a tool. Its failure and its time-out are outcomes. A cancelled call and the end of the session are thrown. */
+/** Runs a tool. Its failure and its timeout are outcomes. A cancelled call and the end of the session are thrown. */
 export function outcomeOf(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
   const success = (output: unknown): Outcome => {
     return { ok: true, output: copyJson(output ?? null, `the output of ${tool}`, "drop") };
@@ -31,7 +31,7 @@ export function outcomeOf(tool: string, handler: HandlerCall, call: () => unknow
   };
   try {
     const result = handler.within(call);
-    // No promise where the tool needs none: most calls take this path.
+    // No promise if the tool needs none: most calls take this path.
     return result instanceof Promise ? result.then(success).catch(failure) : success(result);
   } catch (thrown) {
     return failure(thrown);
@@ -44,14 +44,14 @@ function failed(thrown: unknown): Outcome {
     if (code === "tool_timeout") return refusal(code, message);
     throw thrown.reason;
   }
-  // Only this code is about the call itself. Any other error of ours is one that the tool ran into.
+  // Only this code concerns the call itself. Any other HoldfastError came from inside the tool.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
   return refusal("tool_failed", messageOf(thrown));
 }
 
-/** Adds the change of state to an outcome. A change that cannot be kept makes it a failure that changes nothing. */
+/** Adds the change of state to an outcome. A change that is not JSON makes it a failure that changes nothing. */
 export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => Delta): Finished {
   const finished: Finished = { outcome };
   try {
@@ -61,12 +61,12 @@ export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => 
     finished.outcome = failed(thrown);
   }
   if (handler.lines) finished.log = handler.lines;
-  // Lines that come later are not the event's.
+  // A copy: later lines do not belong to the event.
   handler.lines = undefined;
   return finished;
 }
 
-/** The delta of queued changes, made in order to one state. */
+/** Returns the delta of queued changes, applied in order to one state. */
 export function deltaOf(changes: ((state: unknown) => unknown)[], state: Json): Delta {
   if (changes.length === 0) return [];
   const draft = createDraft(state);

@@ -1,6 +1,7 @@
-// Replaying: runs a log's calls again, on nothing but the log, and names the first event that comes out differently.
+// replay(): runs a log's calls again, from the log alone, and reports the first event that differs.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { applyDelta, type Delta } from "../core/delta.ts";
+import { showJson } from "../core/ellipsis.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import type { EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
@@ -10,7 +11,7 @@ import { execute, executeAtOnce, prepare } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
 
-/** Outcomes that came from the clock rather than from the code: they are taken as they were. */
+/** Outcomes that depend on the clock, not on the code: they are taken from the log. */
 const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 
 export interface ReplayOptions {
@@ -21,11 +22,11 @@ export interface ReplayOptions {
 }
 
 /**
- * Seeds and calls are run again. External tools are not: what they answered is taken from the log, and so is what
- * time-outs cut short.
+ * Runs seeds and calls again. External tools do not run: their answers come from the log, and so do the outcomes of
+ * timeouts.
  */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  // A call that ran beside others is given what it read, which may be some versions back: how many will ask for which.
+  // A concurrent call reads the state of an earlier version. Count the readers of each version.
   const readers = new Map<number, number>();
   let newest = 0;
   for await (const event of options.events()) {
@@ -37,9 +38,9 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const read = new Map<number, Seen>();
   let session: Session | undefined;
   for await (const event of options.events()) {
-    // The session may be live: what was added meanwhile is for the next replay.
+    // The session may be live: later events are left to the next replay.
     if (event.version > newest) break;
-    // With a store and tools that answer at once, nothing else in the process would get its turn.
+    // With an immediate store and immediate tools, nothing else in the process would run.
     if (event.version % 16 === 0) await nextTurn();
     if (session) {
       const again = await rerun(options, session, event, read);
@@ -56,7 +57,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   return { same: true, events: session?.version ?? 0 };
 }
 
-/** What a version was, and how many calls are still to read it. */
+/** The state and task of a version, and the number of calls that still read it. */
 type Seen = Pick<Session, "state" | "task"> & { left: number };
 
 async function rerun(
@@ -97,12 +98,8 @@ interface Difference {
 
 function inWords(event: NumberedEvent, { what, recorded, replayed }: Difference): string {
   const where = "tool" in event ? `${event.type} ${event.tool}` : event.type;
-  return `event ${event.version} (${where}) has another ${what}: it was ${short(recorded)} and is ${short(replayed)}`;
-}
-
-function short(value: Json): string {
-  const text = JSON.stringify(value);
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  const [was, is] = [showJson(recorded, 200), showJson(replayed, 200)];
+  return `event ${event.version} (${where}) has another ${what}: it was ${was} and is ${is}`;
 }
 
 function compare(before: Json, event: NumberedEvent, again: Partial<Finished>): Difference | undefined {

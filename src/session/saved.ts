@@ -1,11 +1,11 @@
-// Saved sessions: checks a file that anybody may have written before its events are kept for good.
-import { HoldfastError } from "../core/errors.ts";
+// checkedSave(): checks a saved session of any origin before its events are stored.
+import { invalidOption, type HoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { faultInItems } from "../core/model.ts";
 import type { SavedSession } from "../core/sessions.ts";
 
-/** A copy of a saved session whose events are of these types. */
+/** Copies a saved session, and checks that its events have these types. */
 export function checkedSave(saved: SavedSession, types: ReadonlySet<Event["type"]>): SavedSession {
   const { events, shared = {} } = Object(saved) as Partial<SavedSession>;
   if (!Array.isArray(events)) throw wrong("it has no events");
@@ -26,5 +26,5 @@ export function checkedSave(saved: SavedSession, types: ReadonlySet<Event["type"
 }
 
 function wrong(what: string): HoldfastError {
-  return new HoldfastError("invalid_option", `this is not a saved session: ${what}`);
+  return invalidOption(`this is not a saved session: ${what}`);
 }

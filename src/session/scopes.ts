@@ -1,18 +1,24 @@
-// Scopes: the state that users and apps share. It has logs of its own, which are committed to together with conversations.
+// createScopes(): the state that users and apps share. It has logs of its own, committed together with conversations.
 import type { ChangedBy } from "../core/agent-sessions.ts";
-import { replaceState, type Delta } from "../core/delta.ts";
+import { replaceState, topKey, type Delta } from "../core/delta.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
-import { unescapeKey } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
-import { nothingShared, sharedScopes, splitDelta, type AgentState, type Scope } from "../core/shared-state.ts";
+import {
+  nothingShared,
+  prefixed,
+  sharedScopes,
+  splitDelta,
+  type AgentState,
+  type Scope,
+} from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import type { Cache } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
 import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** What the logs of shared state belong to. */
+/** The environment's name of logs of shared state. */
 const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
@@ -24,7 +30,7 @@ export interface Made {
   changes: Record<Scope, Delta>;
 }
 
-/** Makes an event for shared state as it is. `changedBy` names the other session that changed a key, if one did. */
+/** Makes an event for the current shared state. `changedBy` names the other session that changed a key, if any. */
 export type Make = (shared: Shared, changedBy: ChangedBy) => Made;
 
 interface Stored {
@@ -45,7 +51,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
 
-  /** The versions of the states that runs were given. */
+  /** The versions of the states that runs received. */
   const versions = new WeakMap<AgentState, number>();
 
   function handedOut({ session }: OpenLog): AgentState {
@@ -53,11 +59,11 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     return session.state as AgentState;
   }
 
-  /** The log of what a user, or all, share. Colons cannot be in the app's name, so that no two meet. */
+  /** Returns the id of the log of a scope. The app's name has no colons, so ids do not collide. */
   const scopeId = (scope: Scope, user: string): string =>
     scope === "app" ? `holdfast:app:${app}` : `holdfast:user:${app}:${user}`;
 
-  /** What is shared in a scope now. */
+  /** Returns the current state of a scope. */
   async function sharedIn(scope: Scope, user: string): Promise<AgentState> {
     const shared = await logs.useIfThere(scopeId(scope, user), (log) =>
       exclusive(log, undefined, async () => {
@@ -98,8 +104,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Runs with the logs of the scopes that are changed. Always in the same order, so that two who wait for each other's
-   * cannot be.
+   * Runs with the logs of the changed scopes. They are always taken in the same order, so that no two writers wait for
+   * each other.
    */
   function withScopes<T>(
     changes: Record<Scope, Delta>,
@@ -118,9 +124,9 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Appends an event to a conversation together with its changes of shared state; `seen` is the shared state that its run
-   * saw. The event is made again where others have changed that since. Gives it as it was stored, and the scopes that it
-   * changed as they are then. Undefined if others have committed to the conversation, and `isStillHeld` gives false.
+   * Appends an event to a conversation together with its changes of shared state. `seen` is the shared state that its run
+   * saw. The event is made again if others have changed it since. Returns the stored event, and the new state of the
+   * changed scopes. Undefined if others have committed to the conversation, and `isStillHeld` returns false.
    */
   async function commit(
     log: OpenLog,
@@ -133,7 +139,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
-      // The session moved on, or the event that was made again changes another scope too.
+      // The session changed, or the repeated event changes another scope too.
       made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }
@@ -172,7 +178,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     throw new HoldfastError("version_conflict", message);
   }
 
-  /** Makes an event for shared state that others have changed. Looks up who did only where the event has to say so. */
+  /** Makes an event for shared state that others have changed. Looks up their sessions only if the event names them. */
   async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
     let isAsked = false;
     const asking = (): undefined => void (isAsked = true);
@@ -186,15 +192,15 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     for (const { scope, log } of scopes) {
       for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
         if (event.type !== "shared.changed" || event.session === own) continue;
-        // The id of a session gives access to it, and those of an app are of different users.
+        // The id of a session grants access to it, and the sessions of an app have different users.
         const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
-        for (const { path } of event.delta ?? []) writers.set(`${scope}:${keyOf(path)}`, who);
+        for (const { path } of event.delta ?? []) writers.set(`${scope}:${topKey(path)}`, who);
       }
     }
     return make(now, (key) => writers.get(key));
   }
 
-  /** Creates a conversation together with what it brings to what is shared. */
+  /** Creates a conversation together with its changes of shared state. */
   function create(id: string, events: Event[], changes: Record<Scope, Delta>, user: string): Promise<Session> {
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
@@ -204,9 +210,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
         });
         const session = await sessionLogs.createWith(id, events, parts);
         if (session) return session;
-        for (const { log } of scopes) {
-          await logs.refresh(log);
-        }
+        for (const { log } of scopes) await logs.refresh(log);
       }
       throw new HoldfastError("version_conflict", `what session ${id} shares was changed ${attempts} times in a row`);
     });
@@ -215,21 +219,13 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   return { all, commit, create };
 }
 
-/** The changes of a scope as a run makes them: under its prefix. */
-function prefixed(scope: Scope, delta: Delta): Delta {
-  return delta.map((operation) => ({ ...operation, path: `/${scope}:${operation.path.slice(1)}` }));
-}
-
-/** The key at the top that an operation changes. */
-const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
-
 export const isIsolated = ({ conversation }: Session): boolean => conversation?.isolated === true;
 
 export function userOf({ labels }: Session): string {
   return String(labels["user"] ?? "user");
 }
 
-/** The changes of the session itself, and those of shared state. */
+/** Splits a change into the session's own and the changes of shared state. */
 export function partsOf(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
   if (isIsolated(session)) return { own: delta, changes: nothingShared() };
   const { session: own, user, app } = splitDelta(delta);

@@ -1,7 +1,7 @@
-// Seeding: from a task to the event that starts an episode.
+// Seeds an episode: turns a task into the event that starts it.
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { boundary, HoldfastError, messageOf } from "../core/errors.ts";
+import { boundary, HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
@@ -9,7 +9,7 @@ import { check } from "../core/schema.ts";
 import { guarded, HandlerCall, withinTime } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
 
-/** A task as the environment's schema makes it. */
+/** Checks a task, and returns it as parsed by the environment's schema. */
 export async function checkTask(environment: AnyEnvironment, given: unknown): Promise<Json> {
   const raw = copyJson(given ?? {}, "task", "drop");
   const checked = await check(environment.task, raw);
@@ -19,7 +19,7 @@ export async function checkTask(environment: AnyEnvironment, given: unknown): Pr
   return copyJson(checked.value, "task", "drop");
 }
 
-/** The state that a session has before it is seeded; null if the schema has keys without a default. */
+/** Returns the state before the first seed; null if the schema has keys without a default. */
 export async function defaultState(environment: AnyEnvironment): Promise<Json> {
   const checked = await check(environment.state, {});
   return checked.ok ? asState(environment, checked.value) : null;
@@ -33,7 +33,7 @@ export async function seedEvent(
   options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined; stops?: Stops },
 ): Promise<Seeding> {
   const { session, task, at, timeout, random: seed = newSeed(), stops } = options;
-  if (!Number.isFinite(seed)) throw new HoldfastError("invalid_option", "`random` must be a number");
+  if (!Number.isFinite(seed)) throw invalidOption("`random` must be a number");
   const what = `seed of ${environment.name}`;
   const handler = new HandlerCall({ session, at, timeout, seed, draws: 0, what, stops });
   const { seed: author } = environment;
@@ -52,7 +52,7 @@ export async function seedEvent(
 }
 
 function asState(environment: AnyEnvironment, value: unknown): Json {
-  // Optional keys of a schema may come out of it as undefined; to leave them out is what is meant.
+  // A schema may return undefined for optional keys: drop them.
   const state = boundarySync(() => copyJson(value, `the state of ${environment.name}`, "drop"));
   if (typeof state === "object" && state !== null) return state;
   throw new HoldfastError("seed_failed", `the state of ${environment.name} is not an object`);

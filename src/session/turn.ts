@@ -1,4 +1,4 @@
-// Turns are calls: decides whether a run begins a turn, continues one that was cut short, or gets a recorded one.
+// createTurns(): decides whether a run begins a turn, continues an interrupted one, or gets a recorded one.
 import type { RecordedTurn } from "../core/agent-sessions.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { turnKey, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
@@ -7,7 +7,7 @@ import { assertCallId, undone } from "./find-repeat.ts";
 import type { Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** What a run asks for. */
+/** The request of a run. */
 export interface TurnRequest {
   /** The id of the turn, and the digest of its message and state. A run without a message has neither. */
   call?: string | undefined;
@@ -20,8 +20,8 @@ type Began = EventOf<"invocation.began"> & { version: number };
 
 export interface Turns {
   /**
-   * Decides on a log that was just refreshed. Gives the turn to continue, the recorded turn of a repeat, or undefined to begin
-   * one. Commits nothing.
+   * Decides on a log that was just refreshed. Returns the turn to continue, the recorded turn of a repeat, or undefined to
+   * begin one. Commits nothing.
    */
   decide(log: OpenLog, request: TurnRequest): Promise<{ open: OpenTurn } | { recorded: RecordedTurn } | undefined>;
 }
@@ -57,7 +57,7 @@ export function createTurns(logs: Logs): Turns {
       const { turn } = log.session.conversation ?? {};
       const began = await findBegan(log, request);
       if (began && turn?.invocation !== began.invocation) return { recorded: await readRecorded(log, began) };
-      // A repeat of a turn that was cut short continues it. Another message abandons it.
+      // A repeat of an interrupted turn continues it. Another message abandons it.
       return turn && (began || request.isContinuing) ? { open: turn } : undefined;
     },
   };

@@ -1,5 +1,5 @@
-// Verifying: scores the state at a version, once. The verdict is an event, so a repeat gives the same one. `rewards` scores
-// every version and records nothing.
+// createVerify(): scores the state at a version, once. The verdict is an event, so a repeat returns the same one.
+// `rewards` scores every version and records nothing.
 import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
@@ -15,7 +15,7 @@ import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 
-/** One try at a verdict. */
+/** One attempt at a verdict. */
 interface Asking {
   version: number | undefined;
   response: Json | undefined;
@@ -134,7 +134,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return given;
   }
 
-  /** The versions that changed the state of an episode. */
+  /** Returns the versions that changed the state of an episode. */
   async function changes(id: string): Promise<number[]> {
     const versions: number[] = [];
     let isSeeded = false;
@@ -202,7 +202,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
 /** Verifiers may be slow, and logs long. */
 const mostRewards = 1_000;
 
-/** So many of them, spread evenly, with the first and the last. */
+/** Selects `most` items, spread evenly, with the first and the last. */
 function spread<T>(all: T[], most: number): T[] {
   if (all.length <= most) return all;
   return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as T);

@@ -1,5 +1,5 @@
-// Views: folds of a conversation that are kept with its open log between turns, counted and dropped with it, and built again
-// from the store when they are missing. And the events of the open turn, which are kept only while it runs.
+// createViews(): folds of a conversation. They are kept with its open log between turns, counted and dropped with it, and
+// rebuilt from the store when missing. The events of the open turn are kept only while it runs.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import { decode, isInForce } from "../core/session.ts";
@@ -7,23 +7,23 @@ import type { View } from "../core/turn.ts";
 import type { Logs } from "./log.ts";
 import type { KeptView, OpenLog } from "./open-log.ts";
 
-/** The events of a turn, from its message on, and the size of each in the log. */
+/** The events of a turn, starting with its message, and their sizes in the log. */
 export interface Steps {
   events: NumberedEvent[];
   bytes: number[];
 }
 
 export interface Views {
-  /** The events of the turn that is open, if there is one. */
+  /** Reads the events of the open turn, if there is one. */
   openSteps(log: OpenLog): Promise<Steps>;
-  /** A view of all events in force. `steps` are the newest of them: they are not read again. */
+  /** Returns a view of all events in force. `steps` are the newest of them: they are not read again. */
   current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V>;
-  /** Feeds the views with the events of a turn that is over, so that the next turn need not read them. */
+  /** Adds the events of a finished turn to the views, so that the next turn need not read them. */
   catchUp(log: OpenLog, steps: Steps): void;
 }
 
 export function createViews(logs: Logs): Views {
-  /** The events after a version and up to another one that no rewind has undone. */
+  /** Yields the events in force after a version and up to another. */
   async function* inForce(log: OpenLog, after: number, upTo: number) {
     for await (const page of logs.pages(log.id, after, upTo)) {
       for (const { version, body } of page) {
@@ -64,7 +64,7 @@ export function createViews(logs: Logs): Views {
       const [first] = steps.events;
       if (!first) return;
       for (const known of log.views?.byKey.values() ?? []) {
-        // One that is behind is brought up to date when it is asked for.
+        // A view that lags behind catches up when it is requested.
         if (known.version >= first.version - 1) addSteps(log, known, steps);
       }
     },

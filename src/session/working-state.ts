@@ -1,22 +1,22 @@
-// The state of one step while it runs: its writes in order, one writer at a time, and how they are placed on the state
-// as it is at the commit.
-import { changed, type Delta } from "../core/delta.ts";
+// WorkingState: the state of one running step: its writes in order, one writer at a time, and their merge into the state
+// at the commit.
+import { changed, topKey, type Delta } from "../core/delta.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
-import { equalJson, escapeKey, unescapeKey, type Json } from "../core/json.ts";
+import { equalJson, escapeKey, type Json } from "../core/json.ts";
 import { merge, type Merged } from "../core/merge.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { applyUpdate, createUpdates, type Update, type Updates } from "../core/update.ts";
 import type { Ran } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 
-/** The writes of a step as they are placed on a state. */
+/** The writes of a step, merged into a state. */
 export interface Placed {
   delta: Delta;
-  /** JSON Pointers of values that others had changed, and that the step replaced. */
+  /** JSON Pointers of replaced values that others had changed. */
   overwrote: string[];
-  /** Writes that were left out, as others had changed what they change a part of. */
+  /** Omitted writes: others had changed the value that they change a part of. */
   refused: Refused[];
-  /** Calls that failed so: all their writes were left out. */
+  /** Calls that failed for this reason: all their writes are omitted. */
   failed: ReadonlyMap<string, string>;
 }
 
@@ -26,7 +26,7 @@ export interface Refused {
   path: string;
 }
 
-/** Whose a write is. A call that `needs` its writes fails if one of them is refused. */
+/** The call that made a write. A call that `needs` its writes fails if one of them is refused. */
 export interface Writer {
   call: string;
   needs: boolean;
@@ -34,19 +34,19 @@ export interface Writer {
 
 interface Write {
   writer: Writer | undefined;
-  /** The state that it was made for, and that state after it, once it was asked for. */
+  /** The state that it was made for, and the state after it, once computed. */
   base: AgentState;
   after?: AgentState | undefined;
   delta: Delta;
-  /** The keys that were changed by functions. */
+  /** The changes by functions. */
   updates: Update[];
-  /** Makes all of the change again. */
+  /** Repeats the whole change. */
   again: Ran | undefined;
 }
 
 const tooLate = "the step that this state belongs to is over; what is assigned now would not be kept";
 
-/** A draft of a step's state. Made when it is first looked at: most callbacks and toolsets never do. */
+/** A draft of a step's state. Created on first use: most callbacks and toolsets never use it. */
 export class StepDraft {
   readonly base: AgentState;
   #draft: Draft<AgentState> | undefined = undefined;
@@ -66,7 +66,7 @@ export class StepDraft {
     this.#updates.add({ key, change });
   }
 
-  /** Refuses writes from now on. */
+  /** Refuses later writes. */
   close(): void {
     this.#isClosed = true;
     this.#draft?.close(tooLate);
@@ -92,7 +92,7 @@ export class StepDraft {
 export class WorkingState {
   readonly #base: AgentState;
   #writes: Write[] = [];
-  /** How many writes `#state` has. */
+  /** The number of writes in `#state`. */
   #applied = 0;
   #state: AgentState;
 
@@ -101,7 +101,7 @@ export class WorkingState {
     this.#state = base;
   }
 
-  /** As all writes so far have left it. Not to be changed. */
+  /** The state after all writes so far. Read-only. */
   get state(): AgentState {
     if (this.#applied < this.#writes.length) {
       this.#state = placeAll(this.#writes.slice(this.#applied), this.#state).state;
@@ -114,7 +114,7 @@ export class WorkingState {
     return new StepDraft(this.state);
   }
 
-  /** Keeps what was written to a draft, and closes it. */
+  /** Keeps the writes of a draft, and closes it. */
   keep(draft: StepDraft, writer?: Writer): void {
     const write: Write = { writer, base: draft.base, delta: draft.delta(), updates: draft.updates(), again: undefined };
     draft.close();
@@ -126,7 +126,7 @@ export class WorkingState {
     const base = this.state;
     const finished = ran(base as Json);
     const { outcome, delta = [], updates = [] } = finished;
-    // The change of a tool that needs its writes is for the state that it saw.
+    // The change of a tool that needs its writes applies only to the state that it saw.
     const again = writer.needs ? undefined : ran;
     if (outcome.ok && (again || delta.length + updates.length > 0)) {
       this.#writes.push({ writer, base, delta, updates, again });
@@ -144,7 +144,7 @@ export class WorkingState {
     this.#applied = writes.length;
   }
 
-  /** Places all writes on a state that others may have changed. */
+  /** Merges all writes into a state that others may have changed. */
   placeOn(now: AgentState): Placed {
     const failed = new Map<string, string>();
     for (;;) {
@@ -164,7 +164,7 @@ function toRefused({ write: { writer }, path }: { write: Write; path: string }):
   return writer ? { call: writer.call, path } : { path };
 }
 
-/** Places writes one after the other, from a state on. Gives them as they were placed, and the state after them. */
+/** Merges writes into a state, one by one. Returns the merged writes, and the state after them. */
 function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true) {
   let state = from;
   const [delta, overwrote, writes]: [Delta, string[], Write[]] = [[], [], []];
@@ -173,7 +173,7 @@ function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true)
     const merged = write.base === state ? undefined : place(write, state);
     if (merged && merged.refused.length > 0) {
       for (const path of merged.refused) refused.push({ write, path });
-      // All or nothing: what is left of a callback's writes need not make sense.
+      // All or nothing: a part of a callback's writes may make no sense.
       writes.push(write);
       continue;
     }
@@ -198,7 +198,7 @@ function place(write: Write, now: AgentState): Merged {
   if (stale.length === 0) return merge(delta, base as Json, now as Json);
   const rerun = new Set(stale.map(({ key }) => key));
   const merged = merge(
-    delta.filter(({ path }) => !rerun.has(keyOf(path))),
+    delta.filter(({ path }) => !rerun.has(topKey(path))),
     base as Json,
     now as Json,
   );
@@ -207,7 +207,7 @@ function place(write: Write, now: AgentState): Merged {
     try {
       applyUpdate(draft.state, update);
     } catch (thrown) {
-      // The call has happened. A step that has not can fail.
+      // A call has already happened, so its write is refused. A step without effects can fail.
       if (!writer) throw thrown;
       return { delta: [], overwrote: [], refused: [`/${escapeKey(update.key)}`] };
     }
@@ -217,6 +217,3 @@ function place(write: Write, now: AgentState): Merged {
 
 const valueOf = (state: AgentState, key: string): Json | undefined =>
   Object.hasOwn(state, key) ? (state[key] as Json) : undefined;
-
-/** The key at the top that an operation changes. */
-const keyOf = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");

@@ -1,4 +1,4 @@
-// Copies one log: compares what is there of it already, writes the rest, and reads it back.
+// copyLog(): copies one log: compares the existing part, writes the rest, and reads it back.
 import { createHash, type Hash } from "node:crypto";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import { eventKey, type Event } from "../../core/event.ts";
@@ -15,7 +15,7 @@ export interface Fate {
 export interface LogToCopy {
   from: Store;
   to: Store;
-  /** What is copied is the log as it was when it was listed, so that its heading fits. */
+  /** The log is copied up to its listed version, so that it matches its heading. */
   row: Listed;
   /** A log is opened when those before it were. */
   turn: Promise<void>;
