@@ -48,8 +48,11 @@ export function errorReply(error: HoldfastError): Reply {
 
 export interface Protocol {
   readonly name: string;
-  /** Returns undefined for a foreign path. Refuses with a reply or by throwing a HoldfastError. */
-  handle(request: Request): Promise<Reply | undefined>;
+  /**
+   * Returns undefined for a foreign path, at once where that is known at once. Refuses with a reply or by throwing a
+   * HoldfastError.
+   */
+  handle(request: Request): Promise<Reply | undefined> | undefined;
   /** Adds the common parts of this protocol's replies to a refusal that the server makes, before or during `handle`. */
   decorate?(request: Request, reply: Reply): Reply;
 }

@@ -19,10 +19,16 @@ export interface CollectionsProtocolOptions {
 export function collectionsProtocol({ about, collections }: CollectionsProtocolOptions): Protocol {
   const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
-  async function replyTo(path: string): Promise<Reply | undefined> {
+  async function replyTo(method: string, path: string): Promise<Reply> {
+    if (method !== "GET") {
+      throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} takes GET, not ${method}`, {
+        detail: { allow: ["GET"] },
+      });
+    }
     if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
     const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(\/rows(?:\/([^/]+))?)?$/.exec(path) ?? [];
-    if (name === undefined) return undefined;
+    if (name === undefined)
+      throw missing("runs are at /v1/runs/{run}, /v1/runs/{run}/rows and /v1/runs/{run}/rows/{row}");
     const collection = named.get(name);
     if (!collection) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
     if (rest === undefined) return ok(collection.details);
@@ -35,17 +41,8 @@ export function collectionsProtocol({ about, collections }: CollectionsProtocolO
 
   return {
     name: "runs",
-    async handle({ method, path }) {
-      if (path !== "/v1/about" && path !== "/v1/runs" && !path.startsWith("/v1/runs/")) return undefined;
-      if (method !== "GET") {
-        throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} takes GET, not ${method}`, {
-          detail: { allow: ["GET"] },
-        });
-      }
-      const reply = await replyTo(path);
-      if (reply) return reply;
-      throw missing("runs are at /v1/runs/{run}, /v1/runs/{run}/rows and /v1/runs/{run}/rows/{row}");
-    },
+    handle: ({ method, path }) =>
+      path === "/v1/about" || path === "/v1/runs" || path.startsWith("/v1/runs/") ? replyTo(method, path) : undefined,
   };
 }
 

@@ -109,7 +109,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
       else if (!authorized && request.headers["origin"] !== undefined) assertLocal(request);
       request.path = rest;
       for (const protocol of mount.protocols) {
-        const reply = await protocol.handle(request);
+        const handling = protocol.handle(request);
+        const reply = handling && (await handling);
         if (reply) return reply;
       }
     }
@@ -175,6 +176,8 @@ function within(prefix: string, path: string): string | undefined {
 
 /** Returns the guarded folder that contains the path ("v1" or "view"), also when the path is percent-encoded. */
 function guardedIn(path: string): string | undefined {
+  // Most paths are tools, which need no further look.
+  if (!/^\/[/%v]/i.test(path)) return undefined;
   let plain = path;
   if (path.includes("%")) {
     try {

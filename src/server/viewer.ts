@@ -38,21 +38,23 @@ const headers = {
 };
 
 export function viewerFiles(folder: string): Protocol {
+  async function replyTo(path: string): Promise<Reply> {
+    if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
+    const name = path.slice("/view/".length) || "index.html";
+    // Allow one plain file name, nothing that could leave the folder.
+    const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
+    const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
+    const text = type === undefined ? undefined : await textIn(join(folder, name));
+    if (type !== undefined && text !== undefined) return page(type, text);
+    if (name === "index.html") throw missing("the viewer was not built; npm run build does");
+    throw missing("the viewer has no such file; its page is at /view/");
+  }
+
   return {
     name: "viewer",
-    async handle({ method, path }) {
-      // With another method, "/view" may be a tool.
-      if (method !== "GET" || (path !== "/view" && !path.startsWith("/view/"))) return undefined;
-      if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
-      const name = path.slice("/view/".length) || "index.html";
-      // Allow one plain file name, nothing that could leave the folder.
-      const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
-      const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
-      const text = type === undefined ? undefined : await textIn(join(folder, name));
-      if (type !== undefined && text !== undefined) return page(type, text);
-      if (name === "index.html") throw missing("the viewer was not built; npm run build does");
-      throw missing("the viewer has no such file; its page is at /view/");
-    },
+    // With another method, "/view" may be a tool.
+    handle: ({ method, path }) =>
+      method === "GET" && (path === "/view" || path.startsWith("/view/")) ? replyTo(path) : undefined,
   };
 }
 
