@@ -1,7 +1,7 @@
 // holdfast sessions: looks at the sessions of a store or a server, changes, copies, exports and deletes them.
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Labels, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
@@ -77,7 +77,8 @@ export function addSessions(program: Command): void {
     .addOption(new Option("--before <turn>", "the turn of a conversation to undo").conflicts("version"))
     .action((id: string, { version, before = "", ...flags }: Flags) =>
       withSource(flags, async (source) => {
-        if (version === undefined && before === "") throw wrong("a rewind needs --version, or --before with a turn");
+        if (version === undefined && before === "")
+          throw invalidOption("a rewind needs --version, or --before with a turn");
         const verbs = await source.verbs(id);
         const info = await whenFree(() => verbs.rewind(id, version ?? { before }));
         print(flags.json ? JSON.stringify(info) : `${id} rewound, and is at version ${info.version}`);
@@ -141,12 +142,10 @@ function toLabel(text: string, before: Labels = {}): Labels {
   }
 }
 
-const wrong = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
-
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {
   const { from, code: target, environment, agent, token } = flags;
   if (from.startsWith("memory:")) {
-    throw wrong("the sessions of memory: are those of one process; ask the server that has them");
+    throw invalidOption("the sessions of memory: are those of one process; ask the server that has them");
   }
   const { openSource } = await import("../rollout/session-source.ts");
   const { loadServed } = await import("../rollout/load.ts");

@@ -2,7 +2,7 @@
 import type { Agent } from "../core/agent.ts";
 import { isConversation } from "../core/conversation.ts";
 import type { AnyEnvironment, Environment } from "../core/environment.ts";
-import { HoldfastError, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Event, Labels, NumberedEvent } from "../core/event.ts";
 import { equalJson } from "../core/json.ts";
 import { decode } from "../core/session.ts";
@@ -87,7 +87,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
     const message = code
       ? `the session is of ${of}, and --code has ${codeOf}`
       : `a replay runs code; --code names that of ${of}`;
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
 
   /** Deleted since it was listed: false. */

@@ -9,7 +9,8 @@ import type { replies } from "./replies.ts";
 export interface Route extends Checked {
   readonly summary: string;
   readonly description?: string;
-  readonly status: 200 | 201;
+  /** Default 200. */
+  readonly status?: 200 | 201;
   readonly reply: keyof typeof replies | "page";
   /** Describes the server-sent events that the route gives on request. */
   readonly stream?: string;
@@ -58,7 +59,6 @@ export const sharedRoutes = {
       after: { type: "string", description: "the session to continue after; not with idle_before" },
       limit,
     }),
-    status: 200,
     reply: "SessionPage",
     errors: ["session_not_found"],
   },
@@ -66,7 +66,6 @@ export const sharedRoutes = {
     method: "GET",
     path: session,
     summary: "A session without its state",
-    status: 200,
     reply: "Session",
     errors: ["session_not_found"],
   },
@@ -75,7 +74,6 @@ export const sharedRoutes = {
     path: session,
     summary: "Close a session",
     description: "Closing twice is fine: `closed` is false if the session had ended before, or is unknown.",
-    status: 200,
     reply: "Closed",
     errors: ["version_conflict", "session_busy"],
   },
@@ -84,7 +82,6 @@ export const sharedRoutes = {
     path: `${session}/state`,
     summary: "The state, now or at a version",
     query: object({ version: version("the version to look at; by default the newest") }),
-    status: 200,
     reply: "State",
     errors: ["session_not_found", "version_not_found"],
   },
@@ -96,7 +93,6 @@ export const sharedRoutes = {
       "With `Accept: text/event-stream` each event is sent as it happens, once and in order, until the session has " +
       "ended; `Last-Event-ID` continues after that version. 204 if the session has ended and all events were sent.",
     query: object(eventsQuery),
-    status: 200,
     reply: "EventPage",
     stream: "`id` is the version, `event` the type, and `data` an Event as JSON",
     resumable: true,
@@ -117,7 +113,6 @@ export const sharedRoutes = {
     summary: "Make the session what it was at a version",
     description: "By one more event: nothing is lost.",
     body: object({ version: rewindVersion }, ["version"]),
-    status: 200,
     reply: "Session",
     errors: ["session_not_found", "version_not_found", "session_closed", "session_busy", "version_conflict"],
   },
@@ -127,7 +122,6 @@ export const sharedRoutes = {
     summary: "Run the log again and compare",
     description: "On nothing but the log. Names the first event that differs.",
     body: nothing,
-    status: 200,
     reply: "Replayed",
     errors: ["session_not_found", "seed_failed"],
   },
@@ -137,7 +131,6 @@ export const sharedRoutes = {
     summary: "End all sessions that are over a limit now",
     description: "The server does so from time to time.",
     body: nothing,
-    status: 200,
     reply: "Expired",
     errors: [],
   },
@@ -145,7 +138,6 @@ export const sharedRoutes = {
     method: "GET",
     path: "/openapi.json",
     summary: "This document",
-    status: 200,
     reply: "Document",
     errors: [],
   },
@@ -153,7 +145,6 @@ export const sharedRoutes = {
     method: "GET",
     path: "/docs",
     summary: "A page to read this and to try it",
-    status: 200,
     reply: "page",
     errors: [],
   },
@@ -165,7 +156,6 @@ export const episodeRoutes = {
     method: "GET",
     path: "/v1/environment",
     summary: "The environment, its tools and its schemas",
-    status: 200,
     reply: "Environment",
     errors: [],
   },
@@ -200,7 +190,6 @@ export const episodeRoutes = {
       ["tool"],
     ),
     idempotent: true,
-    status: 200,
     reply: "Answer",
     errors: [
       ...(["session_not_found", "session_closed", "session_unseeded", "episode_ended", "call_conflict"] as const),
@@ -213,7 +202,6 @@ export const episodeRoutes = {
     summary: "Start a new episode in the session",
     body: object({ task, random, call, labels }, ["task"]),
     idempotent: true,
-    status: 200,
     reply: "Seeded",
     errors: [
       ...(["session_not_found", "session_closed", "invalid_task", "not_json", "episode_in_flight"] as const),
@@ -230,7 +218,6 @@ export const episodeRoutes = {
       version: version("the version to judge; by default the newest"),
       task: { description: "the task to judge by; by default that of the episode" },
     }),
-    status: 200,
     reply: "Verification",
     errors: [
       ...(["session_not_found", "version_not_found", "invalid_task", "not_json", "call_cancelled"] as const),
@@ -244,7 +231,6 @@ export const episodeRoutes = {
     description:
       "What verify would give there, from the first seed on. It is recorded nowhere: the log stays as it is. Of more than " +
       "1,000 such versions that many are judged, spread evenly, with the first and the last.",
-    status: 200,
     reply: "Rewards",
     errors: ["session_not_found", "call_cancelled", "verify_failed"],
   },
@@ -271,7 +257,6 @@ export const episodeRoutes = {
       },
       ["model"],
     ),
-    status: 200,
     reply: "PlayResult",
     errors: ["session_not_found", "session_closed", "run_cancelled", "version_conflict"],
   },
@@ -283,7 +268,6 @@ export const conversationRoutes = {
     method: "GET",
     path: "/v1/agent",
     summary: "The agent, its model, its tools and its sub-agents",
-    status: 200,
     reply: "Agent",
     errors: [],
   },
@@ -322,7 +306,6 @@ export const conversationRoutes = {
     },
     example: { message: "hello" },
     idempotent: true,
-    status: 200,
     reply: "RunResult",
     stream: "each event as it is committed, `partial` pieces of answers, then `done` with the result, or `error`",
     errors: [
