@@ -211,7 +211,11 @@ describe("agents", () => {
       leaving.abort();
       expect(await running).toBe("gone");
       await cancelled.opened;
-      expect(await (await fetch(at)).json()).toMatchObject({ version: 2 });
+      const types = async (): Promise<string[]> => {
+        const { events } = (await (await fetch(`${at}/events`)).json()) as { events: { type: string }[] };
+        return events.map(({ type }) => type);
+      };
+      await expect.poll(types).toEqual(["session.opened", "invocation.began", "turn.released"]);
     },
   );
 });
