@@ -84,7 +84,7 @@ export interface VerifyOptions {
   version?: number;
   /** The agent's answer, for environments that use it. */
   response?: unknown;
-  /** The task to judge by; by default the episode's. */
+  /** The task to judge by; by default the episode's. A function is given that one. */
   task?: unknown;
   signal?: AbortSignal;
 }

@@ -239,21 +239,16 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       const isStateless = environment.state === undefined;
       await open(caller, isStateless ? { task: asked, labels: buildLabels(asked, rollout) } : {});
     }
-    const task = await taskFor(caller.session, asked);
+    const task = taskFor(asked);
     const { session, episode, verdict, reseeds, verdicts } = await sessions.verify(caller.session, { response, task });
     return ok({ ...row, ...verdict, episode, reseeds, verdicts, session_id: session });
   }
 
-  /**
-   * Merges the seeded task with the fields of the row. Returns undefined if the row has no fields, or the episode no
-   * task.
-   */
-  async function taskFor(session: string, asked: Row): Promise<Row | undefined> {
+  /** Merges the fields of the row into the seeded task. Undefined if the row has no fields, or the environment no task. */
+  function taskFor(asked: Row): ((task: unknown) => Row) | undefined {
     const { responses_create_params: _, ...fields } = asked;
     if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
-    const { episode, task } = await sessions.info(session);
-    if (episode === 0) return undefined;
-    return isObject(task) ? ({ ...task, ...fields } as Row) : fields;
+    return (task) => (isObject(task) ? ({ ...task, ...fields } as Row) : fields);
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {

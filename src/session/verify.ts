@@ -19,7 +19,7 @@ import { checkTask } from "./seed.ts";
 interface Asking {
   version: number | undefined;
   response: Json | undefined;
-  task: Json | undefined;
+  task: unknown;
   signal: AbortSignal | undefined;
   /** Whether the session was read from the store for it. */
   isFresh: boolean;
@@ -29,9 +29,8 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
   const { environment, logs, timeout } = options;
 
   async function verify(log: OpenLog, options: VerifyOptions): Promise<Verification> {
-    const { version, response: given, task: givenTask, signal } = options;
+    const { version, response: given, task, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
-    const task = givenTask === undefined ? undefined : await checkTask(environment, givenTask);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
     // Without a verdict there is nothing to look up, and the commit itself finds out whether the state was the newest.
     const isKnown = version !== undefined || log.session.verdicts > 0;
@@ -43,12 +42,19 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return (await judgeSnapshot(log, { version, response, task, signal, isFresh: true })) as Verification;
   }
 
+  async function taskFor({ episode, task }: Session, given: unknown): Promise<Json | undefined> {
+    if (typeof given !== "function") return given === undefined ? undefined : checkTask(environment, given);
+    const asked: unknown = episode === 0 ? undefined : given(task);
+    return asked === undefined ? undefined : checkTask(environment, asked);
+  }
+
   /** Judges the state as this process has it. Undefined if it was not fresh, and the store has a newer version. */
   function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
-    const { version, response, task, signal, isFresh } = asking;
+    const { version, response, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
       // Verdicts change nothing: the version judged is that of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
+      const task = await taskFor(session, asking.task);
       const judged = session.changed;
       const about = {
         session: log.id,

@@ -159,6 +159,8 @@ onEveryStore("a verdict can be requested for another valid task, which is stored
   expect(await sessions.verify(session, { task })).toMatchObject({ reward: 0 });
   expect((await sessions.info(session)).version).toBe(4);
   await expect(sessions.verify(session, { task: { goal: "x" } })).rejects.toMatchObject({ code: "invalid_task" });
+  const nearer = (seeded: typeof task) => ({ ...seeded, goal: 3 });
+  expect(await sessions.verify(session, { task: nearer })).toMatchObject({ reward: 1, verdicts: 2 });
 });
 
 onEveryStore("a verdict in progress when the session closes is given and stored", async (place) => {
