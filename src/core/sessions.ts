@@ -31,7 +31,7 @@ export interface OpenOptions<Task> extends OpenSession {
   /** Seeds the session in the same commit. */
   task?: Task | undefined;
   /** The random seed of the episode. */
-  random?: number | undefined;
+  randomSeed?: number | undefined;
 }
 
 /** The input is optional if none of its fields is required. */
@@ -40,7 +40,7 @@ export type CallArguments<Input> = object extends Input
   : [input: Input, options?: CallOptions];
 
 export interface SeedOptions {
-  random?: number;
+  randomSeed?: number;
   /** Makes a repeat return the recorded answer. */
   call?: string;
   /** Labels to find this episode by. */

@@ -54,21 +54,21 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
   const { verify, rewards } = createVerify({ environment, logs, timeout });
 
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
-    const { task, random = newSeed() } = given;
+    const { task, randomSeed = newSeed() } = given;
     const labels = copyJson(given.labels ?? {}, "labels", "drop") as Labels;
-    if (!Number.isFinite(random)) throw invalidOption("`random` must be a number");
+    if (!Number.isFinite(randomSeed)) throw invalidOption("`randomSeed` must be a number");
     const opened: EventOf<"session.opened"> = {
       type: "session.opened",
       at,
       environment: environment.name,
       labels,
-      randomness: { seed: random, turn: 0 },
+      randomness: { seed: randomSeed, turn: 0 },
     };
     const state = await defaultState(environment);
     if (state !== null) opened.delta = replaceState(state);
     if (task === undefined) return logs.create(session, [opened]);
     const checked = await checkTask(environment, task);
-    const seeding = await seedEvent(environment, { session, task: checked, at, timeout, random });
+    const seeding = await seedEvent(environment, { session, task: checked, at, timeout, randomSeed });
     return logs.create(session, [opened, { ...seeding, episode: 1, labels }]);
   }
 
@@ -87,7 +87,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return logs.create(child, [opened]);
   }
 
-  async function seed(log: OpenLog, given: unknown, { random, call, labels }: SeedOptions): Promise<Seeded> {
+  async function seed(log: OpenLog, given: unknown, { randomSeed, call, labels }: SeedOptions): Promise<Seeded> {
     assertCallId(call);
     const open = (): void => {
       assertOpen(log);
@@ -111,7 +111,8 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       if (before) return before;
       const result = await logs.commit(log, open, async (session) => {
         const began = timeNow(session);
-        const seeding = await seedEvent(environment, { session: log.id, task, at: began, timeout, random, stops: log });
+        const about = { session: log.id, task, at: began, timeout, randomSeed, stops: log };
+        const seeding = await seedEvent(environment, about);
         const event: EventOf<"session.seeded"> = { ...seeding, episode: session.episodes + 1 };
         event.at = timeNow(session);
         if (event.at !== began) event.began = began;

@@ -68,7 +68,7 @@ async function rerun(
 ): Promise<Partial<Finished> | undefined> {
   if (event.type === "session.seeded") {
     const { task, at, began = at, randomness } = event;
-    return seedEvent(environment, { session: id, task, at: began, timeout, random: randomness.seed });
+    return seedEvent(environment, { session: id, task, at: began, timeout, randomSeed: randomness.seed });
   }
   if (event.type !== "tool.called" || isFromOutside(event)) return undefined;
   const { tool, input, call, at, began = at, run } = event;

@@ -30,10 +30,10 @@ export type Seeding = Omit<EventOf<"session.seeded">, "episode">;
 /** Runs the environment's seed. */
 export async function seedEvent(
   environment: AnyEnvironment,
-  options: { session: string; task: Json; at: number; timeout: number; random?: number | undefined; stops?: Stops },
+  options: { session: string; task: Json; at: number; timeout: number; randomSeed?: number | undefined; stops?: Stops },
 ): Promise<Seeding> {
-  const { session, task, at, timeout, random: seed = newSeed(), stops } = options;
-  if (!Number.isFinite(seed)) throw invalidOption("`random` must be a number");
+  const { session, task, at, timeout, randomSeed: seed = newSeed(), stops } = options;
+  if (!Number.isFinite(seed)) throw invalidOption("`randomSeed` must be a number");
   const what = `seed of ${environment.name}`;
   const handler = new HandlerCall({ session, at, timeout, seed, draws: 0, what, stops });
   const { seed: author } = environment;

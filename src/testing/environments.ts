@@ -36,7 +36,7 @@ export type EnvironmentCase = Case<EnvironmentHarness>;
 export type SolutionCase = Case<EnvironmentHarness & { solution: Solution }>;
 
 /** Random seed of all cases that need equal random numbers. */
-const random = 20_260_302;
+const randomSeed = 20_260_302;
 
 function onSessions<Harness extends EnvironmentHarness>(
   name: string,
@@ -108,7 +108,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 
   onSessions("the same task and random seed give the same state", async (sessions, { task }) => {
-    const [one, two] = [await sessions.open({ task, random }), await sessions.open({ task, random })];
+    const [one, two] = [await sessions.open({ task, randomSeed }), await sessions.open({ task, randomSeed })];
     const states = [await sessions.state(one.session), await sessions.state(two.session)];
     try {
       assert.deepEqual(states[1], states[0]);
@@ -119,7 +119,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 
   onSessions("the state survives JSON", async (sessions, { task }) => {
-    const { session } = await sessions.open({ task, random });
+    const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
     const state: unknown = await sessions.state(session);
     assert.deepEqual(JSON.parse(JSON.stringify(state)), state);
@@ -127,7 +127,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
 
   onSessions("ISOLATION: two sessions share nothing", async (sessions, { task }) => {
     const calls = validCalls(sessions);
-    const [one, two] = [await sessions.open({ task, random }), await sessions.open({ task, random })];
+    const [one, two] = [await sessions.open({ task, randomSeed }), await sessions.open({ task, randomSeed })];
     const before: unknown = await sessions.state(two.session);
     await make(sessions, one.session, calls);
     assert.deepEqual(await sessions.state(two.session), before, "calls of one session changed the state of another");
@@ -139,11 +139,11 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 
   onSessions("SEED: seeding again replaces the state outright", async (sessions, { task }) => {
-    const { session } = await sessions.open({ task, random });
+    const { session } = await sessions.open({ task, randomSeed });
     const { version } = await sessions.info(session);
     await make(sessions, session, validCalls(sessions));
     if (sessions.environment.verify) await sessions.verify(session);
-    const seeded = await sessions.seed(session, task, { random });
+    const seeded = await sessions.seed(session, task, { randomSeed });
     assert.equal(seeded.episode, 2);
     try {
       assert.deepEqual(await sessions.state(session), await sessions.state(session, version));
@@ -153,7 +153,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 
   onSessions("MISSING: a session that was never seeded is handled", async (sessions) => {
-    const { session } = await sessions.open({ random });
+    const { session } = await sessions.open({ randomSeed });
     for (const { tool, input } of validCalls(sessions)) {
       try {
         const answer = await sessions.call(session, tool, input);
@@ -168,7 +168,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
 
   onSessions("PURE-VERIFY: verify changes nothing and gives the same twice", async (sessions, { task }) => {
     if (!sessions.environment.verify) return;
-    const { session } = await sessions.open({ task, random });
+    const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
     const before: unknown = await sessions.state(session);
     const verdict = await sessions.verify(session);
@@ -183,7 +183,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("bad arguments are refused or taken, and never crash", async (sessions, { task }) => {
     for (const [tool, { input, kind }] of sessions.environment.definitions) {
       if (kind === "external") continue;
-      const { session } = await sessions.open({ task, random });
+      const { session } = await sessions.open({ task, randomSeed });
       for (const { what, input: bad } of badInputs(toJsonSchema(input))) {
         const before: unknown = await sessions.state(session);
         const answer = await sessions
@@ -197,7 +197,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   }),
 
   onSessions("REPLAY: a recorded session gives the same outputs and states again", async (sessions, { task }) => {
-    const { session } = await sessions.open({ task, random });
+    const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
     const replayed = await sessions.replay(session);
     assert.ok(replayed.same, `it comes out differently: ${JSON.stringify(replayed)}`);

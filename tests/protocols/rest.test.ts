@@ -37,6 +37,15 @@ describe("the scenarios of every protocol", () => {
     expect(await client("POST", `${at}/verify`, { body: {} })).toMatchObject(verdict);
   });
 
+  onEveryStore("`random` is the random seed of the episode", async (place) => {
+    const client = clientOf(place.engine(counter));
+    const { body } = await client("POST", "/v1/sessions", { body: { task, random: 7 } });
+    await client("POST", `/v1/sessions/${body.session}/seed`, { body: { task, random: 8 } });
+    const log = await client("GET", `/v1/sessions/${body.session}/events`);
+    const seeded = [{ type: "session.opened" }, { randomness: { seed: 7 } }, { randomness: { seed: 8 } }];
+    expect(log.body).toMatchObject({ events: seeded });
+  });
+
   onEveryStore("a mistake of the model is an answer, and the session continues", async (place) => {
     const client = clientOf(place.engine(counter));
     const at = await started(client);

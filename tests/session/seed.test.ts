@@ -77,7 +77,7 @@ test("a seed may leave optional keys undefined, is stopped by a close, and has i
   expect(await closing).toBe("session_closed");
   const hasty = place.engine(environment, { timeout: 10 });
   await expect(hasty.open({ task: { hang: true } })).rejects.toMatchObject({ code: "seed_failed" });
-  await expect(hasty.open({ task: {}, random: "x" as never })).rejects.toMatchObject({ code: "invalid_option" });
+  await expect(hasty.open({ task: {}, randomSeed: "x" as never })).rejects.toMatchObject({ code: "invalid_option" });
 });
 
 onEveryStore("SEED: the same random seed gives the same world", async (place) => {
@@ -89,7 +89,7 @@ onEveryStore("SEED: the same random seed gives the same world", async (place) =>
   });
   const sessions = place.engine(environment);
   const play = async (random: number): Promise<unknown[]> => {
-    const { session } = await sessions.open({ task: {}, random });
+    const { session } = await sessions.open({ task: {}, randomSeed: random });
     const answers = [await sessions.call(session, "roll"), await sessions.call(session, "roll")];
     return [(await sessions.state(session)).first, ...answers.map((answer) => answer.ok && answer.output)];
   };

@@ -19,11 +19,13 @@ export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer |
     {
       ...sharedHandlers(sessions, () => describeApi(environment, models)),
       environment: () => ok(describeEnvironment(environment)),
-      openSession: async ({ body }) => opened(await sessions.open(body)),
+      openSession: async ({ body: { random: randomSeed, ...options } }) =>
+        opened(await sessions.open({ ...options, randomSeed })),
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
         return ok(await sessions.call(id, tool, input, { call, episode, signal }));
       },
-      seedSession: async ({ id, body: { task, ...options } }) => ok(await sessions.seed(id, task, options)),
+      seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
+        ok(await sessions.seed(id, task, { ...options, randomSeed })),
       verifySession: async ({ id, body, request: { signal } }) => ok(await sessions.verify(id, { ...body, signal })),
       sessionRewards: async ({ id, request: { signal } }) =>
         ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),

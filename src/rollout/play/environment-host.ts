@@ -17,12 +17,12 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
     findSession,
     tools: ({ row }) => narrowed(tools, row),
     async open(rollout) {
-      const { row, task, repeat, random, origin } = rollout;
+      const { row, task, repeat, random: randomSeed, origin } = rollout;
       const session = findSession(rollout);
       const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
       try {
         if (origin) await episodes.fork(origin.session, { version: origin.version, session });
-        else await episodes.open({ session, task: pickTask(row), labels, random });
+        else await episodes.open({ session, task: pickTask(row), labels, randomSeed });
       } catch (thrown) {
         // It was opened before the collection was interrupted.
         if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
