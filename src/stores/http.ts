@@ -23,7 +23,7 @@ const ourFormat = 1;
 const [pageFactor, largestPage] = [4, 512];
 
 /**
- * A store that is a service of your own. Asks it first what it is: rejects if it cannot be reached or is no store.
+ * A store that is a service of your own. Asks it for its format first, and rejects if it is not a store or is unreachable.
  *
  * @example
  * const store = await httpStore({ url: "https://example.com/store" });

@@ -11,7 +11,7 @@ export const storeUrls =
 export interface StoreWishes {
   /** It is not made if it is not there. */
   isThere?: boolean;
-  /** The URL of a store for what is idle, and after how many milliseconds it is. */
+  /** The URL of a store for idle sessions, and the milliseconds until a session is idle. */
   cold?: string | undefined;
   coldAfter?: number | undefined;
 }

@@ -8,12 +8,13 @@ import { redisDriver } from "./redis/driver.ts";
 export type { RedisStoreOptions } from "./redis/address.ts";
 
 /**
- * A store on Redis. A commit is one call of a script, and those of the same moment travel together. What an answered commit
- * survives is up to the server: with `appendonly yes` and `appendfsync always` all that a disk does; with the everysec
- * that is usual, all but the last second before a crash of the server; without, nothing that the server does not. A
- * failover may lose what no replica had yet: see `wait`.
+ * A store on Redis. A commit is one call of a script, and commits of the same moment travel together. The server decides
+ * how durable an answered commit is. With `appendonly yes` and `appendfsync always` it is on disk. With the usual
+ * `everysec`, a crash of the server may lose the last second; without `appendonly`, everything. A failover may lose commits
+ * that no replica had: see `wait`.
  *
- * It connects on its first use and again by itself; while it cannot, every verb is rejected with `store_busy` within five seconds.
+ * It connects on its first use, and again after a lost connection. Without a connection every verb is rejected with
+ * `store_busy` within about five seconds.
  *
  * @example
  * const store = redisStore({ url: "redis://127.0.0.1:6379" });

@@ -19,7 +19,7 @@ import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 
 export interface S3StoreOptions {
   /**
-   * `s3://bucket/prefix`, and after a question mark what is not as usual: `endpoint=https://…` of a service other than
+   * `s3://bucket/prefix`, with options after a question mark: `endpoint=https://…` of a service other than
    * AWS, `region=…`, `style=path` or `style=host` (where the bucket's name goes; "path" with an endpoint). Without them:
    * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_REGION. The bucket must be there.
    */

@@ -14,8 +14,8 @@ export interface SqliteStoreOptions {
   file: string;
   /**
    * What an answered commit survives. "process" (default): the end of any process, kill -9 too, but power loss may
-   * take the last moments. "power": power loss too; each group of commits then waits for the disk, which costs a lone
-   * session most of its speed and a thousand busy ones little, as they wait together.
+   * take the last moments. "power": power loss too. Each group of commits then waits for the disk. That costs a lone
+   * session most of its speed, and a thousand busy ones little, as they wait together.
    */
   durability?: "process" | "power";
 }

@@ -37,7 +37,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   let until = 0;
   let row = 0;
 
-  /** Hands a group to the driver and answers those who wait for it. */
+  /** Hands a group to the driver and answers its callers. */
   function send(group: Job[]): Answer<void> {
     const jobs = group.filter(({ isDone }) => !isDone);
     if (jobs.length === 0) return;
@@ -71,9 +71,8 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   }
 
   /**
-   * Appends to a driver that answers at once. Were its callers answered at once too, thousands of sessions would change
-   * places at every `await`, each with the processor's caches full of the others' data, and timers and connections would
-   * wait. So only the session answered last is answered at once, a few times in a row.
+   * Appends to a driver that answers at once. Answering all callers at once would let thousands of sessions alternate at
+   * every `await`. Each would find the processor's caches full of other data, and timers and connections would wait. So only the session answered last is answered at once, a few times in a row.
    */
   function appendNow(unit: Unit): Promise<Appended> {
     const answer = driver.append([unit], noLimit) as Appended[];

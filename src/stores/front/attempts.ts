@@ -5,15 +5,15 @@ import { createDeadlines, type Timed } from "./deadlines.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
 /** How long a call may wait for the store, in milliseconds, its last verb at least, and how many bytes give one more. */
-const patience = 5000;
-const leastPatience = 500;
+const timeLimit = 5000;
+const leastTimeLimit = 500;
 const bytesPerMs = 1024;
 /** The pause before another try: random, at first and at last up to this, in milliseconds. */
 const [shortestPause, longestPause] = [5, 500];
 
 /** Somebody who waits for a driver. */
 export interface Waiting extends Timed {
-  /** What was asked, if it was sent. */
+  /** Its call, once it was sent. */
   readonly call: Call | undefined;
 }
 
@@ -31,7 +31,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
 
   /** The end of the time of a verb that begins now, in a call that has waited for the store before. */
   function limitFor(bytes = 0, waited = 0): number {
-    return performance.now() + Math.max(patience - waited, leastPatience) + bytes / bytesPerMs;
+    return performance.now() + Math.max(timeLimit - waited, leastTimeLimit) + bytes / bytesPerMs;
   }
 
   function faultOf(thrown: unknown): Fault {
@@ -72,7 +72,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     }
   }
 
-  /** Goes on after a try that failed. */
+  /** Continues after a failed try. */
   async function askAgain<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>, thrown: unknown): Promise<T> {
     for (let [failure, longest] = [thrown, shortestPause]; ; longest = Math.min(2 * longest, longestPause)) {
       if (isHoldfastError(failure)) throw failure;

@@ -1,4 +1,4 @@
-// The time limits of verbs. Thousands are under way at once, so they share one timer.
+// The time limits of verbs. Thousands run at once, so they share one timer.
 
 /** Something that has to be done by a time of `performance.now()`. */
 export interface Timed {

@@ -106,7 +106,7 @@ export interface Fault {
 
 /** How units are handed over. Without it, each as it comes, many at once. */
 export type Groups =
-  /** Each alone, and the next when the caller of the one before has gone on. For drivers that answer at once. */
+  /** Each alone, and the next when the caller before it has continued. For drivers that answer at once. */
   | { of: "unit" }
   /** Units of the same moment together, up to so many commits and characters: of any sessions, one group at a time. */
   | { of: "store"; commits: number; bytes: number }
@@ -118,7 +118,7 @@ export type Groups =
 export interface Driver {
   /** For messages: "the SQLite store /data/runs.db". No secrets. */
   readonly name: string;
-  /** Whether what is stored survives the process. */
+  /** Whether stored logs survive the process. */
   readonly persistent: boolean;
   /** Whether a unit may hold several writes. Adds cases to the shared suite. */
   readonly together: boolean;
@@ -134,7 +134,7 @@ export interface Driver {
   list(listing: Listing, call: Call): Answer<Rows>;
   /** True if it deleted a log. With `end` only if the log ends there, checked and deleted in one step. */
   delete(session: string, end: End | undefined, call: Call): Answer<boolean>;
-  /** Says what something that a verb threw means. By default: the store failed, and what was changed is unknown. */
+  /** Classifies an error of a verb. By default the store failed, and the effect is unknown. */
   fault?(thrown: unknown): Fault;
   /** Whether a verb whose time is up may take longer, because the server answers others. By default not. */
   overtime?(call: Call): boolean;
@@ -144,6 +144,6 @@ export interface Driver {
   place?(session: string, call: Call): Answer<string | undefined>;
   /** By default the open sessions are listed. */
   count?(environment: string, call: Call): Answer<number>;
-  /** Called once, when no verb is under way. */
+  /** Called once, when no verb is running. */
   close?(): Answer<void>;
 }

@@ -17,8 +17,8 @@ export function createGroups<J extends Job>(
   const { of, commits: mostCommits, bytes: mostBytes } = groups;
   const lanes = groups.of === "sessions" ? groups.lanes : 1;
   let queue: J[] = [];
-  // Sessions of the groups under way, where each is in one of them at a time.
-  const underWay = new Set<string>();
+  // Sessions of the running groups, where each is in one group at a time.
+  const inGroups = new Set<string>();
   let running = 0;
 
   /** The next group: all that wait, but for those whose session has to be in another group. */
@@ -33,11 +33,11 @@ export function createGroups<J extends Job>(
       }
       if (job.isDone) continue;
       if (of === "sessions") {
-        if (job.unit.some(({ session }) => underWay.has(session))) {
+        if (job.unit.some(({ session }) => inGroups.has(session))) {
           rest.push(job);
           continue;
         }
-        for (const { session } of job.unit) underWay.add(session);
+        for (const { session } of job.unit) inGroups.add(session);
       }
       group.push(job);
       commits += job.unit.length;
@@ -60,7 +60,7 @@ export function createGroups<J extends Job>(
 
   /** Makes room for the next group. */
   function leave(group: J[]): void {
-    if (of === "sessions") for (const { unit } of group) for (const { session } of unit) underWay.delete(session);
+    if (of === "sessions") for (const { unit } of group) for (const { session } of unit) inGroups.delete(session);
     setImmediate(sendNext);
   }
 
@@ -68,7 +68,7 @@ export function createGroups<J extends Job>(
     queue.push(job);
     if (running >= lanes) return;
     running++;
-    // What is asked for in this turn of the event loop goes together.
+    // Units of the same turn of the event loop go together.
     setImmediate(sendNext);
   };
 }

@@ -20,7 +20,7 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
   }
 
   async function drain(session: string, queue: Job<T>[]): Promise<void> {
-    // What is asked for in the same moment goes together.
+    // Items of the same moment go together.
     await Promise.resolve();
     while (queue.length > 0) {
       const first = queue[0]!;

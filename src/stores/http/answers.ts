@@ -76,7 +76,7 @@ export function deletedOf(answer: unknown): boolean {
 export function aboutOf(answer: unknown): { format: number; persistent: boolean } {
   const { format, persistent } = fieldsOf(answer, "an object with `format` and `persistent`");
   const number = wholeOf(format, 1, "`format`");
-  // What a later format says of itself is for those who know it.
+  // The other fields of a later format are unknown here.
   if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` is true or false");
   return { format: number, persistent: persistent === true };
 }

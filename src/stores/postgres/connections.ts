@@ -9,7 +9,7 @@ import { isReadOnly, isRefusal, isStrayed, TimeIsUp, Unconnected } from "./failu
 import { prepareSchema } from "./schema.ts";
 
 export interface Target {
-  /** What pg is given: the URL without what is ours. */
+  /** The URL for pg, without our own parameters. */
   url: string;
   /** The same as it may be shown. */
   name: string;
@@ -41,7 +41,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
   const { Client } = loadPg();
   const all = new Set<Connection>();
   const idle: Connection[] = [];
-  // Whoever has a permit has a connection, or is about to.
+  // Each permit stands for a connection, open or opening.
   let permits = connections;
   const waiting: { call: Call; next(): void }[] = [];
   let prepared = false;
@@ -77,13 +77,13 @@ export function createConnections({ url, name, schema, connections }: Target) {
       lose();
       socket.destroy();
       if (isHoldfastError(cause) || cause instanceof TimeIsUp) throw cause;
-      // For those who wait for this connection too.
+      // For other callers that wait for this connection.
       for (const { call } of waiting) call.reason = new Unconnected("", { cause });
       throw new Unconnected("there is no connection", { cause });
     }
   }
 
-  /** Waits for a permit. Who was woken too late hands it on. */
+  /** Waits for a permit. A caller that was woken too late passes it on. */
   async function takePermit(call: Call): Promise<void> {
     if (permits > 0) {
       permits--;
@@ -132,7 +132,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
 
   return {
     run,
-    /** Ends all connections. Whoever uses one is cut off. */
+    /** Ends all connections, also those in use. */
     async end(): Promise<void> {
       await Promise.all([...all].map(farewell));
     },

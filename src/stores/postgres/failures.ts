@@ -15,7 +15,7 @@ export function stateOf(thrown: unknown): string {
   return typeof severity === "string" && typeof code === "string" ? code : "";
 }
 
-/** Whether the server refused a statement and goes on: it is known to have changed nothing, and the connection is good. */
+/** Whether the server refused a statement. It changed nothing then, and the connection is good. */
 export function isRefusal(thrown: unknown): boolean {
   // Not in the language of the server.
   const { severity } = thrown as { severity?: unknown };
@@ -32,7 +32,7 @@ export function isStrayed(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(26000|42P05)$/.test(stateOf(thrown));
 }
 
-/** Whether it is what was to be written that cannot be, such as an id that is too long. */
+/** Whether the written values are the reason, such as an id that is too long. */
 function isUnfit(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(22|23|54)/.test(stateOf(thrown));
 }

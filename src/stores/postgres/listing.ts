@@ -23,14 +23,14 @@ interface Found {
 
 /** Gives the driver's `list`. */
 export function createLister(run: Run, schema: string): (listing: Listing, call: Call) => Promise<Rows> {
-  // Whoever takes several locks takes them by id, as those do who append.
+  // Several locks are taken in the order of ids, as in `append`.
   const move = `UPDATE ${schema}.sessions s SET touched = m.touched
     FROM (SELECT l.n, v.touched FROM (
       SELECT n FROM ${schema}.sessions WHERE n = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE) l
       JOIN unnest($1::bigint[], $2::double precision[]) v (n, touched) ON v.n = l.n) m
     WHERE s.n = m.n AND s.touched < m.touched`;
 
-  /** A page of sessions that fit the filter and a condition, in an order. */
+  /** Reads a page of sessions that match the filter and a condition, in an order. */
   function rows(listing: Listing, condition: string, order: string, values: unknown[], call: Call): Promise<Found[]> {
     const { environment, open, openedBefore, limit } = listing;
     const conditions = [condition];
@@ -53,8 +53,8 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
   }
 
   /**
-   * Takes sessions in the order of `sessions.touched` and brings up to date those that are behind. Those whose true time lies
-   * within the page are given; the others come again later, at their new place.
+   * Takes sessions in the order of `sessions.touched` and updates outdated times. Sessions whose true time lies
+   * within the page are returned. The others come again later, at their new place.
    */
   async function byIdleness(listing: Listing, call: Call): Promise<Rows> {
     const { after, limit, idleBefore = Infinity } = listing;

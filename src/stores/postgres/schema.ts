@@ -8,16 +8,16 @@ export const literal = (text: string): string => `'${text.replaceAll("'", "''")}
 
 /**
  * How each of our functions runs. Plans are made once for a connection and kept, and must not be those for tables that
- * were empty then: always by index, one row after the other. Who waits for a lock gives up before its client does.
+ * were empty then: always by index, one row after the other. A function that waits for a lock gives up before its client does.
  */
 const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
   SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
 
 /**
- * Each brings a schema from the version of its index to the next. What is in here once was released stays as it is.
+ * Each brings a schema from the version of its index to the next. A released one never changes.
  *
  * The version of a session is that of its newest event, and `sessions.touched` no later than its time: commits write to
- * no row of `sessions`, they only lock it, and a listing by idle time moves those that it finds behind. The index of
+ * no row of `sessions`, they only lock it, and a listing by idle time moves outdated ones. The index of
  * keys holds hashes, being smaller than keys and taking keys of any length; that a key is there once is looked at
  * while the session is locked. The open sessions of an environment are counted in several rows, as with one all who
  * open sessions would wait for each other.
@@ -109,7 +109,7 @@ function migrating(name: string): string {
     END $block$`;
 }
 
-/** Brings a schema to our version. Refuses what is not ours and what is newer, and leaves it as it is. */
+/** Brings a schema to our version. Refuses foreign and newer schemas, and leaves them unchanged. */
 export async function prepareSchema(
   query: (sql: string) => Promise<{ version: unknown }[]>,
   schema: string,

@@ -1,4 +1,4 @@
-// The URL of a Postgres store: what in it is ours, what is for pg, and how it may be shown.
+// The URL of a Postgres store: our parameters, the parameters of pg, and the form for messages.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Target } from "./connections.ts";
 

@@ -46,7 +46,7 @@ const known = ["prefix", "expire", "wait", "eviction"] as const;
 
 const wrong = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
-/** Reads the options. Several hosts are no URL to others, so its parts are taken by hand. */
+/** Reads the options. `URL` refuses several hosts, so a pattern splits the URL. */
 export function addressOf({ url, ...given }: RedisStoreOptions): Address {
   const parts =
     typeof url === "string" ? /^([a-z+]+):\/\/(?:(.*)@)?([^@/?]*)(\/[^@?]*)?(?:\?([^@]*))?$/s.exec(url) : null;

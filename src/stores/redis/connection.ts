@@ -9,7 +9,7 @@ import { createConfirming } from "./confirming.ts";
 import { closed, isHopeless, isUnsent, notSent } from "./failures.ts";
 import { hashes, scripts, type ScriptName } from "./scripts.ts";
 
-/** The format of what is stored. */
+/** The format of stored data. */
 const format = 1;
 /** Buckets of a new storage on a Cluster: enough for every node of a large one to have some. */
 const clusterBuckets = 256;

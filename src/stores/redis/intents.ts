@@ -1,6 +1,6 @@
 // Commits to sessions of several buckets, all or none: an intent is noted down, prepared in each bucket, and then decided.
 //
-// The note decides. Once it says "committed" all of it is stored, and whoever meets a session with the intent finishes it.
+// The note decides. Once it says "committed" all of it is stored, and the next process that meets a session with it finishes it.
 // A note that is gone was never committed, or is done everywhere. So the writer may be killed at any point, and a reader
 // that has seen one of the commits finds the others.
 import { randomUUID } from "node:crypto";
@@ -137,7 +137,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
       await drop(name, sessions, call);
       return undefined;
     }
-    // It is stored by now. If this fails, whoever meets one of the sessions continues.
+    // It is stored by now. If this fails, the next process that meets one of the sessions continues.
     await finish(name, stamp, sessions, call).catch(() => {});
     return "ok";
   }

@@ -1,20 +1,21 @@
 // The Lua scripts of the Redis store. Each happens as a whole or not at all.
 //
 // KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script begins with it, so all are in one slot of a
-// Cluster. Keys of a session:
-//   :s:  a hash: v version, t time of the newest entry, c mark as `version:mark` unless it is that time, h heading, l lane,
-//        n place in the order of opening, o clock at its opening, m clock at its last commit, i intent, d if it expires
-//   :e:  the list of bodies
-//   :k:  a hash: `=KEY` version, `@VERSION` time and key as `time=KEY`
-//   :p:  snapshots, and :q: their versions
-//   :i:  the prepared commit of an intent
-// Keys of a bucket:
-//   :z   its clock
-//   :a   sessions by opening
-//   :o:ENVIRONMENT and :x:ENVIRONMENT, the lanes: open and ended sessions by the time of their newest entry
-//   :v   environments
-//   :d   deadlines of sessions that expire
-//   :w   sessions with an intent, and :t: intents
+// Cluster. The keys of a session are these.
+//   :s:  a hash. v is the version, t the time of the newest entry, h the heading, l the lane.
+//        n is the place in the order of opening, o the clock at its opening, m the clock at its last commit.
+//        c is the mark as `version:mark`, unless it is the time. i is an intent, d is there if it expires.
+//   :e:  the list of bodies.
+//   :k:  a hash. `=KEY` is a version, `@VERSION` is the time and the key as `time=KEY`.
+//   :p:  snapshots. Their versions are in :q:.
+//   :i:  the prepared commit of an intent.
+// The keys of a bucket are these.
+//   :z   its clock.
+//   :a   sessions by opening.
+//   :o:ENVIRONMENT  the lane of open sessions, by the time of their newest entry. :x:ENVIRONMENT is that of ended ones.
+//   :v   environments.
+//   :d   deadlines of sessions that expire.
+//   :w   sessions with an intent. The intents are in :t:.
 //
 // Redis checks its memory only before the first write of a script, and only if that write needs memory. So scripts that
 // may be refused begin with such a write, and scripts that must not be refused begin with another.
@@ -84,10 +85,10 @@ const sources = {
     version = tonumber(version)
     return {s[1], text(version), entries(ARGV[1], version - 1, version, 1)[1]}`,
 
-  /** Writes something, so that whoever waits for replicas to have it waits for all that was written before. */
+  /** Writes something: replicas that have it have all earlier writes. */
   mark: `return call('INCR', base .. ':z')`,
 
-  /** Session, and if it has to end there version and seen → 1 if it was forgotten, 0, or the intent that is in the way. */
+  /** Session, and optionally the version and mark of its end → 1 if it was deleted, 0, or the intent in the way. */
   delete: `
     local id, version, seen = ARGV[1], ARGV[2], ARGV[3]
     local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i', 't', 'c')
@@ -189,7 +190,7 @@ const sources = {
   /** Intent → forgets it. Every log has what it was about. */
   done: `return call('DEL', base .. ':t:' .. ARGV[1])`,
 
-  /** The intent's name in sessions, its stamp, expire, sessions and their numbers → writes what was kept aside for it, once. */
+  /** The intent's name in sessions, its stamp, expire, sessions and their numbers → writes the prepared commits, once. */
   apply: `
     for at = 4, #ARGV, 2 do
       local id, place = ARGV[at], text(tonumber(ARGV[2]) + tonumber(ARGV[at + 1]))
@@ -206,7 +207,7 @@ const sources = {
     end
     return 1`,
 
-  /** The intent's name in sessions, sessions → drops what was kept aside for it. */
+  /** The intent's name in sessions, sessions → drops the prepared commits. */
   drop: `
     for at = 2, #ARGV do
       local id = ARGV[at]
@@ -221,7 +222,7 @@ const sources = {
 
 export type ScriptName = keyof typeof sources;
 
-/** Those that need nothing of what the others share, which takes its time in every call. */
+/** Scripts without the shared functions, whose definition takes time in every call. */
 const alone = new Set(["meta", "one"]);
 
 /** The scripts by the names they are called by. */

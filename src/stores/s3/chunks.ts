@@ -14,9 +14,9 @@ const chunkEntries = 128;
 const chunkSize = 1024 * 1024;
 /** As many objects of one level become one page of the next. */
 const fan = 16;
-/** How many requests one verb has under way at once. */
+/** Requests that one verb sends at once. */
 export const parallel = 16;
-/** What is kept of objects that were read, in characters. */
+/** Size of the cache of objects, in characters. */
 const cacheSize = 16 * 1024 * 1024;
 
 interface Chunk {
@@ -29,7 +29,7 @@ interface Page {
   keys: [key: string, version: number][];
 }
 
-/** What was moved out of a head, for the next put of it. */
+/** Entries moved out of a head, for its next put. */
 export interface Moved {
   from: Head;
   chunks: Ref[];
@@ -136,7 +136,7 @@ export function createChunks(client: Client) {
   }
 
   /**
-   * Puts what is in a head into objects of their own, and these into pages where they are many. It changes nothing: the
+   * Moves the contents of a head into objects of their own, and many of these into pages. It changes nothing: the
    * next put of the head may refer to them. As they never change, two processes that do this put the same.
    */
   async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
@@ -188,7 +188,7 @@ export function sizeOf({ tail, fresh }: Head): number {
   return tail.reduce(add, 0) + fresh.reduce(add, 0);
 }
 
-/** A head without what was moved out of it, or of one before it in the same log. Undefined if others moved it elsewhere. */
+/** A head without the entries moved out of it, or out of an earlier head of the log. Undefined if others moved them. */
 export function without(head: Head, { from, chunks, snapshots }: Moved): Head | undefined {
   const isSame = (a: Ref[], b: Ref[]): boolean => a.length === b.length && String(a.at(-1)) === String(b.at(-1));
   if (head.life !== from.life || head.version < from.version) return undefined;

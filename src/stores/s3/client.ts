@@ -9,7 +9,7 @@ import type { Call } from "../front.ts";
 import type { Location } from "./location.ts";
 
 /** How long work in the background may take, in milliseconds, and how much more for each byte that it sends. */
-const patience = 5000;
+const timeLimit = 5000;
 const perByte = 1 / 1000;
 /** How much longer a verb may take while the server answers, but not all that this process asks of it at once. */
 const overtime = 25_000;
@@ -20,7 +20,7 @@ const largest = 512 * 1024 * 1024;
 
 /** The time for work in the background. */
 export function backgroundCall(bytes = 0): Call {
-  return { until: performance.now() + patience + bytes * perByte };
+  return { until: performance.now() + timeLimit + bytes * perByte };
 }
 
 export interface Found {
@@ -46,8 +46,8 @@ export interface ListedPage {
 export type Condition = { absent: true } | { etag: string };
 
 /**
- * What became of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold either, but an
- * earlier try went unanswered and may have been the very reason: whoever asked has to look.
+ * The outcome of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold either, but an
+ * earlier unanswered try may be the reason. The caller has to look.
  */
 export type Put = { etag: string } | "refused" | "unclear";
 
@@ -135,7 +135,7 @@ export function createClient(location: Location) {
     for (let tries = 0; ; tries++) {
       await enter();
       try {
-        // Nothing was sent yet: those who had the connections had no answer in all this time.
+        // Nothing was sent yet: the requests before it had no answer in all this time.
         if (isLate(request.call)) throw busy(reason);
         const answer = await once(request);
         if (!isPassing(answer)) {

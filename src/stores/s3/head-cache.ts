@@ -1,4 +1,4 @@
-// Reading heads: what this process knows of each session, brought up to date, with what is pending decided.
+// Reads heads: refreshes the known state of each session and decides its pending commit.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Call } from "../front.ts";
@@ -12,7 +12,7 @@ import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled } from "
 export interface State {
   /** As it is stored. */
   raw: Head;
-  /** As it counts: with what was pending, or without. */
+  /** The effective head: with the pending commit, or without. */
   head: Head;
   /** Of the object; undefined if there is none. */
   etag: string | undefined;
@@ -38,11 +38,11 @@ export interface Known {
   weight: number;
 }
 
-/** What is remembered of sessions, in characters, and how many of them at most. */
+/** The most characters and sessions to remember. */
 const mostWeight = 64 * 1024 * 1024;
 const mostKnown = 20_000;
 /** How long a writer waits for another one to decide, in milliseconds, before it decides for it. */
-export const intentPatience = 3000;
+export const intentTimeLimit = 3000;
 /** The first bytes of a head: its first line, unless names are very long. */
 const summaryBytes = 2048;
 
@@ -68,7 +68,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return known;
   }
 
-  /** Sets what is known now; undefined if it has to be asked for again. */
+  /** Sets the known state; undefined if it has to be read again. */
   function learn(known: Known, state: State | undefined): void {
     known.state = state;
     known.turn++;
@@ -89,7 +89,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     decisions.set(intent, decision);
   }
 
-  /** What was decided on an intent, if anything was. */
+  /** The decision on an intent, if there is one. */
   async function decisionOn(intent: string, call: Call): Promise<Decision | undefined> {
     const known = decisions.get(intent);
     if (known) return known;
@@ -110,8 +110,8 @@ export function createHeads(client: Client, chunks: Chunks) {
   }
 
   /**
-   * The session as it is now. A commit that waits for its intent is left out: it was not made yet. That holds only if the
-   * head is still the same after the intent was looked for, as intents are removed once no head waits for them.
+   * The session as it is now. A commit that waits for its intent is left out: it was not made yet. The head must be
+   * the same after the intent was read: intents are removed once no head waits for them.
    */
   async function look(session: string, call: Call): Promise<State> {
     const known = knownOf(session);
@@ -139,7 +139,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     }
   }
 
-  /** The session as it is now, with nothing undecided: whoever wants to write waits for others, but not for long. */
+  /** The session as it is now, with nothing undecided. A writer waits for others, but not for long. */
   async function lookDecided(session: string, call: Call): Promise<State> {
     const since = new Map<string, number>();
     for (;;) {
@@ -148,7 +148,7 @@ export function createHeads(client: Client, chunks: Chunks) {
       const now = performance.now();
       const first = since.get(state.undecided) ?? now;
       since.set(state.undecided, first);
-      if (now - first > intentPatience) await decide(state.undecided, "aborted", call);
+      if (now - first > intentTimeLimit) await decide(state.undecided, "aborted", call);
       else if (client.isLate(call)) throw busy(session);
       else await delay(2 + Math.random() * Math.min(50, now - first + 5));
     }

@@ -13,7 +13,7 @@ export interface Kept {
   mark: string;
 }
 
-/** An object of the log, or a page that lists some: its level (0 is no page), and the first and last version it is about. */
+/** An object of the log, or a page that lists some: its level (0: an object), and the first and last version it is about. */
 export type Ref = [level: number, first: number, last: number];
 
 /** A commit that counts only if its intent was decided so. */
@@ -165,7 +165,7 @@ export interface Birth {
   order: string;
 }
 
-/** The head with what was pending: as if it had been committed alone, and without if it was not. */
+/** The head after the decision on its pending commit: with the commit, or without. */
 export function settled({ pending, ...head }: Head, isCommitted: boolean): Head {
   if (!pending || !isCommitted) return head;
   const { life, order, version, touched, heading, chain, entries, snapshot } = pending;

@@ -85,7 +85,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     } finally {
       if (!isDecided) {
         for (const known of waiting) heads.learn(known, undefined);
-        // So that others need not wait for it. If the decision is under way, this comes too late, as it should.
+        // So that others need not wait for it. If the decision is being made, this comes too late, as it should.
         background(() => heads.decide(intent, "aborted", backgroundCall()));
       }
     }
@@ -116,7 +116,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     if (isCommitted) committed(known, before, head);
   }
 
-  /** Puts the heads without what was pending, and then removes the decision. Otherwise the next put of each head does it. */
+  /** Puts the heads without pending commits, and then removes the decision. Otherwise the next put of each head does it. */
   function settleLater(intent: string, sessions: string[]): void {
     const timer = setTimeout(() => settleNow(intent), settleAfter).unref();
     unsettled.set(intent, { sessions, timer });
@@ -137,13 +137,13 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     const call = backgroundCall();
     const state = known.state ?? (await heads.look(session, call));
     if (state.raw.pending?.intent !== intent) return;
-    // Refused means that somebody put it again, and with that without what was pending.
+    // Refused means that another process put it, without the pending commit.
     await put(known, state, state.head, call);
   }
 
   return {
     append,
-    /** Settles what is left, when nothing is being written. */
+    /** Settles all intents, when nothing is being written. */
     settleAll(): void {
       for (const intent of Array.from(unsettled.keys())) settleNow(intent);
     },

@@ -25,15 +25,15 @@ export interface Database {
 /** "hold", in the header of each of our files: SQLite's own way to tell whose a file is. */
 const applicationId = 0x686f6c64;
 /** How long to wait for another process while the file is opened, in milliseconds. */
-const patience = 5000;
+const timeLimit = 5000;
 /**
- * Each brings a file from the version of its index to the next. What is in here once was released stays as it is.
+ * Each brings a file from the version of its index to the next. A released one never changes.
  *
  * Events are kept in the order of writing, not by session: a group of commits then fills whole pages, and only the two
  * small indexes are written here and there. `mark` stands for the key in its index, being a quarter of its size; that
  * a key is there once is checked within the transaction. AUTOINCREMENT, so that a number a process remembers never
  * comes to mean another session. `sessions.touched` is no later than the session's newest event: commits leave it
- * alone, and a listing by idle time moves those that it finds behind.
+ * alone, and a listing by idle time moves outdated ones.
  */
 const migrations = [
   `CREATE TABLE sessions (
@@ -80,7 +80,7 @@ const migrations = [
   "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 
-/** Opens a file and brings it to our version. Refuses what is not ours, what is damaged and what is newer, and leaves it as it is. */
+/** Opens a file and brings it to our version. Refuses foreign, damaged and newer files, and leaves them unchanged. */
 export function openFile(path: string, durability: "process" | "power"): Database {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
@@ -88,7 +88,7 @@ export function openFile(path: string, durability: "process" | "power"): Databas
       throw new HoldfastError("store_failed", `there is no folder ${dirname(path)} to make ${path} in; make it first`);
     }
     // Looked at before it is opened for writing, because closing a file that was could write to it. A journal beside it
-    // means that it is being made right now, or that its maker was killed, which only opening it for writing can mend.
+    // means that it is being created, or that its creator was killed. Only opening it for writing can repair that.
     if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
       const database = connect(path, true);
       try {
@@ -132,7 +132,7 @@ function versionOf(database: Database, path: string): number {
 }
 
 function prepare(database: Database, path: string, durability: "process" | "power"): void {
-  database.exec(`PRAGMA busy_timeout = ${patience}`);
+  database.exec(`PRAGMA busy_timeout = ${timeLimit}`);
   insistently(() => {
     if (versionOf(database, path) === migrations.length) return;
     database.exec("BEGIN IMMEDIATE");
@@ -160,7 +160,7 @@ function prepare(database: Database, path: string, durability: "process" | "powe
 
 /** Tries again while other processes are in the way: SQLite itself does not wait for all of its locks. */
 function insistently<T>(work: () => T): T {
-  const deadline = Date.now() + patience;
+  const deadline = Date.now() + timeLimit;
   for (;;) {
     try {
       return work();

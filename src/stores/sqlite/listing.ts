@@ -25,7 +25,7 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   const touch = database.prepare("UPDATE sessions SET touched = ? WHERE n = ?");
   const statements = new Map<string, Statement>();
 
-  /** A page of sessions that fit the filter and a condition, in an order. */
+  /** Reads a page of sessions that match the filter and a condition, in an order. */
   function rows(listing: Listing, condition: string, order: string, values: Value[]): Found[] {
     const { environment, open, openedBefore, limit } = listing;
     const conditions = [condition];
@@ -58,8 +58,8 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   }
 
   /**
-   * Takes sessions in the order of `sessions.touched` and brings up to date those that are behind. Those whose true time lies
-   * within the page are given; the others come again later, at their new place.
+   * Takes sessions in the order of `sessions.touched` and updates outdated times. Sessions whose true time lies
+   * within the page are returned. The others come again later, at their new place.
    */
   function byIdleness(listing: Listing): Omit<Rows, "newest"> {
     const { after, limit, idleBefore = Infinity } = listing;
