@@ -10,9 +10,11 @@ const anyObject = { type: "object" } as const;
 const nullable = <const S extends "string" | "integer">(type: S, description: string) =>
   ({ type: [type, "null"], description }) as const;
 
-function shape(properties: { [name: string]: FieldSchema }, ...optional: string[]): FieldSchema {
-  const required = Object.keys(properties).filter((name) => !optional.includes(name));
-  return { type: "object", properties, required };
+/** A name that ends with "?" is optional. */
+function shape(fields: { [name: string]: FieldSchema }): FieldSchema {
+  const properties = Object.entries(fields).map(([name, schema]) => [name.replace("?", ""), schema]);
+  const required = Object.keys(fields).filter((name) => !name.endsWith("?"));
+  return { type: "object", properties: Object.fromEntries(properties) as typeof fields, required };
 }
 
 const listed = {
@@ -21,8 +23,8 @@ const listed = {
   version: { ...count, description: "the number of events in its log" },
   opened: time,
   touched: { ...time, description: "when its newest event happened, in milliseconds since 1970" },
-  parent: shape({ session: text, version: count }),
-  ended: { type: "string", enum: ["closed", "idle", "age", "capacity"], description: "why it ended, if it has" },
+  "parent?": shape({ session: text, version: count }),
+  "ended?": { type: "string", enum: ["closed", "idle", "age", "capacity"], description: "why it ended, if it has" },
 } as const;
 
 const schema = { ...anyObject, description: "a JSON Schema" } as const;
@@ -55,7 +57,7 @@ const event = shape({
   at: time,
 });
 const error = shape({
-  error: shape({ code: text, message: text, detail: { description: "more about it, for programs" } }, "detail"),
+  error: shape({ code: text, message: text, "detail?": { description: "more about it, for programs" } }),
 });
 const tool = shape({
   name: text,
@@ -83,22 +85,16 @@ export const replies = {
     unseeded: { type: "string", enum: ["defaults", "reject"] },
     reseed: { type: "string", enum: ["replace", "reject"] },
   }),
-  Session: shape(
-    {
-      ...listed,
-      episode: { ...count, description: "0 if it was never seeded" },
-      task: any,
-      labels: anyObject,
-      user: { ...text, description: "of a conversation: whose it is" },
-      turn: shape({ invocation: text, agent: text, call: text }, "call"),
-    },
-    "parent",
-    "ended",
-    "user",
-    "turn",
-  ),
+  Session: shape({
+    ...listed,
+    episode: { ...count, description: "0 if it was never seeded" },
+    task: any,
+    labels: anyObject,
+    "user?": { ...text, description: "of a conversation: whose it is" },
+    "turn?": shape({ invocation: text, agent: text, "call?": text }),
+  }),
   SessionPage: shape({
-    sessions: { type: "array", items: shape(listed, "parent", "ended") },
+    sessions: { type: "array", items: shape(listed) },
     next: nullable("string", "the `after` of the next page"),
     more: { ...flag, description: "whether the page was cut at its limit" },
   }),
@@ -117,22 +113,18 @@ export const replies = {
     next: nullable("integer", "the `after` of the next page"),
   }),
   Event: event,
-  Answer: shape(
-    {
-      ok: {
-        ...flag,
-        description: "true: `output` is what the tool gave. false: `error` is what the model should read",
-      },
-      output: any,
-      error: error.properties?.["error"] as FieldSchema,
-      session: text,
-      version: { ...count, description: "the version after the call" },
-      repeated: { ...flag, description: "the call id was seen before, and this was answered then" },
-      unseeded: { ...flag, description: "the session was never seeded" },
+  Answer: shape({
+    ok: {
+      ...flag,
+      description: "true: `output` is what the tool gave. false: `error` is what the model should read",
     },
-    "output",
-    "error",
-  ),
+    "output?": any,
+    "error?": error.properties?.["error"] as FieldSchema,
+    session: text,
+    version: { ...count, description: "the version after the call" },
+    repeated: { ...flag, description: "the call id was seen before, and this was answered then" },
+    unseeded: { ...flag, description: "the session was never seeded" },
+  }),
   Seeded: shape({ session: text, version: count, episode: count, repeated: flag }),
   Verification: shape({
     reward: { type: "number" },
@@ -147,48 +139,34 @@ export const replies = {
     session: text,
     rewards: {
       type: "array",
-      items: shape(
-        {
-          version: count,
-          reward: { type: ["number", "null"], description: "null if verify failed there" },
-          error: { ...text, description: "why it failed" },
-        },
-        "error",
-      ),
+      items: shape({
+        version: count,
+        reward: { type: ["number", "null"], description: "null if verify failed there" },
+        "error?": { ...text, description: "why it failed" },
+      }),
     },
   }),
-  PlayResult: shape(
-    {
-      session: text,
-      version: { ...count, description: "the version after its last call" },
-      outcome: {
-        type: "string",
-        enum: ["answered", "steps", "empty", "failed"],
-        description: "`steps`, `empty`: the limit that it reached. `failed`: see `error`",
-      },
-      steps: { ...count, description: "answers of the model" },
-      items: { type: "array", items: anyObject, description: "what the model said and was told" },
-      error: shape({ code: text, message: text }),
+  PlayResult: shape({
+    session: text,
+    version: { ...count, description: "the version after its last call" },
+    outcome: {
+      type: "string",
+      enum: ["answered", "steps", "empty", "failed"],
+      description: "`steps`, `empty`: the limit that it reached. `failed`: see `error`",
     },
-    "error",
-  ),
-  Replayed: shape(
-    {
-      same: flag,
-      events: count,
-      version: count,
-      what: { type: "string", enum: ["outcome", "state", "event"] },
-      recorded: any,
-      replayed: any,
-      message: text,
-    },
-    "events",
-    "version",
-    "what",
-    "recorded",
-    "replayed",
-    "message",
-  ),
+    steps: { ...count, description: "answers of the model" },
+    items: { type: "array", items: anyObject, description: "what the model said and was told" },
+    "error?": shape({ code: text, message: text }),
+  }),
+  Replayed: shape({
+    same: flag,
+    "events?": count,
+    "version?": count,
+    "what?": { type: "string", enum: ["outcome", "state", "event"] },
+    "recorded?": any,
+    "replayed?": any,
+    "message?": text,
+  }),
   Document: anyObject,
   Error: error,
 } as const satisfies { [name: string]: FieldSchema };
