@@ -16,6 +16,9 @@ export interface Verbs {
 /** How often one session is answered in a row before the others, and for how many milliseconds at most. */
 const [inARow, longestRow] = [32, 5];
 
+/** Up to so many answers in one turn of the event loop are no crowd. */
+const noCrowd = 64;
+
 const noLimit: Call = { until: Infinity };
 
 /** A unit that waits to be written with others. */
@@ -36,6 +39,8 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   let last = "";
   let until = 0;
   let row = 0;
+  /** How many were answered at once in this turn of the event loop. */
+  let answered = 0;
 
   /** Hands a group to the driver and answers its callers. */
   function send(group: Job[]): Answer<void> {
@@ -72,11 +77,16 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
 
   /**
    * Appends to a driver that answers at once. Answering all callers at once would let thousands of sessions alternate at
-   * every `await`. Each would find the processor's caches full of other data, and timers and connections would wait. So only the session answered last is answered at once, a few times in a row.
+   * every `await`. Each would find the processor's caches full of other data, and timers and connections would wait. So a
+   * crowd is answered one session after the other, each a few times in a row.
    */
   function appendNow(unit: Unit): Promise<Appended> {
     const answer = driver.append([unit], noLimit) as Appended[];
     const { session } = unit[0];
+    if (answered < noCrowd) {
+      if (answered++ === 0) setImmediate(() => (answered = 0));
+      return Promise.resolve(answer[0]!);
+    }
     if (session === last && ++row < inARow && performance.now() < until) return Promise.resolve(answer[0]!);
     return new Promise((resolve) => {
       setImmediate(() => {
