@@ -1,7 +1,7 @@
 // holdfast check: tests an environment, a running server of the gym protocol, or a store.
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
+import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import type { Solution } from "../testing/environments.ts";
@@ -186,7 +186,7 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
     return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution });
   } catch (thrown) {
     const cause = thrown instanceof TypeError && thrown.cause ? thrown.cause : thrown;
-    throw new HoldfastError("cannot_load", `${url} could not be checked: ${messageOf(cause)}`, { cause });
+    throw cannotLoad(`${url} could not be checked: ${messageOf(cause)}`, cause);
   }
 }
 

@@ -4,7 +4,8 @@ import { createWriteStream, existsSync, mkdirSync, type WriteStream } from "node
 import { rename, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { finished } from "node:stream/promises";
-import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
+import { cannotWrite } from "../rollout/output.ts";
 
 export interface LineOutput {
   write(line: string): Promise<void>;
@@ -37,17 +38,15 @@ function toStream(stream: NodeJS.WritableStream): LineOutput {
 
 function toFile(file: string): LineOutput {
   const beside = `${file}.${process.pid}.tmp`;
-  const cannot = (cause: unknown): HoldfastError =>
-    new HoldfastError("cannot_load", `${file} cannot be written: ${messageOf(cause)}`, { cause });
   let stream: WriteStream;
   try {
     mkdirSync(dirname(file), { recursive: true });
     stream = createWriteStream(beside, { flush: true });
   } catch (cause) {
-    throw cannot(cause);
+    throw cannotWrite(file, cause);
   }
   // The next write reports a failure.
-  const failed = new Promise<never>((_, reject) => stream.once("error", (cause) => reject(cannot(cause))));
+  const failed = new Promise<never>((_, reject) => stream.once("error", (cause) => reject(cannotWrite(file, cause))));
   failed.catch(() => undefined);
   const lines = toStream(stream);
   let isOver = false;
@@ -57,7 +56,7 @@ function toFile(file: string): LineOutput {
       stream.end();
       await Promise.race([finished(stream), failed]);
       await rename(beside, file).catch((cause: unknown) => {
-        throw cannot(cause);
+        throw cannotWrite(file, cause);
       });
       isOver = true;
     },

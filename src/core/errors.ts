@@ -143,6 +143,9 @@ export class HoldfastError extends Error {
 
 export const invalidOption = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
+export const cannotLoad = (message: string, cause?: unknown): HoldfastError =>
+  new HoldfastError("cannot_load", message, { cause });
+
 /**
  * Tells whether a value is an error of Holdfast, also of another copy of the package.
  *

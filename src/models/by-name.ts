@@ -1,7 +1,7 @@
 // Creates models from names such as "openai:gpt-5.1", for commands, and puts them in place of an agent's own.
 import { existsSync } from "node:fs";
 import { mapModelAgents, type Agent } from "../core/agent.ts";
-import { HoldfastError, invalidOption } from "../core/errors.ts";
+import { cannotLoad, invalidOption } from "../core/errors.ts";
 import type { Model } from "../core/model.ts";
 
 const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE";
@@ -35,7 +35,7 @@ export async function modelNamed(name: string, seed = 0): Promise<Model> {
     }
     case "recorded": {
       const file = given(name, rest, "recorded:answers.jsonl");
-      if (!existsSync(file)) throw new HoldfastError("cannot_load", `the recording ${file} is not there`);
+      if (!existsSync(file)) throw cannotLoad(`the recording ${file} is not there`);
       const { recordedModel } = await import("./recorded.ts");
       return recordedModel({ file });
     }

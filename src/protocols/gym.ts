@@ -1,6 +1,6 @@
 // gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
 // the session.
-import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { errorTable, HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
@@ -341,7 +341,7 @@ function parseTool(path: string): string | undefined {
 function parseEpisode(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,15}$/.test(header)) return Number(header);
-  throw new HoldfastError("invalid_option", "the header holdfast-episode must be the number of an episode");
+  throw invalidOption("the header holdfast-episode must be the number of an episode");
 }
 
 /** Returns the values of all cookies with this name, without the quotes and escapes that some clients add. */

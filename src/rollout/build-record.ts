@@ -1,14 +1,14 @@
 // buildRecord(): describes a collection's settings and decides whether its existing files may be resumed.
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
+import { dirname } from "node:path";
+import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
 import { changedTask } from "./changed-task.ts";
 import { outputPaths } from "./output.ts";
 import { differences, readRecord, type CollectionRecord } from "./collection-record.ts";
 import { readRows } from "./tasks.ts";
 import type { Branching } from "./tree.ts";
-import { locate } from "./load.ts";
+import { fileIn, locate } from "./load.ts";
 import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
 
 type Settings = CollectionRecord["settings"];
@@ -51,7 +51,7 @@ async function readEarlierRecord(
     if (resume && force) return undefined;
     await assertTasks();
     const message = `${messageOf(thrown)}. Choose another --out, or go on with --resume --force`;
-    throw new HoldfastError("cannot_load", message, { cause: thrown });
+    throw cannotLoad(message, thrown);
   }
 }
 
@@ -120,18 +120,13 @@ async function findSource(target: Target | undefined, { model, agent }: FileFlag
   const [, recording] = /^recorded:(.+)$/.exec(model) ?? [];
   if (recording !== undefined && existsSync(recording)) return { recording: await digestFile(recording) };
   if (model === "scripted" && agent === undefined && typeof target === "string" && !isUrl(target)) {
-    const file = solutionBeside(await locate(target, "environment"));
+    const file = fileIn(dirname(await locate(target, "environment")), "solution");
     return file === undefined ? {} : { solution: await digestFile(file) };
   }
   const variable = model.startsWith("anthropic:") ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
   const url = /^(openai|chat|anthropic):/.test(model) ? process.env[variable] : undefined;
   // Only the host: the URL may contain a password.
   return url !== undefined && URL.canParse(url) ? { server: new URL(url).host } : {};
-}
-
-function solutionBeside(file: string): string | undefined {
-  const endings = [".ts", ".mts", ".js", ".mjs"];
-  return endings.map((ending) => join(dirname(file), `solution${ending}`)).find((path) => existsSync(path));
 }
 
 /** Formats the branches in one order, however they were given. */

@@ -3,11 +3,12 @@
 import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
+import { cannotLoad, invalidOption, type HoldfastError } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import type { BundleAbout, BundlePart, BundleRow, BundleCollection, CollectionDetails } from "./collection-view.ts";
 import { numberedRollouts } from "./collection-index.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
+import { cannotWrite } from "./output.ts";
 import type { BadRow } from "./tasks.ts";
 
 export interface BundleOptions {
@@ -46,7 +47,7 @@ export async function writeBundle(options: BundleOptions): Promise<BundleCollect
     await writeData(out, "about", JSON.stringify(about));
   } catch (cause) {
     if (!(cause as NodeJS.ErrnoException | null)?.syscall) throw cause;
-    throw new HoldfastError("cannot_load", `${out} cannot be written: ${messageOf(cause)}`, { cause });
+    throw cannotWrite(out, cause);
   }
   return collections;
 }
@@ -58,7 +59,7 @@ async function buildIndexPage(page: string): Promise<string> {
   const text = await readFile(join(page, "index.html"), "utf8").catch(() => "");
   const marked = text.replace('<meta name="holdfast-data" content=""', mark);
   if (marked !== text) return marked;
-  throw new HoldfastError("cannot_load", "the viewer was not built; npm run build does");
+  throw cannotLoad("the viewer was not built; npm run build does");
 }
 
 /** Prepares the folder: creates it, or removes an older bundle from it. */

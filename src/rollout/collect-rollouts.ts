@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { HoldfastError, invalidOption } from "../core/errors.ts";
+import { cannotLoad, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
@@ -115,7 +115,7 @@ async function findTasks(target: Target | undefined, { tasks, out }: CollectionS
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
   if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the file of tasks");
   if (existsSync(file)) return file;
-  throw new HoldfastError("cannot_load", `there is no file of tasks ${file}; name one with --tasks`);
+  throw cannotLoad(`there is no file of tasks ${file}; name one with --tasks`);
 }
 
 /**

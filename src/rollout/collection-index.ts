@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
-import { HoldfastError } from "../core/errors.ts";
+import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
@@ -115,13 +115,10 @@ export function collectionName(file: string): string {
 export async function assertRollouts(file: string): Promise<void> {
   assertFile(file);
   if (!statSync(file).isFile()) {
-    throw new HoldfastError(
-      "cannot_load",
-      `${file} can be read only once, as pipes are: write the rows to a file first`,
-    );
+    throw cannotLoad(`${file} can be read only once, as pipes are: write the rows to a file first`);
   }
   let bad: BadRow | undefined;
   for await (const _ of finishedRollouts(file, (first) => (bad ??= first))) return;
   if (!bad) return;
-  throw new HoldfastError("cannot_load", `${file} has no rows of JSON lines: of line ${bad.line}, ${bad.problem}`);
+  throw cannotLoad(`${file} has no rows of JSON lines: of line ${bad.line}, ${bad.problem}`);
 }

@@ -2,7 +2,7 @@
 // one file.
 import { readFileSync } from "node:fs";
 import { showJson } from "../core/ellipsis.ts";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { cannotLoad, messageOf } from "../core/errors.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
 
@@ -26,7 +26,7 @@ export function readRecord(file: string): CollectionRecord | undefined {
     text = readFileSync(file, "utf8");
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
   try {
     const { run, settings, target } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
@@ -34,9 +34,9 @@ export function readRecord(file: string): CollectionRecord | undefined {
       return { run, settings, ...(typeof target === "string" && { target }) };
     }
   } catch (cause) {
-    throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
-  throw new HoldfastError("cannot_load", `${file} does not say what was collected`);
+  throw cannotLoad(`${file} does not say what was collected`);
 }
 
 /** Lists the differing settings as text. */

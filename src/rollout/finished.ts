@@ -1,7 +1,7 @@
 // finishedRollouts(): reads the rollouts of a collection, each once with its final outcome, including the failures
 // beside it.
 import { existsSync, statSync } from "node:fs";
-import { HoldfastError } from "../core/errors.ts";
+import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { outputPaths } from "./output.ts";
 import { readRows, type BadRow, type Span } from "./tasks.ts";
@@ -76,8 +76,8 @@ async function* lastFailures(
 
 /** Refuses a path that is missing or a folder. */
 export function assertFile(file: string): void {
-  if (!existsSync(file)) throw new HoldfastError("cannot_load", `there is no file ${file}`);
-  if (statSync(file).isDirectory()) throw new HoldfastError("cannot_load", `${file} is a folder, not a file of rows`);
+  if (!existsSync(file)) throw cannotLoad(`there is no file ${file}`);
+  if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file of rows`);
 }
 
 export function isFailed({ failure_kind: kind }: TaskRow): boolean {

@@ -6,7 +6,7 @@ import { createJiti, type Jiti } from "jiti";
 import { isAgent } from "../agent/define-agent.ts";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { cannotLoad, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
 
@@ -33,7 +33,7 @@ export async function loadSolution(target: string): Promise<Solution | undefined
   const beside = fileIn(dirname(await locate(target, "environment")), "solution");
   const solution = beside && (await importModule(beside, beside))["default"];
   if (solution === undefined || typeof solution === "function") return solution as Solution | undefined;
-  throw wrong(`the default export of ${beside} is not a function`);
+  throw cannotLoad(`the default export of ${beside} is not a function`);
 }
 
 /** Loads an environment without the files beside it. */
@@ -47,9 +47,9 @@ export async function loadAgent(target: string): Promise<Agent> {
   const found = agentIn(module);
   if (found) return found;
   const [first] = exportedIn(module);
-  if (first === undefined) throw wrong(`${target} exports no agent; write \`export default defineAgent({ … })\``);
+  if (first === undefined) throw cannotLoad(`${target} exports no agent; write \`export default defineAgent({ … })\``);
   const what = first === "default" ? "the default export" : "the export `agent`";
-  throw wrong(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
+  throw cannotLoad(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
 }
 
 /** Loads a target of `serve`: an environment with the files beside it, or an agent. */
@@ -58,7 +58,7 @@ export async function loadServed(target: string): Promise<Loaded | { agent: Agen
   if (existsSync(path) && statSync(path).isDirectory()) {
     if (fileIn(path, "environment")) return load(target);
     if (fileIn(path, "agent")) return { agent: await loadAgent(target) };
-    throw wrong(`the folder ${target} has no environment.ts and no agent.ts, nor one that ends with .js or .mjs`);
+    throw cannotLoad(`the folder ${target} has no environment.ts and no agent.ts, nor one that ends with .js or .mjs`);
   }
   const agent = agentIn(await importModule(await locate(target, "agent"), target));
   return agent ? { agent } : load(target);
@@ -82,7 +82,7 @@ export function readTasks(file: string): Json[] {
     try {
       return [JSON.parse(line) as Json];
     } catch (cause) {
-      throw wrong(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
+      throw cannotLoad(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
     }
   });
 }
@@ -94,15 +94,18 @@ export async function locate(target: string, name: "environment" | "agent"): Pro
     if (!statSync(path).isDirectory()) return path;
     const file = fileIn(path, name);
     if (file) return file;
-    throw wrong(`the folder ${target} has no ${name}.ts, .js or .mjs`);
+    throw cannotLoad(`the folder ${target} has no ${name}.ts, .js or .mjs`);
   }
   const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
   const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
   if (found !== undefined) return found.startsWith("file:") ? fileURLToPath(found) : found;
-  throw wrong(isPath ? `${target} is not there` : `${target} is no folder, no file and no package that is installed`);
+  throw cannotLoad(
+    isPath ? `${target} is not there` : `${target} is no folder, no file and no package that is installed`,
+  );
 }
 
-function fileIn(folder: string, name: string): string | undefined {
+/** Finds a module in a folder, with any ending. */
+export function fileIn(folder: string, name: string): string | undefined {
   return endings.map((ending) => join(folder, `${name}${ending}`)).find((path) => existsSync(path));
 }
 
@@ -128,7 +131,7 @@ async function importModule(file: string, target: string): Promise<Module> {
     }
     return (await (await jitiAt(dirname(file))).import(file)) as Module;
   } catch (cause) {
-    throw wrong(`${target} could not be loaded: ${firstLine(messageOf(cause))}`, cause);
+    throw cannotLoad(`${target} could not be loaded: ${firstLine(messageOf(cause))}`, cause);
   }
 }
 
@@ -156,17 +159,13 @@ function environmentIn(module: Module, target: string): AnyEnvironment {
   const { default: made } = module;
   // Test for the export itself: jiti returns the whole module as a missing default.
   if (!("default" in module)) {
-    throw wrong(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
+    throw cannotLoad(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
   }
   const { name, definitions } = (typeof made === "object" && made !== null ? made : {}) as Partial<AnyEnvironment>;
   if (typeof name === "string" && definitions instanceof Map) return made as AnyEnvironment;
-  throw wrong(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
+  throw cannotLoad(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
 }
 
 function firstLine(text: string): string {
   return text.split("\n", 1)[0] ?? text;
-}
-
-function wrong(message: string, cause?: unknown): HoldfastError {
-  return new HoldfastError("cannot_load", message, { cause });
 }

@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
-import { outputPaths } from "./output.ts";
+import { invalidOption } from "../core/errors.ts";
+import { cannotWrite, outputPaths } from "./output.ts";
 
 export interface Claim {
   release(): void;
@@ -25,7 +25,7 @@ export async function claimOutput(out: string): Promise<Claim> {
       mkdirSync(dirname(own), { recursive: true });
       writeFileSync(own, "");
     } catch (cause) {
-      throw new HoldfastError("cannot_load", `${out} cannot be written: ${messageOf(cause)}`, { cause });
+      throw cannotWrite(out, cause);
     }
     const holder = findHolder(prefix, own);
     if (holder === undefined) return { release: () => rmSync(own, { force: true }) };

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { cannotLoad, messageOf, type HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { readRows } from "./tasks.ts";
 
@@ -81,9 +81,8 @@ function linesOn(handle: number, file: string): Lines {
   };
 }
 
-function cannotWrite(file: string, cause: unknown): HoldfastError {
-  return new HoldfastError("cannot_load", `${file} cannot be written: ${messageOf(cause)}`, { cause });
-}
+export const cannotWrite = (file: string, cause: unknown): HoldfastError =>
+  cannotLoad(`${file} cannot be written: ${messageOf(cause)}`, cause);
 
 const newline = 10;
 const chunk = 64 * 1024;

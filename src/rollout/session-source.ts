@@ -2,7 +2,14 @@
 import type { Agent } from "../core/agent.ts";
 import { isConversation } from "../core/conversation.ts";
 import type { AnyEnvironment, Environment } from "../core/environment.ts";
-import { HoldfastError, invalidOption, isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import {
+  cannotLoad,
+  HoldfastError,
+  invalidOption,
+  isHoldfastError,
+  messageOf,
+  type ErrorCode,
+} from "../core/errors.ts";
 import type { Event, Labels, NumberedEvent } from "../core/event.ts";
 import { equalJson } from "../core/json.ts";
 import { decode } from "../core/session.ts";
@@ -135,7 +142,7 @@ function serverSource(url: string, token: string | undefined): SessionSource {
     };
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
     const response = await fetch(`${url}/v1/sessions${path}`, init).catch((cause: Error) => {
-      throw new HoldfastError("cannot_load", `${url} does not answer: ${messageOf(cause.cause ?? cause)}`, { cause });
+      throw cannotLoad(`${url} does not answer: ${messageOf(cause.cause ?? cause)}`, cause);
     });
     const reply = (await response.json().catch(() => ({}))) as { error?: { code: ErrorCode; message: string } };
     if (response.ok) return reply as T;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { canonicalText } from "../core/digest.ts";
-import { HoldfastError, messageOf } from "../core/errors.ts";
+import { cannotLoad, HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 
@@ -93,7 +93,7 @@ async function* readChunks(file: string): AsyncGenerator<Buffer, void, undefined
   try {
     for await (const chunk of createReadStream(file)) yield chunk as Buffer;
   } catch (cause) {
-    throw new HoldfastError("cannot_load", `${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
 }
 

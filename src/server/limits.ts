@@ -1,5 +1,5 @@
 // The limits of the server: sizes, times and concurrency.
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 
 export interface Limits {
   /** Bytes per body. Default 4,194,304. */
@@ -34,7 +34,7 @@ export function limitsWith(given: Partial<Limits> = {}): Limits {
   for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
     const value = given[name] ?? limits[name];
     if (!Number.isInteger(value) || value < 1 || value > 2_147_483_647) {
-      throw new HoldfastError("invalid_option", `the limit ${name} must be a whole number above 0, and is ${value}`);
+      throw invalidOption(`the limit ${name} must be a whole number above 0, and is ${value}`);
     }
     limits[name] = value;
   }

@@ -5,7 +5,7 @@ import { run } from "../agent/run.ts";
 import type { Agent, ModelAgent } from "../core/agent.ts";
 import type { Conversations, Sessions } from "../core/sessions.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { isReservedPath } from "../core/reserved-names.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
@@ -114,14 +114,14 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const served = [...environments, ...agents];
   const root = options.root ?? served[0]?.name;
   if (root === undefined && collections.length === 0) {
-    throw new HoldfastError("invalid_option", "there is no environment to serve, and no agent");
+    throw invalidOption("there is no environment to serve, and no agent");
   }
   // Cookie names treat "-" and "_" as equal.
   const names = served.map(({ name }) => name.replaceAll("-", "_"));
   const twice = names.findIndex((name, at) => names.indexOf(name) !== at);
   if (twice >= 0) {
     const two = twice < environments.length ? "two environments" : "two agents, or an agent and an environment,";
-    throw new HoldfastError("invalid_option", `${two} are called ${served[twice]?.name}`);
+    throw invalidOption(`${two} are called ${served[twice]?.name}`);
   }
   // The tools of the root environment are paths too.
   const first = environments.find(({ name }) => name === root);
@@ -129,15 +129,15 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   if (taken) {
     const what = "definitions" in taken ? "an environment" : "an agent";
     const message = `${what} called ${taken.name} cannot be served: the server has that path`;
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
   if (agents.some(({ name }) => name === rolloutsApp)) {
     const message = `an agent called ${rolloutsApp} cannot be served: it would have the conversations of rollouts`;
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
   if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
     const message = "the bearer token must have at least 8 characters, all of them printable ASCII and none a space";
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
 
   const metrics = createMetrics();

@@ -1,6 +1,6 @@
 // createTokens(): signs session tokens, and finds the keys to sign them with.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Tokens } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 
@@ -19,7 +19,7 @@ const signatureLength = 43;
  */
 export function createTokens(keys: string[]): Tokens {
   const [first] = keys;
-  if (first === undefined) throw new HoldfastError("invalid_option", "tokens need a key to sign with");
+  if (first === undefined) throw invalidOption("tokens need a key to sign with");
   const issued = recent();
   const checked = recent();
   return {
@@ -80,7 +80,7 @@ export function keysFromSecret(secret: string): string[] {
   const keys = secret.split(",").map((key) => key.trim());
   if (keys.some((key) => key.length < shortestSecret)) {
     const message = `each secret of HOLDFAST_SECRET must have at least ${shortestSecret} characters`;
-    throw new HoldfastError("invalid_option", message);
+    throw invalidOption(message);
   }
   return keys;
 }

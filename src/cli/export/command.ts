@@ -1,5 +1,5 @@
 // Exports a file of rollouts as lines, and reports the counts.
-import { HoldfastError } from "../../core/errors.ts";
+import { cannotLoad } from "../../core/errors.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
 import { exportRollouts } from "../../rollout/export.ts";
 import { assertFree, openOutput } from "../line-output.ts";
@@ -23,7 +23,7 @@ export async function runExport(file: string, flags: ExportFlags): Promise<void>
   try {
     const options = { format, minReward, toMessages, onBad: createComplaints() };
     for await (const line of exportRollouts(file, options, counts)) await output.write(JSON.stringify(line));
-    if (counts.rollouts + counts.left_out === 0) throw new HoldfastError("cannot_load", `${file} has no rollouts`);
+    if (counts.rollouts + counts.left_out === 0) throw cannotLoad(`${file} has no rollouts`);
     await output.done();
   } finally {
     await output.abandon();

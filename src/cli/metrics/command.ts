@@ -1,5 +1,5 @@
 // Reads files of rollouts, and prints their metrics or their differences.
-import { HoldfastError } from "../../core/errors.ts";
+import { cannotLoad } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { compareCollections, type Comparison } from "../../rollout/compare.ts";
 import { finishedRollouts } from "../../rollout/finished.ts";
@@ -71,7 +71,7 @@ async function metricsOf(
     onRow?.(row);
   }
   const result = metrics.result();
-  if (result.rollouts === 0) throw new HoldfastError("cannot_load", `${file} has no rollouts`);
+  if (result.rollouts === 0) throw cannotLoad(`${file} has no rollouts`);
   return result;
 }
 

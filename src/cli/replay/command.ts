@@ -1,5 +1,5 @@
 // Replays the episodes of a file or of a store, and reports differences.
-import { HoldfastError } from "../../core/errors.ts";
+import { cannotLoad } from "../../core/errors.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";
 import { replayEpisode, type ReplayedEpisode } from "../../rollout/replay.ts";
@@ -46,9 +46,7 @@ export async function runReplay(file: string | undefined, flags: ReplayFlags): P
     await store.close();
   }
   const { same, differs, missing } = counts;
-  if (same + differs + missing === 0) {
-    throw new HoldfastError("cannot_load", `${file ?? flags.store} has no episodes of ${environment.name}`);
-  }
+  if (same + differs + missing === 0) throw cannotLoad(`${file ?? flags.store} has no episodes of ${environment.name}`);
   if (differs + missing > 0) process.exitCode = 1;
   if (flags.json) print(JSON.stringify(counts));
   else {

@@ -1,6 +1,6 @@
 // Judges the episodes of a file again, writes a file with new rewards, and reports the changes.
 import { rmSync } from "node:fs";
-import { HoldfastError } from "../../core/errors.ts";
+import { cannotLoad } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
 import { outputPaths } from "../../rollout/output.ts";
 import { createReverifier, type Reverified } from "../../rollout/reverify.ts";
@@ -30,7 +30,7 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
   const environment = await loadEnvironment(flags.environment);
   const source = finishedRollouts(file, createComplaints());
   const first = await source.next();
-  if (first.done) throw new HoldfastError("cannot_load", `${file} has no rollouts`);
+  if (first.done) throw cannotLoad(`${file} has no rollouts`);
   const store = await openStoreOf(file, flags.store);
   const scratch = () => {
     const copy = memoryStore();

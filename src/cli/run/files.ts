@@ -3,7 +3,7 @@ import { access, constants, readFile, rename, stat, writeFile } from "node:fs/pr
 import { dirname } from "node:path";
 import type { SavedConversation } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, invalidOption, messageOf, type ErrorCode } from "../../core/errors.ts";
+import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 
 export interface Queries {
@@ -23,9 +23,9 @@ export async function readReplay(file: string): Promise<Replay> {
   if ("events" in read) return { saved: savedIn(read, file) };
   const { state = {}, queries } = read;
   if (!Array.isArray(queries) || !queries.every((query) => typeof query === "string")) {
-    throw wrong(`${file} has no list of queries, as in {"state": {}, "queries": ["hello"]}`);
+    throw cannotLoad(`${file} has no list of queries, as in {"state": {}, "queries": ["hello"]}`);
   }
-  if (!isObject(state)) throw wrong(`the state in ${file} is not an object, as in {"state": {"visits": 1}, …}`);
+  if (!isObject(state)) throw cannotLoad(`the state in ${file} is not an object, as in {"state": {"visits": 1}, …}`);
   return { queries: { state, queries } };
 }
 
@@ -33,7 +33,7 @@ export async function readReplay(file: string): Promise<Replay> {
 export async function readSaved(file: string): Promise<SavedConversation> {
   const read = await readObject(file, "--resume");
   if ("queries" in read && !("events" in read)) {
-    throw wrong(`${file} has queries and is no saved session; give it to --replay`);
+    throw cannotLoad(`${file} has queries and is no saved session; give it to --replay`);
   }
   return savedIn(read, file);
 }
@@ -46,28 +46,29 @@ function savedIn(read: { [field: string]: unknown }, file: string): SavedConvers
   if (isOpened && typeof app === "string" && typeof user === "string" && isObject(shared)) {
     return read as unknown as SavedConversation;
   }
-  throw wrong(`${file} is not a saved session: it must have app, user, shared and events, as --save writes them`);
+  throw cannotLoad(`${file} is not a saved session: it must have app, user, shared and events, as --save writes them`);
 }
 
 async function readObject(file: string, flag: string): Promise<{ [field: string]: unknown }> {
   const text = await readFile(file, "utf8").catch((cause: NodeJS.ErrnoException) => {
-    throw unusable(`the file ${file} of ${flag} ${whyNot(cause)}`, "cannot_load", cause);
+    throw cannotLoad(`the file ${file} of ${flag} ${whyNot(cause)}`, cause);
   });
   let read: unknown;
   try {
     // Editors on Windows start files with a byte order mark, which is not JSON.
     read = JSON.parse(text.replace(/^\uFEFF/, ""));
   } catch (cause) {
-    throw unusable(`the file ${file} of ${flag} is not JSON: ${messageOf(cause)}`, "cannot_load", cause);
+    throw cannotLoad(`the file ${file} of ${flag} is not JSON: ${messageOf(cause)}`, cause);
   }
   if (isObject(read)) return read;
-  throw wrong(`the file ${file} of ${flag} holds no JSON object`);
+  throw cannotLoad(`the file ${file} of ${flag} holds no JSON object`);
 }
 
 /** Refuses a file that cannot be written, before the conversation starts. */
 export async function assertWritable(file: string): Promise<void> {
   const refuse = (cause: NodeJS.ErrnoException): never => {
-    throw unusable(`a session cannot be saved to ${file}: its folder ${whyNot(cause)}`, "invalid_option", cause);
+    const message = `a session cannot be saved to ${file}: its folder ${whyNot(cause)}`;
+    throw new HoldfastError("invalid_option", message, { cause });
   };
   if (
     await stat(file).then(
@@ -97,9 +98,3 @@ const reasons: { [code: string]: string } = {
 function whyNot({ code = "", message }: NodeJS.ErrnoException): string {
   return reasons[code] ?? `cannot be used: ${message}`;
 }
-
-function unusable(message: string, code: ErrorCode, cause: unknown): HoldfastError {
-  return new HoldfastError(code, message, { cause });
-}
-
-const wrong = (message: string): HoldfastError => new HoldfastError("cannot_load", message);

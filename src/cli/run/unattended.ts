@@ -1,6 +1,6 @@
 // Asks queries from a file or a pipe, one by one, up to the first that fails.
 import { createInterface } from "node:readline";
-import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { cannotLoad, messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
 import type { Conversation } from "./conversation.ts";
 
@@ -31,9 +31,7 @@ export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSigna
       if (query === "exit") return;
       if (query !== "") yield query;
     }
-    if (failure !== undefined) {
-      throw new HoldfastError("cannot_load", `the input cannot be read: ${messageOf(failure)}`, { cause: failure });
-    }
+    if (failure !== undefined) throw cannotLoad(`the input cannot be read: ${messageOf(failure)}`, failure);
   } finally {
     reader.close();
     stopListening();

@@ -1,7 +1,7 @@
 // Checks, samples, splits and renders files of tasks. Rows that are only moved keep every byte.
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
-import { HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
+import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import { assertFile } from "../../rollout/finished.ts";
 import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Part } from "../../rollout/task-sets.ts";
 import { createNumbering, readRows } from "../../rollout/tasks.ts";
@@ -109,7 +109,7 @@ function readText(name: string, text: string | undefined, file: string | undefin
   try {
     return readFileSync(file, "utf8").trimEnd();
   } catch (cause) {
-    throw new HoldfastError("cannot_load", `--${name}-file ${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw cannotLoad(`--${name}-file ${file} cannot be read: ${messageOf(cause)}`, cause);
   }
 }
 
