@@ -105,7 +105,7 @@ function buildRequestBody(body: FieldSchema, given: Route["example"], examples: 
   };
 }
 
-function buildResponses({ status = 200, reply, stream, resumable, query, body, path, errors }: Route): JsonObject {
+function buildResponses({ status = 200, reply, stream, resumable, query, body, path, errors = [] }: Route): JsonObject {
   const schema = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
   const content: JsonObject =
     reply === "page"

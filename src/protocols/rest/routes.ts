@@ -19,7 +19,7 @@ export interface Route extends Checked {
   /** A body to try, if the required fields are not enough. */
   readonly example?: { readonly [field: string]: Json };
   /** Errors specific to this route; an invalid request or a failing store can happen anywhere. */
-  readonly errors: readonly ErrorCode[];
+  readonly errors?: readonly ErrorCode[];
 }
 
 const version = (description: string) => ({ type: "integer", minimum: 1, description }) as const;
@@ -35,6 +35,11 @@ const call = {
 } as const;
 
 const session = "/v1/sessions/{id}";
+/** Errors of a change of an open session, of calls with an id, of runs, and of verdicts. */
+const changing = ["session_not_found", "session_closed", "version_conflict"] as const;
+const once = ["call_conflict", "call_undone"] as const;
+const running = ["session_busy", "turn_lost", "run_cancelled"] as const;
+const judging = ["session_not_found", "call_cancelled", "verify_failed"] as const;
 /** The body of a route without input. */
 const nothing = object({});
 
@@ -114,7 +119,7 @@ export const sharedRoutes = {
     description: "By one more event: nothing is lost.",
     body: object({ version: rewindVersion }, ["version"]),
     reply: "Session",
-    errors: ["session_not_found", "version_not_found", "session_closed", "session_busy", "version_conflict"],
+    errors: [...changing, "version_not_found", "session_busy"],
   },
   replaySession: {
     method: "POST",
@@ -132,21 +137,18 @@ export const sharedRoutes = {
     description: "The server does so from time to time.",
     body: nothing,
     reply: "Expired",
-    errors: [],
   },
   openapi: {
     method: "GET",
     path: "/openapi.json",
     summary: "This document",
     reply: "Document",
-    errors: [],
   },
   docs: {
     method: "GET",
     path: "/docs",
     summary: "A page to read this and to try it",
     reply: "page",
-    errors: [],
   },
 } as const satisfies { [name: string]: Route };
 
@@ -157,7 +159,6 @@ export const episodeRoutes = {
     path: "/v1/environment",
     summary: "The environment, its tools and its schemas",
     reply: "Environment",
-    errors: [],
   },
   openSession: {
     method: "POST",
@@ -192,8 +193,13 @@ export const episodeRoutes = {
     idempotent: true,
     reply: "Answer",
     errors: [
-      ...(["session_not_found", "session_closed", "session_unseeded", "episode_ended", "call_conflict"] as const),
-      ...(["call_undone", "call_in_progress", "call_cancelled", "version_conflict", "not_json"] as const),
+      ...changing,
+      ...once,
+      "session_unseeded",
+      "episode_ended",
+      "call_in_progress",
+      "call_cancelled",
+      "not_json",
     ],
   },
   seedSession: {
@@ -203,10 +209,7 @@ export const episodeRoutes = {
     body: object({ task, random, call, labels }, ["task"]),
     idempotent: true,
     reply: "Seeded",
-    errors: [
-      ...(["session_not_found", "session_closed", "invalid_task", "not_json", "episode_in_flight"] as const),
-      ...(["call_conflict", "call_undone", "version_conflict", "seed_failed"] as const),
-    ],
+    errors: [...changing, ...once, "invalid_task", "not_json", "episode_in_flight", "seed_failed"],
   },
   verifySession: {
     method: "POST",
@@ -219,10 +222,7 @@ export const episodeRoutes = {
       task: { description: "the task to judge by; by default that of the episode" },
     }),
     reply: "Verification",
-    errors: [
-      ...(["session_not_found", "version_not_found", "invalid_task", "not_json", "call_cancelled"] as const),
-      ...(["version_conflict", "verify_failed"] as const),
-    ],
+    errors: [...judging, "version_not_found", "invalid_task", "not_json", "version_conflict"],
   },
   sessionRewards: {
     method: "GET",
@@ -232,7 +232,7 @@ export const episodeRoutes = {
       "What verify would give there, from the first seed on. It is recorded nowhere: the log stays as it is. Of more than " +
       "1,000 such versions that many are judged, spread evenly, with the first and the last.",
     reply: "Rewards",
-    errors: ["session_not_found", "call_cancelled", "verify_failed"],
+    errors: judging,
   },
   playSession: {
     method: "POST",
@@ -258,7 +258,7 @@ export const episodeRoutes = {
       ["model"],
     ),
     reply: "PlayResult",
-    errors: ["session_not_found", "session_closed", "run_cancelled", "version_conflict"],
+    errors: [...changing, "run_cancelled"],
   },
 } as const satisfies { [name: string]: Route };
 
@@ -269,7 +269,6 @@ export const conversationRoutes = {
     path: "/v1/agent",
     summary: "The agent, its model, its tools and its sub-agents",
     reply: "Agent",
-    errors: [],
   },
   openSession: {
     method: "POST",
@@ -308,10 +307,7 @@ export const conversationRoutes = {
     idempotent: true,
     reply: "RunResult",
     stream: "each event as it is committed, `partial` pieces of answers, then `done` with the result, or `error`",
-    errors: [
-      ...(["session_not_found", "session_closed", "session_busy", "nothing_to_continue", "run_cancelled"] as const),
-      ...(["call_conflict", "call_undone", "turn_lost", "invalid_agent", "version_conflict", "not_json"] as const),
-    ],
+    errors: [...changing, ...once, ...running, "nothing_to_continue", "invalid_agent", "not_json"],
   },
   forkSession: {
     ...sharedRoutes.forkSession,
