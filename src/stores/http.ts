@@ -48,7 +48,7 @@ export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
   }
 }
 
-function httpDriver({ ask, close }: Client, name: string, persistent: boolean): Driver {
+function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: boolean): Driver {
   return {
     name,
     persistent,
@@ -56,8 +56,10 @@ function httpDriver({ ask, close }: Client, name: string, persistent: boolean): 
     text: "any",
     idle: true,
     fault: faultOf,
-    // The client keeps the time, and gives large answers more.
-    overtime: () => true,
+    // Requests on several connections arrive in any order.
+    groups: { of: "session", commits: 1 },
+    // The client keeps the time of a request, and gives large answers more.
+    overtime: isAsking,
 
     append: async ([unit], call) => [await ask("append", { commits: unit!.map(commitOf) }, answers.appendedOf, call)],
 

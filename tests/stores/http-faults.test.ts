@@ -57,7 +57,8 @@ const verbs: Record<string, (store: Store) => Promise<unknown>> = {
   find: (store) => store.find("a", "k"),
   list: (store) => rowsOf(store, { environment: "shop", open: true }),
   count: (store) => store.count("shop"),
-  delete: (store) => store.delete("a"),
+  // Not the session of the append, which it would wait for.
+  delete: (store) => store.delete("b"),
 };
 
 const codeOf = (run: Promise<unknown>): Promise<string> =>

@@ -37,6 +37,8 @@ interface Reply {
 export interface Client {
   /** Sends a verb, without a body as GET. `read` checks the answer, and throws a WrongAnswer if it is invalid. */
   ask<T>(verb: string, body: unknown, read: (answer: unknown) => T, call: Call): Promise<T>;
+  /** Whether a request of this call is running. */
+  isAsking(call: Call): boolean;
   close(): Promise<void>;
 }
 
@@ -53,18 +55,20 @@ export async function createClient({ origin, path, headers }: Address): Promise<
     keepAliveTimeout: 4000,
     keepAliveMaxTimeout: 30_000,
   });
+  const running = new Set<Call>();
   return {
-    async ask(verb, asked, read, { until }) {
-      const timeout = until - performance.now();
+    async ask(verb, asked, read, call) {
+      const timeout = call.until - performance.now();
       const body = asked === undefined ? null : JSON.stringify(asked);
       const method = body === null ? "GET" : "POST";
       const limits = { timeout, least: timeout * leastShare, perByte, largest };
       const request = { origin, path: `${path}/${verb}`, method, headers, body, limits, dispatcher: pool } as const;
+      running.add(call);
       const reply = await exchange(request, async (answer) => ({
         status: answer.status,
         location: answer.headers["location"],
         bytes: await answer.bytes(),
-      }));
+      })).finally(() => running.delete(call));
       if (reply.status !== 200) throw refusalOf(verb, reply);
       try {
         return read(parsed(reply.bytes));
@@ -73,6 +77,7 @@ export async function createClient({ origin, path, headers }: Address): Promise<
         throw new Refusal("store_failed", `gave no answer to ${verb} that can be used: ${thrown.message}`);
       }
     },
+    isAsking: (call) => running.has(call),
     close: () => pool.destroy(),
   };
 }
