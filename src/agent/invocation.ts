@@ -84,14 +84,14 @@ export function createInvocation(options: InvocationOptions) {
   const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
   /** Returns a state with temporary keys: the same object until one of them changes. */
-  function stateOf(stored: AgentState): AgentState {
+  function withTemporary(stored: AgentState): AgentState {
     if (merged?.of !== stored || merged.with !== temporary) {
       merged = { of: stored, with: temporary, state: { ...stored, ...temporary } };
     }
     return merged.state;
   }
 
-  const state = (): AgentState => stateOf(entered.state);
+  const state = (): AgentState => withTemporary(entered.state);
 
   /**
    * Commits an event with the writes of its step, merged into the current state. `fieldsOf` returns the fields that
@@ -107,7 +107,7 @@ export function createInvocation(options: InvocationOptions) {
       // This runs again if another writer was faster: restore the temporary keys.
       before ??= temporary;
       temporary = before;
-      const placed = working?.placeOn(stateOf(stored)) ?? nothingPlaced;
+      const placed = working?.placeOn(withTemporary(stored)) ?? nothingPlaced;
       // It may have waited, and a cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);
       const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
@@ -184,7 +184,7 @@ export function createInvocation(options: InvocationOptions) {
       if (signal.aborted) throw cancelledRun(signal);
       // Nothing more can be committed, or everything was.
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
-      const { code, message } = errorOf(thrown, step);
+      const { code, message } = toError(thrown, step);
       const event = await commit({
         type: "agent.failed" as const,
         ...placed(place, id),
@@ -267,7 +267,7 @@ function failCommit(thrown: unknown): never {
 }
 
 /** Any other error was thrown by a callback. */
-function errorOf(thrown: unknown, step: string): HoldfastError {
+function toError(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
   return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
 }

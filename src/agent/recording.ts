@@ -48,12 +48,12 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
   /** Tells whether the next event belongs to a failed agent: then it came from a later run. */
   const isNextElsewhere = (): boolean => {
     const head = events[next];
-    return head !== undefined && failed.has(pathOf(head) ?? "");
+    return head !== undefined && failed.has(readPath(head) ?? "");
   };
 
   /** Returns the next event of a path. */
   const upcoming = (path: string | undefined): RecordedEvent | undefined =>
-    events.slice(next).find((event) => pathOf(event) === path);
+    events.slice(next).find((event) => readPath(event) === path);
 
   function wake(): void {
     const woken = waiting;
@@ -73,7 +73,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
   }
 
   /** Waits until all events recorded before this one have come again. */
-  async function turnOf(event: NewAgentEvent): Promise<void> {
+  async function waitForTurn(event: NewAgentEvent): Promise<void> {
     for (;;) {
       if (difference || isStopped) throw over();
       const head = events[next];
@@ -81,14 +81,14 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
         if (isCut) throw over();
         throw differAt(undefined, event, `${named(event)} comes after the end of the invocation`);
       }
-      if (pathOf(head) === pathOf(event)) return;
+      if (readPath(head) === readPath(event)) return;
       if (isNextElsewhere()) {
         // Parallel agents were interrupted here.
         isStopped = true;
         wake();
         throw over();
       }
-      const mayCome = isCut || upcoming(pathOf(event)) !== undefined;
+      const mayCome = isCut || upcoming(readPath(event)) !== undefined;
       if (!mayCome || !areSideBySide(head, event) || !("agent" in head && known.has(head.agent))) {
         throw differAt(head, event, `was ${named(head)}, and is ${named(event)}`);
       }
@@ -155,7 +155,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
         const last = { ...response, output: items, ...(usage && { usage }) };
         return structuredClone(raw ?? last) as unknown as ModelResponse;
       }
-      if (found?.type === "agent.failed" && found.step === "model") throw errorOf(found);
+      if (found?.type === "agent.failed" && found.step === "model") throw toError(found);
       if (!found && isCut) throw over();
       const was = found ? `was ${named(found)}` : "there is none";
       throw differAt(found ?? events[next], undefined, `${was}, and the model of ${place.agent} is asked once more`);
@@ -174,7 +174,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
         return { output: toText(item?.output ?? "") };
       }
       if (!isExternal) return undefined;
-      if (found?.type === "agent.failed" && found.step === "tools") throw errorOf(found);
+      if (found?.type === "agent.failed" && found.step === "tools") throw toError(found);
       // Interrupted before there were results: they are never compared.
       if (!found && isCut) return { output: null };
       throw over();
@@ -219,7 +219,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     /** Returns a session that commits only recorded events. */
     guard(entered: Entered): Entered {
       const commit: Entered["commit"] = async (event, change) => {
-        await turnOf(event);
+        await waitForTurn(event);
         const committed = await entered.commit(event, (state, changedBy) => {
           const made = change(state, changedBy);
           compare({ ...event, ...made.fields }, made.delta, state);
@@ -246,9 +246,10 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
 /** Ends a run at any step: a lost turn is not continued. */
 const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
 
-const errorOf = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
+const toError = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
 
-const pathOf = (event: RecordedEvent | NewAgentEvent): string | undefined => ("path" in event ? event.path : undefined);
+const readPath = (event: RecordedEvent | NewAgentEvent): string | undefined =>
+  "path" in event ? event.path : undefined;
 
 interface Placed {
   type: string;
@@ -263,8 +264,8 @@ function areSideBySide(a: Placed, b: Placed): boolean {
   if (!isOneLine) return true;
   const [calls, others] = [a, b].map(({ path = "" }) => path.split("#")) as [string[], string[]];
   const at = calls.findIndex((part, index) => part !== others[index]);
-  const callOf = (part = ""): string => part.split("/")[0] as string;
-  return at > 0 && others[at] !== undefined && callOf(calls[at]) !== callOf(others[at]);
+  const readCall = (part = ""): string => part.split("/")[0] as string;
+  return at > 0 && others[at] !== undefined && readCall(calls[at]) !== readCall(others[at]);
 }
 
 /** Returns the names of all agents that can run, including tools. */

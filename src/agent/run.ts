@@ -79,7 +79,7 @@ export async function* runWith(
   const family = createFamily(agent);
   if (signal?.aborted) throw cancelledRun(signal);
   const items = message === undefined ? undefined : messageItems(message);
-  const digest = call === undefined ? undefined : digestOf({ items, stateDelta: stateDelta ?? {} });
+  const digest = call === undefined ? undefined : digestTurn({ items, stateDelta: stateDelta ?? {} });
   const session = options.session ?? (await sessions.open({ user })).session;
   const wanted = { signal, busy, call, digest, isContinuing: message === undefined };
   for (;;) {
@@ -219,7 +219,7 @@ function nothingToContinue(session: string): never {
   throw new HoldfastError("nothing_to_continue", `session ${session} has no turn to continue; send a message`);
 }
 
-const digestOf = (asked: object): string => hash("sha256", canonicalText(asked as Json), "base64url");
+const digestTurn = (asked: object): string => hash("sha256", canonicalText(asked as Json), "base64url");
 
 const newInvocation = (): string => crypto.randomUUID();
 

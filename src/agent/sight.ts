@@ -30,9 +30,9 @@ interface Seen {
 export async function itemsFor(conversation: Seen, sight: Sight): Promise<Item[]> {
   const { agent, branch, alone } = sight;
   const { steps } = conversation;
-  if (alone !== undefined) return partOf(steps, sight, askedAt(steps, alone)).items();
+  if (alone !== undefined) return updatePart(steps, sight, askedAt(steps, alone)).items();
   const whole = await conversation.view(agent, () => createSight(agent));
-  return branch === undefined ? whole.items() : [...whole.itemsBefore(), ...partOf(steps, sight, 0).items()];
+  return branch === undefined ? whole.items() : [...whole.itemsBefore(), ...updatePart(steps, sight, 0).items()];
 }
 
 /** Folds events into the items of one agent that sees all of them. */
@@ -69,7 +69,7 @@ const parts = new WeakMap<readonly NumberedEvent[], Map<string, Part>>();
  * The items of this turn for an agent that does not see all of it. Agents that run beside it are hidden while their
  * `parallel` runs; an agent that is a tool sees only the events below it.
  */
-function partOf(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
+function updatePart(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
   let known = parts.get(steps);
   if (!known) parts.set(steps, (known = new Map()));
   const key = `${agent} ${branch ?? ""} ${alone ?? ""}`;
@@ -115,8 +115,8 @@ function isBelow(path: string, above: string): boolean {
 /** Tells whether two branches of one invocation are different children of the same run of a `parallel`. */
 function areSideBySide(a: string | undefined, b: string | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return false;
-  const others = forksOf(b);
-  for (const [at, fork] of forksOf(a).entries()) {
+  const others = parseForks(b);
+  for (const [at, fork] of parseForks(a).entries()) {
     const other = others[at];
     // One branch is inside the other, or they belong to two consecutive `parallel`.
     if (other?.parallel !== fork.parallel) return false;
@@ -126,7 +126,7 @@ function areSideBySide(a: string | undefined, b: string | undefined): boolean {
 }
 
 /** Returns the runs of `parallel` around an agent, outermost first, each with the child that contains the agent. */
-function forksOf(branch: string): { parallel: string; child: string }[] {
+function parseForks(branch: string): { parallel: string; child: string }[] {
   const forks: { parallel: string; child: string }[] = [];
   let rest = branch;
   // A branch is `PATH.CHILD`, joined by "/". Paths contain dots too (`2.critic` in a loop). But the path after a child

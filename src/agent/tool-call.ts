@@ -107,7 +107,7 @@ export function createCall(
   async function begin(): Promise<void> {
     if (taken) return;
     try {
-      about.input = argumentsOf(call);
+      about.input = parseArguments(call);
       const { beforeTool } = callbacks;
       const instead = beforeTool && (await onDraft((context) => firstValue(beforeTool, context, about)));
       answering = instead === undefined ? answer() : Promise.resolve(() => instead);
@@ -188,7 +188,7 @@ export function createCall(
       throw new HoldfastError("outcome_unknown", message);
     }
     const ready = await prepared(definition, tool, input);
-    if (!ready.ok) throw failureOf(ready.outcome);
+    if (!ready.ok) throw toFailure(ready.outcome);
     let cause: unknown;
     const wished: Wishes = {};
     const { replaySource, entered } = invocation;
@@ -212,7 +212,7 @@ export function createCall(
     return () => {
       const finished = working.keepRan(ran, writer);
       lines = finished.log;
-      if (!finished.outcome.ok) throw failureOf(finished.outcome, cause);
+      if (!finished.outcome.ok) throw toFailure(finished.outcome, cause);
       // A copy, because a stopped handler may still change it.
       wishes = { ...wished };
       return finished.outcome.output;
@@ -247,14 +247,14 @@ function oneOf(targets: string[], to: unknown): string {
 }
 
 /** Returns the failure of a tool. A HoldfastError inside the tool keeps its code, for the agent to read. */
-function failureOf(outcome: Outcome, cause?: unknown): HoldfastError {
+function toFailure(outcome: Outcome, cause?: unknown): HoldfastError {
   if (outcome.ok) throw new TypeError("the outcome is not a failure");
   const { code, message, detail } = outcome.error;
   if (code === "tool_failed" && isHoldfastError(cause)) return cause;
   return new HoldfastError(code, message, { cause, detail: { ...Object(detail) } });
 }
 
-function argumentsOf({ name, arguments: text }: FunctionCall): Json {
+function parseArguments({ name, arguments: text }: FunctionCall): Json {
   if (text.trim() === "") return {};
   try {
     return copyJson(JSON.parse(text), "input");

@@ -76,17 +76,17 @@ type Schemas = Map<string, { [key: string]: Json }>;
 async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
   const { readTasks } = await import("../rollout/load.ts");
   const [row = {}] = flags.tasks === undefined ? [] : readTasks(flags.tasks);
-  const task = rowOf(flags.task ?? row);
-  const { tools = [] } = rowOf(task["responses_create_params"] ?? {});
+  const task = toRow(flags.task ?? row);
+  const { tools = [] } = toRow(task["responses_create_params"] ?? {});
   const schemas: Schemas = new Map(
     (Array.isArray(tools) ? tools : [])
-      .map(rowOf)
-      .map(({ name, parameters }) => [String(name), rowOf(parameters ?? {})]),
+      .map(toRow)
+      .map(({ name, parameters }) => [String(name), toRow(parameters ?? {})]),
   );
   if (schemas.size > 0) return checkServed({ url, task, schemas, flags });
   const described = await describedAt(url, flags.token);
   const given = flags.task ?? flags.tasks;
-  const sampled = given === undefined && described.task ? rowOf(sample(described.task)) : task;
+  const sampled = given === undefined && described.task ? toRow(sample(described.task)) : task;
   return checkServed({ url, task: sampled, schemas: described.schemas, flags });
 }
 
@@ -96,10 +96,10 @@ async function describedAt(url: string, token: string | undefined): Promise<{ sc
     const headers = new Headers();
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
     const reply = await fetch(`${url}/v1/environment`, { headers, signal: AbortSignal.timeout(10_000) });
-    const { tools = [], task = {} } = reply.ok ? rowOf((await reply.json()) as Json) : {};
-    const rows = (Array.isArray(tools) ? tools : []).map(rowOf);
-    const schemas = new Map(rows.map(({ name, input }) => [String(name), rowOf(input ?? {})]));
-    return { schemas, ...(reply.ok && { task: rowOf(task) }) };
+    const { tools = [], task = {} } = reply.ok ? toRow((await reply.json()) as Json) : {};
+    const rows = (Array.isArray(tools) ? tools : []).map(toRow);
+    const schemas = new Map(rows.map(({ name, input }) => [String(name), toRow(input ?? {})]));
+    return { schemas, ...(reply.ok && { task: toRow(task) }) };
   } catch {
     return { schemas: new Map() };
   }
@@ -122,7 +122,7 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
     const schemas: Schemas = new Map(
       [...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]),
     );
-    const served = await checkServed({ url: serving.url, task: rowOf(tasks[0]), schemas, flags, solution });
+    const served = await checkServed({ url: serving.url, task: toRow(tasks[0]), schemas, flags, solution });
     results.push(...served.map((checked) => elsewhere(checked, serving.url, target)));
   } finally {
     await serving.close();
@@ -190,7 +190,7 @@ async function checkServed({ url, task, schemas, flags, solution }: Served): Pro
   }
 }
 
-function rowOf(value: Json | undefined): Row {
+function toRow(value: Json | undefined): Row {
   if (isObject(value)) return value;
   throw invalidOption(`a task is a JSON object, not ${JSON.stringify(value)}`);
 }

@@ -25,7 +25,7 @@ export function note(text: string): void {
 }
 
 /** Opens the store with the sessions of a file. The caller closes it. */
-export async function openStoreOf(file: string | undefined, url: string | undefined): Promise<Store> {
+export async function openStoreFor(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
   if (file === undefined) throw invalidOption("name a file of rows, or a store with --store");
   const beside = storeFileFor(file);

@@ -38,7 +38,7 @@ export function applyDelta(state: Json, delta: Delta, owned?: WeakSet<object>): 
     let parent: Json = root;
     for (let depth = 1; depth < keys.length - 1; depth++) {
       const key = unescapeKey(keys[depth] as string);
-      const child: Json = own(childOf(parent, key, operation), owned);
+      const child: Json = own(readChild(parent, key, operation), owned);
       if (owned) setChild(parent, key, child);
       parent = child;
     }
@@ -55,7 +55,7 @@ function own(value: Json, owned: WeakSet<object> | undefined): Json {
   return copied;
 }
 
-function childOf(parent: Json, key: string, operation: Operation): Json {
+function readChild(parent: Json, key: string, operation: Operation): Json {
   const found =
     typeof parent === "object" && parent !== null && Object.hasOwn(parent, key)
       ? (parent as { [key: string]: Json })[key]

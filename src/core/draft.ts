@@ -99,7 +99,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value as object).map(([key, item]) => [key, plain(item)]));
 }
 
-function childOf(node: Node, key: string, value: Container): object {
+function draftChild(node: Node, key: string, value: Container): object {
   let child = node.children?.get(key);
   if (!child) {
     child = new Node(value, node, key, node.lock);
@@ -133,7 +133,7 @@ function noSymbol(key: string | symbol): asserts key is string {
 const shared = {
   defineProperty(target: object, key: string | symbol, descriptor: PropertyDescriptor): boolean {
     if (!("value" in descriptor)) throw new TypeError("a state has no getters and setters");
-    return Reflect.set(proxyOf(target), key, descriptor.value);
+    return Reflect.set(findProxy(target), key, descriptor.value);
   },
   setPrototypeOf(): boolean {
     throw new TypeError("a state's objects have no prototype to change");
@@ -143,7 +143,7 @@ const shared = {
   },
 };
 
-function proxyOf(target: object): object {
+function findProxy(target: object): object {
   return (target instanceof ArrayTarget ? (target[0] as Node) : (target as Node)).proxy;
 }
 
@@ -163,7 +163,7 @@ function readKey(node: Node, key: string): unknown {
   }
   if (!Object.hasOwn(node.base, key)) return undefined;
   const value = (node.base as { [key: string]: Json })[key];
-  return isContainer(value) ? childOf(node, key, value) : value;
+  return isContainer(value) ? draftChild(node, key, value) : value;
 }
 
 const objectTraps: ProxyHandler<Node> = {
@@ -220,7 +220,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
   get(target, key) {
     const node = target[0] as Node;
     if (key === "length") return node.length;
-    const index = indexOf(key);
+    const index = toIndex(key);
     if (index >= 0) return readElement(node, index);
     if (key === behind) return node;
     if (movers.has(key)) return (...args: unknown[]) => move(node, key as Mover, args);
@@ -228,7 +228,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
   },
   has(target, key) {
     const node = target[0] as Node;
-    const index = indexOf(key);
+    const index = toIndex(key);
     return index >= 0 ? hasElement(node, index) : key in Array.prototype;
   },
   set(target, key, value) {
@@ -237,14 +237,14 @@ const arrayTraps: ProxyHandler<Node[]> = {
       setLength(node, Number(value));
       return true;
     }
-    const index = indexOf(key);
+    const index = toIndex(key);
     if (index < 0) throw new TypeError(`an array of a state has elements only, not "${String(key)}"`);
     setElement(node, index, value);
     return true;
   },
   deleteProperty(target, key) {
     const node = target[0] as Node;
-    const index = indexOf(key);
+    const index = toIndex(key);
     if (index < 0 || index >= node.length) return true;
     // `pop` deletes the last element before it shortens the array: nothing moves, so nothing is copied.
     if (!node.copy && index === node.length - 1) assign(node, String(index), gone);
@@ -261,7 +261,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
   getOwnPropertyDescriptor(target, key) {
     const node = target[0] as Node;
     if (key === "length") return { value: node.length, writable: true, enumerable: false, configurable: false };
-    const index = indexOf(key);
+    const index = toIndex(key);
     if (index < 0 || !hasElement(node, index)) return undefined;
     return { value: readElement(node, index), writable: true, enumerable: true, configurable: true };
   },
@@ -269,7 +269,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
 };
 
 /** Returns the index that a key names, or -1. */
-function indexOf(key: string | symbol): number {
+function toIndex(key: string | symbol): number {
   if (typeof key === "symbol") return -1;
   const index = Number(key);
   return Number.isInteger(index) && index >= 0 && String(index) === key ? index : -1;
@@ -289,7 +289,7 @@ function readElement(node: Node, index: number): unknown {
     return value === gone ? undefined : value;
   }
   const value = (node.base as Json[])[index];
-  return isContainer(value) ? childOf(node, key, value) : value;
+  return isContainer(value) ? draftChild(node, key, value) : value;
 }
 
 function setElement(node: Node, index: number, value: unknown): void {
@@ -338,10 +338,10 @@ function elements(node: Node): unknown[] {
 /** Returns the element of a copied array; an object of the state as a draft. */
 function drafted(node: Node, index: number): unknown {
   const copy = node.copy as unknown[];
-  return (copy[index] = draftOf(node, copy[index]));
+  return (copy[index] = toDraft(node, copy[index]));
 }
 
-function draftOf(node: Node, value: unknown): unknown {
+function toDraft(node: Node, value: unknown): unknown {
   if (!isContainer(value) || node.fresh?.has(value) || nodeBehind(value)) return value;
   return new Node(value, node, "", node.lock).proxy;
 }
@@ -358,6 +358,6 @@ function move(node: Node, method: Mover, args: unknown[]): unknown {
   node.length = copy.length;
   if (result === copy) return node.proxy;
   return Array.isArray(result) && method === "splice"
-    ? result.map((value) => draftOf(node, value))
-    : draftOf(node, result);
+    ? result.map((value) => toDraft(node, value))
+    : toDraft(node, result);
 }

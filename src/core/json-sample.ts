@@ -173,7 +173,7 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
   const bound = (keyword: string, none: number): number => asNumber(schema[keyword]) ?? none;
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
   const [least, greatest] = [Math.max(bound("minimum", -Infinity), above), Math.min(bound("maximum", Infinity), below)];
-  const step = stepOf(bound("multipleOf", 0), isWhole, greatest - least);
+  const step = chooseStep(bound("multipleOf", 0), isWhole, greatest - least);
   // Everything below counts in steps.
   const first = least === above ? Math.floor(least / step) + 1 : Math.ceil(least / step);
   const last = greatest === below ? Math.ceil(greatest / step) - 1 : Math.floor(greatest / step);
@@ -190,7 +190,7 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
 }
 
 /** The distance between the numbers to choose from. Whole multiples of 1.5 are multiples of 3. */
-function stepOf(multiple: number, isWhole: boolean, width: number): number {
+function chooseStep(multiple: number, isWhole: boolean, width: number): number {
   if (multiple <= 0) return isWhole ? 1 : Math.min(0.01, 10 ** (Math.floor(Math.log10(width || 1)) - 2));
   if (!isWhole) return multiple;
   for (let times = 1; times <= 1000; times++) {

@@ -21,7 +21,7 @@ export interface Merged {
 export function merge(delta: Delta, base: Json, now: Json): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
   const merged: Merged = { delta: [], overwrote: [], refused: [] };
-  place(treeOf(delta), "", base, now, merged);
+  place(buildTree(delta), "", base, now, merged);
   return merged;
 }
 
@@ -36,7 +36,7 @@ interface Node {
 
 const newNode = (): Node => ({ operations: [], whole: -1, children: new Map() });
 
-function treeOf(delta: Delta): Node {
+function buildTree(delta: Delta): Node {
   const root = newNode();
   for (const operation of delta) {
     let node = root;
@@ -60,7 +60,7 @@ function place(node: Node, pointer: string, base: Json | undefined, now: Json | 
   if (whole < 0 && isObject(base) && isObject(now) && base !== now) {
     for (const [key, child] of children) {
       const name = unescapeKey(key);
-      place(child, `${pointer}/${key}`, valueOf(base, name), valueOf(now, name), merged);
+      place(child, `${pointer}/${key}`, readKey(base, name), readKey(now, name), merged);
     }
     return;
   }
@@ -104,6 +104,6 @@ function isGrown(
   return operations.every(({ op, path }, at) => op === "add" && path === `${pointer}/${base.length + at}`);
 }
 
-function valueOf(object: { [key: string]: Json }, key: string): Json | undefined {
+function readKey(object: { [key: string]: Json }, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }

@@ -13,7 +13,7 @@ export const sharedScopes: Scope[] = ["user", "app"];
 export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] });
 
 const isTemporary = (key: string): boolean => key.startsWith("temp:");
-const scopeOf = (key: string): Scope | undefined => sharedScopes.find((scope) => key.startsWith(`${scope}:`));
+const findScope = (key: string): Scope | undefined => sharedScopes.find((scope) => key.startsWith(`${scope}:`));
 
 /** Returns a state together with shared keys, under their prefixes. A shallow copy. */
 export function withShared(state: AgentState, shared: Record<Scope, AgentState>): AgentState {
@@ -28,7 +28,7 @@ export function withShared(state: AgentState, shared: Record<Scope, AgentState>)
 export function splitState(state: AgentState): Record<Scope | "session", AgentState> {
   const parts = { session: {}, user: {}, app: {} };
   for (const [key, value] of Object.entries(state)) {
-    const scope = scopeOf(key);
+    const scope = findScope(key);
     if (scope) setOwn(parts[scope], key.slice(scope.length + 1), value);
     else if (!isTemporary(key)) setOwn(parts.session, key, value);
   }
@@ -44,7 +44,7 @@ export function splitDelta(delta: Delta): Record<Scope | "session" | "temp", Del
   const parts: Record<Scope | "session" | "temp", Delta> = { session: [], user: [], app: [], temp: [] };
   for (const operation of delta) {
     const key = operation.path.slice(1);
-    const scope = scopeOf(key);
+    const scope = findScope(key);
     if (scope) parts[scope].push({ ...operation, path: `/${key.slice(scope.length + 1)}` });
     else parts[isTemporary(key) ? "temp" : "session"].push(operation);
   }

@@ -28,15 +28,15 @@ export function createUpdates(draft: Draft<unknown>): Updates {
   const updates: Update[] = [];
   /** The value of each key after its last update; undefined if it was assigned before the first. */
   const last = new Map<string, Json | undefined>();
-  const valueOf = (key: string): Json => copyJson((draft.state as State)[key] ?? null, "state", "refuse", `/${key}`);
+  const readValue = (key: string): Json => copyJson((draft.state as State)[key] ?? null, "state", "refuse", `/${key}`);
   return {
     add(update) {
       const { key } = update;
       const isMixed = last.has(key) ? last.get(key) === undefined : draft.isChanged(key);
       applyUpdate(draft.state, update);
       updates.push(update);
-      last.set(key, isMixed ? undefined : valueOf(key));
+      last.set(key, isMixed ? undefined : readValue(key));
     },
-    list: () => updates.filter(({ key }) => equalJson(last.get(key), valueOf(key))),
+    list: () => updates.filter(({ key }) => equalJson(last.get(key), readValue(key))),
   };
 }

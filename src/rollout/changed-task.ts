@@ -15,11 +15,11 @@ export async function changedTask(
   const before = new Map<number, string>();
   for await (const read of inputs)
     if ("row" in read) before.set(Number(read.row["_ng_task_index"]), taskDigest(read.row));
-  const numberOf = createNumbering();
+  const numberTask = createNumbering();
   let count = 0;
   for await (const read of tasks) {
     if (++count > limit) break;
-    const numbered = numberOf(read);
+    const numbered = numberTask(read);
     const was = before.get(numbered.task);
     // A row with the number of another task is refused elsewhere.
     if (was === undefined || ("row" in read && "problem" in numbered)) continue;

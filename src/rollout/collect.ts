@@ -165,12 +165,12 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   onStart?.(done.size);
 
   async function* plan(): Planned {
-    const numberOf = createNumbering();
+    const numberTask = createNumbering();
     /** How often each task has occurred: a data set may repeat its tasks. */
     const seen = new Map<number, number>();
     let count = 0;
     for await (const read of tasks) {
-      const numbered = numberOf(read);
+      const numbered = numberTask(read);
       const before = seen.get(numbered.task) ?? 0;
       seen.set(numbered.task, before + 1);
       yield* planTask(numbered, repeats * before);
@@ -179,7 +179,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
   }
 
   async function* planTask({ task, ...read }: Numbered, first: number): Planned {
-    const prepared = await rowOf(read);
+    const prepared = await prepareRow(read);
     for (let repeat = first; repeat < first + repeats; repeat++) {
       const node: Node = { task, index: repeat * tree.leaves(0), branch: "", depth: 0 };
       const index = { _ng_task_index: task, _ng_rollout_index: node.index };
@@ -239,7 +239,7 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     return more;
   }
 
-  async function rowOf(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
+  async function prepareRow(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
     if (!("row" in read)) return { problem: `line ${read.line}: ${read.problem}`, given: {} };
     try {
       return { row: await options.prepare(read.row) };
@@ -277,7 +277,7 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       const played = await play(current, stop);
       const { session } = played;
       if (played.outcome === "forked") return { parent: current, session, version: played.version };
-      const row = rowOf(current, played, began);
+      const row = toRow(current, played, began);
       const failure = played.outcome === "failed" ? played.failure : isForked ? lostFork : undefined;
       if (!failure) {
         files.rows.write(row);
@@ -312,7 +312,7 @@ const lostFork: Failure = { kind: "store", reason: "the episode that was forked 
 /** An invalid task stays invalid. */
 const neverRetried = new Set<FailureKind>(["task"]);
 
-function rowOf(rollout: Rollout, played: Played, began: number): TaskRow {
+function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
   const { fields, session, seconds } = played;
   const stopped = played.outcome === "scored" ? played.stopped : undefined;
   const { row, task, repeat, attempt } = rollout;

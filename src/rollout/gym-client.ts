@@ -74,8 +74,8 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
   async function askTools(): Promise<ToolSchema[]> {
     const limits = { timeout: toolsTimeout };
     const { status, text } = await send("/v1/environment", { method: "GET", headers: {}, limits });
-    const { tools } = Object(status === 200 ? outputOf(text) : undefined) as { tools?: unknown };
-    if (Array.isArray(tools)) return (tools as Described[]).map(schemaOf);
+    const { tools } = Object(status === 200 ? parseOutput(text) : undefined) as { tools?: unknown };
+    if (Array.isArray(tools)) return (tools as Described[]).map(toSchema);
     const message = `the server at ${root} does not tell what tools it has: they have to be given`;
     throw new HoldfastError("invalid_agent", message);
   }
@@ -126,7 +126,7 @@ interface Described {
   input?: { [keyword: string]: Json };
 }
 
-function schemaOf({ name, description, input }: Described): ToolSchema {
+function toSchema({ name, description, input }: Described): ToolSchema {
   return {
     type: "function",
     name,
@@ -136,7 +136,7 @@ function schemaOf({ name, description, input }: Described): ToolSchema {
 }
 
 /** Returns a tool's output: as JSON if that gives exactly the same text again, otherwise as text. */
-export function outputOf(text: string): Json {
+export function parseOutput(text: string): Json {
   try {
     const value = JSON.parse(text) as Json;
     return typeof value === "object" && JSON.stringify(value) === text ? value : text;

@@ -5,7 +5,7 @@ import type { Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { whenDecided } from "../agent/episodes.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
-import { createGymClient, isOk, outputOf, shownText, type Cookies } from "./gym-client.ts";
+import { createGymClient, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
   /** The offered tools. By default from `GET /v1/environment`, which only Holdfast's servers have. */
@@ -39,16 +39,16 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
 
   /** Sends a request of a session, and stores the cookies of the reply, even of a refusal. */
   async function post(context: AgentContext, path: string, body: Json, once?: string): Promise<Json> {
-    const jar = jarOf(context);
+    const jar = readJar(context);
     const { status, text, cookies } = await client.post({ path, body, once, signal: context.signal, cookies: jar });
     remember(context, cookies);
     if (!isOk({ status })) throw refusal(status, text);
-    return outputOf(text);
+    return parseOutput(text);
   }
 
   const jarKey = ({ session, invocation }: AgentContext): string => `${session} ${invocation}`;
 
-  function jarOf(context: AgentContext): Cookies {
+  function readJar(context: AgentContext): Cookies {
     return { ...(context.state[key] as Cookies | undefined), ...jars.get(jarKey(context)) };
   }
 
@@ -70,7 +70,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     call: (context, { tool, input, once }) =>
       inTurn(context.session, async () => {
         context.signal.throwIfAborted();
-        if (Object.keys(jarOf(context)).length === 0) {
+        if (Object.keys(readJar(context)).length === 0) {
           const task: unknown = (await taskOf(context)) ?? {};
           await post(context, "/seed_session", JSON.parse(JSON.stringify(task)) as Json);
         }
@@ -84,7 +84,7 @@ const ownCodes = new Set(["session_busy", "turn_lost", "run_cancelled"]);
 
 /** Returns a refusal for the model: with its code, if the server is Holdfast's. */
 function refusal(status: number, text: string): HoldfastError {
-  const { code, message } = Object(Object(outputOf(text))["error"]) as { code?: unknown; message?: unknown };
+  const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
   if (typeof code === "string" && Object.hasOwn(errorTable, code) && !ownCodes.has(code)) {
     return new HoldfastError(code as ErrorCode, typeof message === "string" ? message : code);
   }

@@ -7,7 +7,7 @@ import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts
 import { addCosts, type Costs } from "./metrics/costs.ts";
 import { createFailures, type FailureCount } from "./metrics/failures.ts";
 import { histogram, type Bin } from "./metrics/histogram.ts";
-import { outcomeOf } from "./metrics/outcome.ts";
+import { readOutcome } from "./metrics/outcome.ts";
 import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
 import { byIndex, createRollouts, type Rollouts } from "./metrics/rollouts.ts";
 import { readRow } from "./metrics/row.ts";
@@ -140,7 +140,7 @@ function byTask(rollouts: Rollouts): ByTask {
   const found: ByTask = { tasks: [], scores: [], answers: [], costs: {} };
   for (const group of rollouts.groups()) {
     const ordered = byIndex(rollouts, group);
-    const outcomes = ordered.map((rollout) => outcomeOf(rollouts, rollout));
+    const outcomes = ordered.map((rollout) => readOutcome(rollouts, rollout));
     found.tasks.push(taskMetrics(group.task, outcomes));
     found.scores.push(outcomes.map(({ score }) => score));
     found.answers.push(ordered.map((rollout) => rollouts.answer(rollout)));

@@ -71,24 +71,24 @@ export async function splitTasks(
   parts: Part[],
   seed: number,
 ): Promise<(read: ReadRow) => number | undefined> {
-  const numberOf = createNumbering();
+  const numberTask = createNumbering();
   const tasks = new Set<number>();
   for await (const row of rows) {
-    const numbered = numberOf(row);
+    const numbered = numberTask(row);
     if ("problem" in numbered) throw new HoldfastError("invalid_task", `line ${row.line}: ${numbered.problem}`);
     tasks.add(numbered.task);
   }
   const shuffled = shuffle([...tasks], randomStream(seed, 0));
-  const partOf = new Map<number, number>();
+  const partByTask = new Map<number, number>();
   let [share, from] = [0, 0];
   parts.forEach(({ fraction }, part) => {
     share += fraction;
     const to = Math.round(Math.min(1, share) * shuffled.length);
-    for (const task of shuffled.slice(from, to)) partOf.set(task, part);
+    for (const task of shuffled.slice(from, to)) partByTask.set(task, part);
     from = to;
   });
   const again = createNumbering();
-  return (read) => partOf.get(again(read).task);
+  return (read) => partByTask.get(again(read).task);
 }
 
 function shuffle(values: number[], random: () => number): number[] {

@@ -19,7 +19,7 @@ export interface Call {
 }
 
 /** Returns the episode in which to look for the call. */
-export function episodeOf({ log, episode, expected }: Call): number {
+export function lookupEpisode({ log, episode, expected }: Call): number {
   return episode ?? expected ?? log.session.episode;
 }
 

@@ -8,7 +8,7 @@ import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
 import { unlessAborted } from "../io/abort.ts";
-import { answer, episodeOf, type Call } from "./call-types.ts";
+import { answer, lookupEpisode, type Call } from "./call-types.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
 import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
 import { createClaims, inDoubt } from "./external-claim.ts";
@@ -62,7 +62,7 @@ export function createCalls(options: CallsOptions) {
     if (kind === "state") {
       const finish = (session: Session, at: number): Finished | Promise<Finished> => {
         const { seed, turn: draws } = session.randomness;
-        const execution = executionOf(pending, session, at, seed, draws);
+        const execution = buildExecution(pending, session, at, seed, draws);
         return executeAtOnce(environment.definitions, execution, pending.input, session.state);
       };
       return commitCall(pending, () => assertReady(pending), finish);
@@ -80,7 +80,7 @@ export function createCalls(options: CallsOptions) {
     });
   }
 
-  function executionOf(pending: Call, { task }: Session, at: number, seed: number, draws: number): Execution {
+  function buildExecution(pending: Call, { task }: Session, at: number, seed: number, draws: number): Execution {
     const { log, tool, id: call, signal } = pending;
     return { session: log.id, stops: log, tool, call, signal, at, timeout, seed, draws, task };
   }
@@ -97,7 +97,7 @@ export function createCalls(options: CallsOptions) {
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
-      const ran = await execute(executionOf(pending, session, began, seed, 0), prepared, session.state);
+      const ran = await execute(buildExecution(pending, session, began, seed, 0), prepared, session.state);
       const finish = ({ state }: Session): Finished => ran(state);
       const allow = (): void => {
         assertOpen(log);
@@ -115,7 +115,7 @@ export function createCalls(options: CallsOptions) {
     return withSnapshot(log, async (session) => {
       // The caller cannot cancel it any more: its result is recorded in any case.
       const uncancelled = { ...pending, signal: undefined };
-      const execution = executionOf(uncancelled, session, timeNow(session), newSeed(), 0);
+      const execution = buildExecution(uncancelled, session, timeNow(session), newSeed(), 0);
       const ran = await execute(execution, prepared, session.state);
       return claims.settle(pending, claim, ({ state }) => ran(state));
     });
@@ -183,7 +183,7 @@ export function createCalls(options: CallsOptions) {
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
     const { log, id, signal } = pending;
     if (id === undefined) return run();
-    const key = callKey(episodeOf(pending), id);
+    const key = callKey(lookupEpisode(pending), id);
     log.concurrentCalls ??= new Map();
     for (let other = log.concurrentCalls.get(key); other; other = log.concurrentCalls.get(key)) {
       await settledOrCancelled(other, signal);
@@ -213,7 +213,7 @@ export function createCalls(options: CallsOptions) {
   /** Returns the recorded answer of this call id, if there is one. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
     const { log, tool, input, id = "" } = pending;
-    const event = await recordedEvent(logs, log, { id, tool, input, episode: episodeOf(pending) });
+    const event = await recordedEvent(logs, log, { id, tool, input, episode: lookupEpisode(pending) });
     if (event?.type !== "tool.claimed") return event && answer(log, event, event.version, true);
     if (Date.now() < event.until) {
       throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is running; ask again later`, {

@@ -27,7 +27,7 @@ import { cancelled, exclusive } from "./exclusive.ts";
 import { busyError, createLeases } from "./lease.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
-import { createScopes, isIsolated, partsOf, userOf, type Make, type Shared } from "./scopes.ts";
+import { createScopes, isIsolated, splitChange, readUser, type Make, type Shared } from "./scopes.ts";
 import { createTurns } from "./turn.ts";
 import { createViews } from "./views.ts";
 
@@ -81,17 +81,17 @@ export function createConversations(options: ConversationOptions): Conversations
     {
       environment,
       logs,
-      stateOf,
+      readState,
       fork,
       eventTypes,
       restore,
       conversation: {
-        aboutOf,
+        describeConversation,
         refusal: leases.refusal,
-        savedOf: async (session) => ({
+        readSaved: async (session) => ({
           app,
-          user: userOf(session),
-          shared: withShared({}, await sharedOf(session)),
+          user: readUser(session),
+          shared: withShared({}, await readShared(session)),
         }),
       },
     },
@@ -100,17 +100,17 @@ export function createConversations(options: ConversationOptions): Conversations
   /** The call ids of the runs on each log, also of runs that wait. A reader also takes a log exclusively. */
   const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
-  const entering = { logs, scopes, views, timeout, assertOpen, sharedOf, stateOf };
+  const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState };
 
   /** Returns the shared state of the session. An isolated session has none. */
-  async function sharedOf(session: Session): Promise<Shared> {
-    return isIsolated(session) ? { user: {}, app: {} } : scopes.all(userOf(session));
+  async function readShared(session: Session): Promise<Shared> {
+    return isIsolated(session) ? { user: {}, app: {} } : scopes.all(readUser(session));
   }
 
-  async function stateOf(session: Session): Promise<AgentState> {
+  async function readState(session: Session): Promise<AgentState> {
     // Read first: the session may change while the shared state is read.
     const own = session.state as AgentState;
-    return copyJson(withShared(own, await sharedOf(session)), "state") as AgentState;
+    return copyJson(withShared(own, await readShared(session)), "state") as AgentState;
   }
 
   function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
@@ -190,12 +190,12 @@ export function createConversations(options: ConversationOptions): Conversations
     }
     const [opened, ...rest] = events as [EventOf<"session.opened">, ...Event[]];
     const first = { ...opened, parent: { session: parent, version, episode: 0, task: null, at } };
-    const draft = createDraft<AgentState>(await stateOf(session));
+    const draft = createDraft<AgentState>(await readState(session));
     Object.assign(draft.state, set);
-    const { own, changes } = partsOf(session, draft.delta());
+    const { own, changes } = splitChange(session, draft.delta());
     const updated: EventOf<"session.updated"> = { type: "session.updated", at: Math.max(at, session.touched) };
     if (own.length > 0) updated.delta = own;
-    return scopes.create(child, [first, ...rest, updated], changes, userOf(session));
+    return scopes.create(child, [first, ...rest, updated], changes, readUser(session));
   }
 
   async function restore(id: string, events: Event[], { shared = {} }: SavedSession): Promise<Session> {
@@ -217,7 +217,7 @@ export function createConversations(options: ConversationOptions): Conversations
       if (refusal) throw refusal;
       const made: Make = (shared) => updated(log.session, shared, change, call);
       // If another process was faster, the function runs again on the new state.
-      if (await scopes.commit(log, made, await sharedOf(log.session), userOf(log.session))) return;
+      if (await scopes.commit(log, made, await readShared(log.session), readUser(log.session))) return;
     }
   }
 
@@ -270,7 +270,7 @@ function updated(
   if ((change(draft.state) as unknown) instanceof Promise) {
     throw new TypeError("update takes a function that is not async");
   }
-  const { own, changes } = partsOf(session, draft.delta());
+  const { own, changes } = splitChange(session, draft.delta());
   const event: EventOf<"session.updated"> = { type: "session.updated", at: timeNow(session) };
   if (own.length > 0) event.delta = own;
   if (call !== undefined) event.call = call;
@@ -282,10 +282,10 @@ function assertUser(user: unknown): void {
   throw invalidOption("the user must be a text of 1 to 200 characters");
 }
 
-function aboutOf(session: Session): Partial<SessionInfo> {
+function describeConversation(session: Session): Partial<SessionInfo> {
   const { user: _, ...labels } = session.labels;
   const { turn } = session.conversation ?? {};
-  const about: Partial<SessionInfo> = { user: userOf(session), labels: copyJson(labels, "labels") as Labels };
+  const about: Partial<SessionInfo> = { user: readUser(session), labels: copyJson(labels, "labels") as Labels };
   if (!turn) return about;
   const { invocation, agent, call } = turn;
   return { ...about, turn: { invocation, agent, ...(call !== undefined && { call }) } };

@@ -34,7 +34,7 @@ export interface Kind<State, Fork extends ForkOptions> {
   environment: string;
   logs: Logs;
   /** Returns a copy of the state. */
-  stateOf(session: Session): State | Promise<State>;
+  readState(session: Session): State | Promise<State>;
   /** Creates a fork of a session. */
   fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
   /** The valid event types of a saved session. */
@@ -43,8 +43,8 @@ export interface Kind<State, Fork extends ForkOptions> {
   restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
   /** Functions for conversations only: for their info, for saving them, and for refusals during a turn. */
   conversation?: {
-    aboutOf(session: Session): Partial<SessionInfo>;
-    savedOf(session: Session): Promise<Partial<SavedSession>>;
+    describeConversation(session: Session): Partial<SessionInfo>;
+    readSaved(session: Session): Promise<Partial<SavedSession>>;
     /** Returns a refusal while another process runs a turn. */
     refusal(log: OpenLog): HoldfastError | undefined;
   };
@@ -76,7 +76,7 @@ export function createEngine<State, Fork extends ForkOptions>(
   kind: Kind<State, Fork>,
   options: EngineOptions,
 ): Engine<State, Fork> {
-  const { environment, logs, stateOf } = kind;
+  const { environment, logs, readState } = kind;
   const { store, keepEnded = store.persistent } = options;
   const limits = createLimits({ ...options.limits, store, environment, end });
   let running = 0;
@@ -197,12 +197,12 @@ export function createEngine<State, Fork extends ForkOptions>(
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
     // Logs of the server, and of shared state, have such names.
     if (id.startsWith("holdfast:")) throw invalidOption(`the id ${id} is reserved`);
-    const info = infoOf(id, await make(id, Date.now()));
+    const info = toInfo(id, await make(id, Date.now()));
     await limits.opened(id);
     return info;
   }
 
-  function infoOf(id: string, session: Session): SessionInfo {
+  function toInfo(id: string, session: Session): SessionInfo {
     const { version, touched, episode, task, labels } = session;
     const about = { task: copyJson(task, "task"), labels: copyJson(labels, "labels") as Labels };
     return {
@@ -212,7 +212,7 @@ export function createEngine<State, Fork extends ForkOptions>(
       episode,
       ...about,
       ...headingOf(session),
-      ...kind.conversation?.aboutOf(session),
+      ...kind.conversation?.describeConversation(session),
     };
   }
 
@@ -222,7 +222,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     const { labels = {} } = found?.session ?? {};
     const isWanted = Object.entries(wanted).every(([name, value]) => equalJson(labels[name] ?? null, value));
     if (!found || !isWanted) return undefined;
-    return infoOf(id, found.session);
+    return toInfo(id, found.session);
   }
 
   function restore(id: string, saved: SavedSession): Promise<Session> {
@@ -261,7 +261,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     const { session: then } = await logs.load(log.id, version);
     return exclusive(log, undefined, async () => {
       await logs.commit(log, open, (session) => rewound(then, timeNow(session)));
-      return infoOf(log.id, log.session);
+      return toInfo(log.id, log.session);
     });
   }
 
@@ -276,10 +276,12 @@ export function createEngine<State, Fork extends ForkOptions>(
     verbs: {
       cache: logs.counts,
       newSession: newId,
-      info: (id) => read(id, (session) => infoOf(id, session)),
-      peek: (id) => track(() => logs.useIfThere(id, (log) => readNow(log, (session) => infoOf(id, session)))),
+      info: (id) => read(id, (session) => toInfo(id, session)),
+      peek: (id) => track(() => logs.useIfThere(id, (log) => readNow(log, (session) => toInfo(id, session)))),
       state: (id, version) =>
-        version === undefined ? read(id, stateOf) : track(async () => stateOf((await logs.load(id, version)).session)),
+        version === undefined
+          ? read(id, readState)
+          : track(async () => readState((await logs.load(id, version)).session)),
       async *events(id, { after = 0 } = {}) {
         if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
         await read(id, () => undefined);
@@ -301,7 +303,7 @@ export function createEngine<State, Fork extends ForkOptions>(
           const { session } = await logs.load(id);
           const events: Event[] = [];
           for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
-          return { of: environment, session: id, events, ...(await kind.conversation?.savedOf(session)) };
+          return { of: environment, session: id, events, ...(await kind.conversation?.readSaved(session)) };
         }),
       restore: (saved, id) => track(() => create((session) => restore(session, saved), id)),
       rewind: (id, to) => useOpen(id, (log) => rewind(log, to)),

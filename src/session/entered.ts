@@ -10,7 +10,7 @@ import { withShared, type AgentState } from "../core/shared-state.ts";
 import { busyError, lostTurn, type Leases } from "./lease.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
-import { partsOf, userOf, type Make, type Scopes, type Shared } from "./scopes.ts";
+import { splitChange, readUser, type Make, type Scopes, type Shared } from "./scopes.ts";
 import type { Views } from "./views.ts";
 
 /** Milliseconds that the caller of a run waits for the release of its turn. */
@@ -24,8 +24,8 @@ export interface EnteredOptions {
   leases: Leases | undefined;
   timeout: number;
   assertOpen(log: OpenLog): void;
-  sharedOf(session: Session): Promise<Shared>;
-  stateOf(session: Session): Promise<AgentState>;
+  readShared(session: Session): Promise<Shared>;
+  readState(session: Session): Promise<AgentState>;
   /** The turn that the run continues. */
   continued: OpenTurn | undefined;
   /** Called when the run has left. */
@@ -34,10 +34,10 @@ export interface EnteredOptions {
 
 /** Enters a log that is held exclusively until `leave` is called. */
 export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<Entered> {
-  const { logs, scopes, views, assertOpen, stateOf } = options;
-  const user = userOf(log.session);
+  const { logs, scopes, views, assertOpen, readState } = options;
+  const user = readUser(log.session);
   let steps = await views.openSteps(log);
-  let sharedNow = await options.sharedOf(log.session);
+  let sharedNow = await options.readShared(log.session);
   let state: AgentState | undefined;
   // Serialised: parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
@@ -116,7 +116,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     seed: log.session.randomness.seed,
     timeout: options.timeout,
     signal: ending.signal,
-    stored: async () => stateOf((await logs.load(log.id)).session),
+    stored: async () => readState((await logs.load(log.id)).session),
     assertHeld: () => (!hold || hold.isFresh() ? undefined : renew()),
     async leave() {
       refusal ??= new HoldfastError("run_cancelled", `the run on session ${log.id} is over`);
@@ -141,7 +141,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
           const isSeen = sharedAs === sharedNow;
           const now = isSeen ? stateNow() : withShared(log.session.state as AgentState, sharedAs);
           const { delta, fields } = change(now, changedBy);
-          const { own, changes } = partsOf(log.session, delta);
+          const { own, changes } = splitChange(log.session, delta);
           const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
           if (own.length > 0) event.delta = own;
           return { event, changes };

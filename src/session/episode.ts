@@ -42,7 +42,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     {
       environment: environment.name,
       logs,
-      stateOf: ({ state }) => copyJson(state, "state") as never,
+      readState: ({ state }) => copyJson(state, "state") as never,
       fork,
       eventTypes,
       restore: (id, events) => logs.create(id, events),

@@ -9,7 +9,7 @@ import { check, type Checked } from "../core/schema.ts";
 import { applyUpdate, createUpdates } from "../core/update.ts";
 import { guarded, HandlerCall } from "./handler.ts";
 import type { Stops } from "./open-log.ts";
-import { deltaOf, outcomeOf, refusal, withDelta, type Finished } from "./outcome.ts";
+import { buildDelta, runForOutcome, refusal, withDelta, type Finished } from "./outcome.ts";
 
 /** One execution of a tool: all its inputs except the state. */
 export interface Execution {
@@ -100,7 +100,7 @@ const tooLate = "the call that this state belongs to is over; what is assigned n
 
 function onDraft(execution: Execution, { definition, args }: Prepared, state: Json): Ran | Promise<Ran> {
   const draft = createDraft(state);
-  const handler = handlerOf(execution, definition);
+  const handler = createHandler(execution, definition);
   const context = new HandlerContext(handler, execution, draft.state, draft);
   const ran = (outcome: Outcome): Ran => {
     draft.close(tooLate);
@@ -110,7 +110,7 @@ function onDraft(execution: Execution, { definition, args }: Prepared, state: Js
       return finished;
     };
   };
-  const outcome = outcomeOf(execution.tool, handler, () => definition.run(context, args));
+  const outcome = runForOutcome(execution.tool, handler, () => definition.run(context, args));
   if (!(outcome instanceof Promise)) return ran(outcome);
   return outcome.then(ran, (thrown: unknown) => {
     draft.close(tooLate);
@@ -121,7 +121,7 @@ function onDraft(execution: Execution, { definition, args }: Prepared, state: Js
 async function onSnapshot(execution: Execution, { definition, args }: Prepared, state: Json): Promise<Ran> {
   const changes: Change[] = [];
   let isOpen = true;
-  const handler = handlerOf(execution, definition);
+  const handler = createHandler(execution, definition);
   const update = (first: Change | string, change?: Change): void => {
     if (!isOpen) throw new TypeError("update was called after the tool had returned");
     const isKey = typeof first === "string";
@@ -130,7 +130,7 @@ async function onSnapshot(execution: Execution, { definition, args }: Prepared, 
   const context = new HandlerContext(handler, execution, guarded(state), update);
   let outcome: Outcome;
   try {
-    outcome = await outcomeOf(execution.tool, handler, () => definition.run(context, args));
+    outcome = await runForOutcome(execution.tool, handler, () => definition.run(context, args));
   } finally {
     isOpen = false;
   }
@@ -142,11 +142,11 @@ async function onSnapshot(execution: Execution, { definition, args }: Prepared, 
     // Repeated changes log again, and draw the same random numbers.
     handler.lines = lines?.slice();
     handler.restart(1);
-    return withDelta(outcome, handler, () => deltaOf(changes, now));
+    return withDelta(outcome, handler, () => buildDelta(changes, now));
   };
 }
 
-function handlerOf(execution: Execution, definition: ToolDefinition): HandlerCall {
+function createHandler(execution: Execution, definition: ToolDefinition): HandlerCall {
   const { session, tool, at, timeout, seed, draws, signal, stops, onThrown } = execution;
   return new HandlerCall({
     session,

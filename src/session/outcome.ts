@@ -21,7 +21,7 @@ export function refusal(code: ErrorCode, message: string, detail?: Json): Outcom
 }
 
 /** Runs a tool. Its failure and its timeout are outcomes. A cancelled call and the end of the session are thrown. */
-export function outcomeOf(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
+export function runForOutcome(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
   const success = (output: unknown): Outcome => {
     return { ok: true, output: copyJson(output ?? null, `the output of ${tool}`, "drop") };
   };
@@ -67,7 +67,7 @@ export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => 
 }
 
 /** Returns the delta of queued changes, applied in order to one state. */
-export function deltaOf(changes: ((state: unknown) => unknown)[], state: Json): Delta {
+export function buildDelta(changes: ((state: unknown) => unknown)[], state: Json): Delta {
   if (changes.length === 0) return [];
   const draft = createDraft(state);
   for (const change of changes) {

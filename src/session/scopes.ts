@@ -221,12 +221,12 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
 
 export const isIsolated = ({ conversation }: Session): boolean => conversation?.isolated === true;
 
-export function userOf({ labels }: Session): string {
+export function readUser({ labels }: Session): string {
   return String(labels["user"] ?? "user");
 }
 
 /** Splits a change into the session's own and the changes of shared state. */
-export function partsOf(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
+export function splitChange(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
   if (isIsolated(session)) return { own: delta, changes: nothingShared() };
   const { session: own, user, app } = splitDelta(delta);
   return { own, changes: { user, app } };

@@ -186,7 +186,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       task: guarded(session.task),
       events: () => eventsUpTo(log.id, judged),
     };
-    return boundary("verify_failed", what, async () => verdictOf(await withinTime(handler, () => verify(context))));
+    return boundary("verify_failed", what, async () => toVerdict(await withinTime(handler, () => verify(context))));
   }
 
   async function eventsUpTo(id: string, version: number): Promise<NumberedEvent[]> {
@@ -214,7 +214,7 @@ function spread<T>(all: T[], most: number): T[] {
   return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as T);
 }
 
-function verdictOf(value: unknown): Verdict {
+function toVerdict(value: unknown): Verdict {
   const verdict = typeof value === "object" ? copyJson(value, "the verdict", "drop") : { reward: value };
   const reward = (verdict as { reward?: unknown } | null)?.reward;
   if (typeof reward !== "number" || !Number.isFinite(reward)) {

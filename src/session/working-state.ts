@@ -194,7 +194,7 @@ function place(write: Write, now: AgentState): Merged {
     const { outcome, delta: made = [] } = again(now as Json);
     return { delta: made, overwrote: [], refused: outcome.ok ? [] : [""] };
   }
-  const stale = updates.filter(({ key }) => !equalJson(valueOf(base, key), valueOf(now, key)));
+  const stale = updates.filter(({ key }) => !equalJson(readKey(base, key), readKey(now, key)));
   if (stale.length === 0) return merge(delta, base as Json, now as Json);
   const rerun = new Set(stale.map(({ key }) => key));
   const merged = merge(
@@ -215,5 +215,5 @@ function place(write: Write, now: AgentState): Merged {
   return { ...merged, delta: [...merged.delta, ...draft.delta()] };
 }
 
-const valueOf = (state: AgentState, key: string): Json | undefined =>
+const readKey = (state: AgentState, key: string): Json | undefined =>
   Object.hasOwn(state, key) ? (state[key] as Json) : undefined;

@@ -4,7 +4,7 @@ import type { CollectionSettings } from "../../rollout/collection-settings.ts";
 import { assertQueue, queuePlayer } from "../../queue/collector.ts";
 import { exitCodes, stopOnSignals } from "../../io/stop-on-signals.ts";
 import { createProgress } from "./progress.ts";
-import { summaryOf } from "./summary.ts";
+import { formatSummary } from "./summary.ts";
 
 /** Returns the exit code: 0 if every rollout was scored. */
 export async function runCollection(environment: string | undefined, settings: CollectionSettings): Promise<number> {
@@ -43,7 +43,7 @@ export async function runCollection(environment: string | undefined, settings: C
     });
     progress.end();
     if (json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
-    else process.stdout.write(summaryOf(collected, metrics, { out: settings.out, total }));
+    else process.stdout.write(formatSummary(collected, metrics, { out: settings.out, total }));
     return toExitCode(collected);
   } finally {
     end();

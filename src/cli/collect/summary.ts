@@ -3,7 +3,7 @@ import type { Collected } from "../../rollout/collect.ts";
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
 
-export function summaryOf(
+export function formatSummary(
   { before, scored, failed, stopped }: Collected,
   metrics: CollectionMetrics,
   { out, total }: { out: string; total: number },

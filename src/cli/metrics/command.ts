@@ -26,7 +26,7 @@ const mostChanged = 10;
 
 export async function printMetrics(file: string, flags: MetricsFlags): Promise<void> {
   const [nodes, taskNodes] = [createNodes(), createTaskNodes()];
-  const metrics = await metricsOf(file, flags, (row) => {
+  const metrics = await readMetrics(file, flags, (row) => {
     if (flags.byBranch) nodes.add(row);
     if (flags.byBranch && flags.tasks) taskNodes.add(row);
   });
@@ -47,7 +47,7 @@ export async function printMetrics(file: string, flags: MetricsFlags): Promise<v
 }
 
 export async function printComparison(files: [string, string], flags: MetricsFlags): Promise<void> {
-  const [first, second] = [await metricsOf(files[0], flags), await metricsOf(files[1], flags)];
+  const [first, second] = [await readMetrics(files[0], flags), await readMetrics(files[1], flags)];
   if (isOfOtherTasks(files)) note("the two files were collected from different files of tasks: compare with care");
   const comparison = compareCollections(first, second, { seed: flags.seed });
   if (flags.json) return print(JSON.stringify({ files, first, second, comparison }));
@@ -60,7 +60,7 @@ export async function printComparison(files: [string, string], flags: MetricsFla
   ]);
 }
 
-async function metricsOf(
+async function readMetrics(
   file: string,
   { answerKey, seed }: MetricsFlags,
   onRow?: (row: TaskRow) => void,

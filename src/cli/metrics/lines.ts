@@ -11,7 +11,7 @@ export function metricLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;
   const rows = chosen(estimates).map(({ name, value, low, high }) => {
     const unit = name.startsWith("pass") ? "%" : "";
-    return [labelOf(name), `${figure(value)}${unit}`, `${figure(low)}${unit} to ${figure(high)}${unit}`];
+    return [toLabel(name), `${figure(value)}${unit}`, `${figure(low)}${unit} to ${figure(high)}${unit}`];
   });
   return [
     ...(rows.length > 0 ? tableLines([["", "value", "95% interval"], ...rows]) : []),
@@ -74,7 +74,7 @@ function chosen(estimates: Estimate[]): Estimate[] {
   });
 }
 
-function labelOf(name: string): string {
+function toLabel(name: string): string {
   return name === "mean/reward" ? "mean reward" : name.replace("/accuracy", "");
 }
 

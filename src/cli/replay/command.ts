@@ -7,7 +7,7 @@ import { createSessions } from "../../session/sessions.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { print } from "../plain.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
-import { createComplaints, openStoreOf } from "../rollout-source.ts";
+import { createComplaints, openStoreFor } from "../rollout-source.ts";
 
 export interface ReplayFlags {
   environment: string;
@@ -25,12 +25,12 @@ const mostMissing = 3;
 
 export async function runReplay(file: string | undefined, flags: ReplayFlags): Promise<void> {
   const environment = await loadEnvironment(flags.environment);
-  const store = await openStoreOf(file, flags.store);
+  const store = await openStoreFor(file, flags.store);
   const counting = createCounterLine("episodes replayed");
   const counts = { same: 0, differs: 0, missing: 0 };
   const sessions = createSessions({ environment, store });
   try {
-    for await (const { session, name } of file === undefined ? sessionsIn(sessions) : sessionsOf(file)) {
+    for await (const { session, name } of file === undefined ? sessionsIn(sessions) : sessionsInFile(file)) {
       const episode = await replayEpisode(sessions, session);
       counts[episode.result]++;
       counting.add();
@@ -63,7 +63,7 @@ async function* sessionsIn(sessions: Sessions): AsyncGenerator<Named, void, unde
 }
 
 /** Includes failed rollouts; a rollout that failed before its seed has no episode. */
-async function* sessionsOf(file: string): AsyncGenerator<Named, void, undefined> {
+async function* sessionsInFile(file: string): AsyncGenerator<Named, void, undefined> {
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     const { session_id: session, failure_kind: kind } = row;
     if (typeof session === "string") yield { session, name: `${rolloutName(row)}, session ${session}` };

@@ -11,7 +11,7 @@ import { createCounterLine } from "../counter-line.ts";
 import { assertFree, openOutput } from "../line-output.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
 import { figure } from "../metrics/table.ts";
-import { createComplaints, openStoreOf } from "../rollout-source.ts";
+import { createComplaints, openStoreFor } from "../rollout-source.ts";
 
 export interface ReverifyFlags {
   environment: string;
@@ -31,7 +31,7 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
   const source = finishedRollouts(file, createComplaints());
   const first = await source.next();
   if (first.done) throw cannotLoad(`${file} has no rollouts`);
-  const store = await openStoreOf(file, flags.store);
+  const store = await openStoreFor(file, flags.store);
   const scratch = () => {
     const copy = memoryStore();
     return { store: copy, sessions: createSessions({ environment, store: copy }) };

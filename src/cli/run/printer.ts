@@ -40,7 +40,7 @@ export function createPrinter(options: PrinterOptions): Printer {
   function showWhole(event: NumberedEvent): void {
     const isOpen = open !== undefined && "path" in event && event.path === open.path;
     if (open && !isOpen) return void waiting.push(event);
-    const said = wordsOf(event);
+    const said = readWords(event);
     const isPrinted = isOpen && said?.text === open?.text;
     closeLine();
     if (event.type === "agent.failed" && !isOfTool(event.path)) {
@@ -73,7 +73,7 @@ export function createPrinter(options: PrinterOptions): Printer {
 const isOfTool = (path: string): boolean => path.includes("#");
 
 /** Returns the speaker and the text of an event, if it has any. */
-function wordsOf(event: NumberedEvent): { who: string; text: string } | undefined {
+function readWords(event: NumberedEvent): { who: string; text: string } | undefined {
   if (event.type === "invocation.began") return { who: "user", text: userText(event.items) };
   if (!("path" in event) || isOfTool(event.path)) return undefined;
   const text = answerText(event.items ?? []);

@@ -10,7 +10,7 @@ import { writeSaved, type Queries } from "./files.ts";
 import { createPrinter } from "./printer.ts";
 import { exitCodes, stopOnSignals, type Stopping } from "../../io/stop-on-signals.ts";
 import { createTerminal, type Terminal } from "./terminal.ts";
-import { askAll, linesOf } from "./unattended.ts";
+import { askAll, readQueries } from "./unattended.ts";
 
 export interface RunFlags {
   save?: string;
@@ -110,7 +110,7 @@ async function chatOn({ agent, terminal, stopping }: Talk, { say, before, isCutS
 
 async function askOn({ given, stopping: { signal } }: Talk, { say, isCutShort }: Going): Promise<void> {
   const isContinued = !isCutShort || (await say(undefined, signal)) === "done";
-  const queries = given.queries?.queries ?? linesOf(process.stdin, signal);
+  const queries = given.queries?.queries ?? readQueries(process.stdin, signal);
   const isDone = isContinued && (await askAll(queries, { say }, signal));
   if (!isDone) process.exitCode ??= 1;
 }

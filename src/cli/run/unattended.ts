@@ -17,7 +17,7 @@ export async function askAll(
 }
 
 /** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
-export async function* linesOf(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
+export async function* readQueries(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
   const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
   const stopListening = onAbort(stopped, () => reader.close());
   let failure: unknown;

@@ -32,7 +32,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   if ([fromUrl, toUrl].some((url) => url.startsWith("memory:"))) {
     throw invalidOption("memory: lives in one process: there is nothing to copy from it or to it");
   }
-  if (placeOf(fromUrl) === placeOf(toUrl)) throw invalidOption("both are the same store; nothing was copied");
+  if (toPlace(fromUrl) === toPlace(toUrl)) throw invalidOption("both are the same store; nothing was copied");
   const { openStore } = await import("../../stores/open.ts");
   const { copyLogs } = await import("../../session/copy.ts");
   const from = await openStore(fromUrl, { isThere: true });
@@ -54,7 +54,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
 }
 
 /** Returns a text that is equal for two URLs of one store, as far as URLs tell. */
-function placeOf(url: string): string {
+function toPlace(url: string): string {
   const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
   if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
   if (!URL.canParse(url)) return url;

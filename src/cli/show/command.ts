@@ -5,7 +5,7 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { logWithParents } from "../../rollout/episode-log.ts";
 import { findRollout, buildTranscript } from "../../rollout/show.ts";
-import { createComplaints, note, openStoreOf } from "../rollout-source.ts";
+import { createComplaints, note, openStoreFor } from "../rollout-source.ts";
 import { storeFileFor } from "../../rollout/output.ts";
 import { transcriptText } from "./text.ts";
 
@@ -38,7 +38,7 @@ async function readEvents(file: string, row: TaskRow, url: string | undefined): 
     note(`there is no ${storeFileFor(file)}: the states are left out; --store names another store`);
     return undefined;
   }
-  const store = await openStoreOf(file, url);
+  const store = await openStoreFor(file, url);
   try {
     const events = typeof session === "string" ? await logWithParents(store, session) : undefined;
     if (!events) note("the store does not have the session: the states are left out");

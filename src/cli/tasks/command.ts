@@ -28,12 +28,12 @@ export interface TasksFlags {
 export async function checkTasks(file: string, flags: TasksFlags): Promise<void> {
   assertFile(file);
   const environment = flags.environment === undefined ? undefined : await loadEnvironment(flags.environment);
-  const numberOf = createNumbering();
+  const numberTask = createNumbering();
   const tasks = new Set<number>();
   let [rows, wrong] = [0, 0];
   for await (const line of readRows(file)) {
     rows++;
-    const read = numberOf(line);
+    const read = numberTask(line);
     const problems = "row" in read ? await findProblems(read.row, environment) : [read.problem];
     if ("row" in line) tasks.add(read.task);
     if (problems.length > 0) wrong++;
@@ -63,11 +63,11 @@ export async function splitFile(file: string, flags: TasksFlags): Promise<void> 
   const stem = join(flags.out ?? dirname(file), basename(file, extname(file)));
   const files = flags.parts.map(({ name }) => `${stem}_${name}.jsonl`);
   for (const part of files) assertFree(part, { force: flags.force ?? false, input: file });
-  const partOf = await splitTasks(readTaskRows(file), flags.parts, flags.seed);
+  const findPart = await splitTasks(readTaskRows(file), flags.parts, flags.seed);
   const counts = files.map(() => 0);
   await writing(files, async (outputs) => {
     for await (const read of readTaskRows(file)) {
-      const part = partOf(read);
+      const part = findPart(read);
       if (part === undefined) continue;
       await outputs[part]?.write(read.text);
       counts[part] = (counts[part] ?? 0) + 1;

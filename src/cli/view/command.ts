@@ -75,7 +75,7 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
     },
   });
   const url = `${serving.url}/view/${collections.length === 1 ? "#at=runs/0" : ""}`;
-  const lines = [...linesOf(collections, viewed), `viewer at ${url}`];
+  const lines = [...describeAll(collections, viewed), `viewer at ${url}`];
   if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
   // In one write: a program that waits for the address finds the token too.
   process.stdout.write(`${lines.join("\n")}\n`);
@@ -83,7 +83,7 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
 }
 
 /** Describes each collection and environment. */
-function linesOf(collections: ViewedCollection[], viewed: Viewed[]): string[] {
+function describeAll(collections: ViewedCollection[], viewed: Viewed[]): string[] {
   const lines = collections.map(({ details: { file, sessions } }) =>
     sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,
   );

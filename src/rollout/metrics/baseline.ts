@@ -35,12 +35,12 @@ export function groupEntry(rollouts: Rollouts, { task, rollouts: all }: Group, e
     rollout_infos: group.map((rollout, position) => {
       const index = rollouts.index(rollout) ?? position;
       const identity = { rollout_id: `${task}:${index}`, [taskIndex]: task, [rolloutIndex]: index };
-      return { ...identity, ...numbersOf(rollouts, rollout) };
+      return { ...identity, ...listNumbers(rollouts, rollout) };
     }),
   };
 }
 
-function numbersOf(rollouts: Rollouts, rollout: number): Metrics {
+function listNumbers(rollouts: Rollouts, rollout: number): Metrics {
   const pairs: [string, number][] = [];
   rollouts.each(rollout, (name, value) => pairs.push([name, value]));
   return fromPairs(pairs);

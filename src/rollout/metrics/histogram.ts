@@ -43,27 +43,27 @@ function equalBins(counts: [value: number, count: number][]): Bin[] {
  * binLines(histogram([0, 1, 1]), 20); // ["0 ████████         1", "1 ████████████████ 2"]
  */
 export function binLines(bins: Bin[], width: number): string[] {
-  const labels = bins.map(labelOf);
+  const labels = bins.map(toLabel);
   const counts = bins.map(({ count }) => String(count));
-  const labelWidth = longestOf(labels);
-  const room = Math.min(widest, Math.max(narrowest, Math.floor(width) || 0)) - labelWidth - longestOf(counts) - 2;
+  const labelWidth = maxLength(labels);
+  const room = Math.min(widest, Math.max(narrowest, Math.floor(width) || 0)) - labelWidth - maxLength(counts) - 2;
   const full = Math.max(1, room);
   const most = bins.reduce((most, { count }) => Math.max(most, count), 1);
   return bins.map(({ count }, at) => {
-    const bar = barOf((count / most) * full, count > 0).padEnd(full);
-    return `${(labels[at] as string).padStart(labelWidth)} ${bar} ${(counts[at] as string).padStart(longestOf(counts))}`;
+    const bar = drawBar((count / most) * full, count > 0).padEnd(full);
+    return `${(labels[at] as string).padStart(labelWidth)} ${bar} ${(counts[at] as string).padStart(maxLength(counts))}`;
   });
 }
 
-function labelOf({ from, to }: Bin): string {
+function toLabel({ from, to }: Bin): string {
   return from === to ? short(from) : `${short(from)} to ${short(to)}`;
 }
 
 const short = (value: number): string => String(Number(value.toPrecision(4)));
-const longestOf = (texts: string[]): number => texts.reduce((longest, { length }) => Math.max(longest, length), 0);
+const maxLength = (texts: string[]): number => texts.reduce((longest, { length }) => Math.max(longest, length), 0);
 
 /** Draws a bar. A count above 0 has at least the thinnest bar. */
-function barOf(columns: number, some: boolean): string {
+function drawBar(columns: number, some: boolean): string {
   const parts = Math.max(some ? 1 : 0, Math.round(columns * 8));
   return "█".repeat(parts >> 3) + (eighths[parts & 7] as string);
 }

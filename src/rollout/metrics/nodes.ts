@@ -22,7 +22,7 @@ export function createNodes(): RunningNodes {
     add(row) {
       const { reward, failure_kind: kind } = row;
       const isScored = typeof reward === "number" && (typeof kind !== "string" || kind === "");
-      for (const node of pathOf(readBranch(row))) {
+      for (const node of toPath(readBranch(row))) {
         const { rollouts = 0, scored = 0, sum = 0 } = nodes.get(node) ?? {};
         nodes.set(node, {
           rollouts: rollouts + 1,
@@ -64,7 +64,7 @@ export function createTaskNodes(): { add(row: TaskRow): void; result(): TaskNode
 }
 
 /** Returns a node and its ancestors. */
-function pathOf(branch: string): string[] {
+function toPath(branch: string): string[] {
   const ways = branch === "" ? [] : branch.split(".");
   return ["", ...ways.map((_, at) => ways.slice(0, at + 1).join("."))];
 }

@@ -13,7 +13,7 @@ export interface Outcome {
   seconds: number | undefined;
 }
 
-export function outcomeOf(rollouts: Rollouts, rollout: number): Outcome {
+export function readOutcome(rollouts: Rollouts, rollout: number): Outcome {
   const told: { [column in "reward" | "input_tokens" | "output_tokens" | "total_tokens" | "seconds"]?: number } = {};
   rollouts.each(rollout, (column, value) => {
     switch (column) {

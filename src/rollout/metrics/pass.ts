@@ -35,11 +35,11 @@ export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: P
   const upTo = Math.min(most, mostTries);
   const passed = meanCurve(tasks.map(anyOf), upTo);
   const held = meanCurve(tasks.map(allOf), upTo);
-  const averaged = meanCurve(tasks.map(averageOf), upTo, "stays");
+  const averaged = meanCurve(tasks.map(averages), upTo, "stays");
   const voted =
     answers &&
     meanCurve(
-      tasks.map((scores, task) => majorityOf(scores, answers[task] ?? [])),
+      tasks.map((scores, task) => majorities(scores, answers[task] ?? [])),
       upTo,
       "stays",
     );
@@ -87,7 +87,7 @@ function runningBest(scores: number[], better: (a: number, b: number) => number)
   return scores.slice(0, mostTries).map((score) => (best = better(best, score)));
 }
 
-function averageOf(scores: Score[]): Curve {
+function averages(scores: Score[]): Curve {
   let [total, count] = [0, 0];
   return scores.slice(0, mostTries).map((score) => {
     if (score === undefined) return count > 0 ? total / count : undefined;
@@ -97,7 +97,7 @@ function averageOf(scores: Score[]): Curve {
 }
 
 /** An answer with two different scores counts as two answers. Equally common answers share the vote. */
-function majorityOf(scores: Score[], answers: Score[]): Curve {
+function majorities(scores: Score[], answers: Score[]): Curve {
   const votes = new Map<string, number>();
   let [most, total, tied] = [0, 0, 0];
   return scores.slice(0, mostTries).map((score, at) => {

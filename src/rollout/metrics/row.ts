@@ -17,7 +17,7 @@ export const rolloutIndex = "_ng_rollout_index";
 const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at"];
 
 export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
-  const columns = numbersOf(row);
+  const columns = readNumbers(row);
   const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
   for (const stamp of stamps) columns.delete(stamp);
   const kind = row["failure_kind"];
@@ -30,7 +30,7 @@ export function readRow(row: Record<string, unknown>, answerKey?: string): Count
   };
 }
 
-function numbersOf(row: Record<string, unknown>): Map<string, number> {
+function readNumbers(row: Record<string, unknown>): Map<string, number> {
   const columns = new Map<string, number>();
   const { response } = row;
   const usage = isObject(response) && isObject(response["usage"]) ? response["usage"] : {};

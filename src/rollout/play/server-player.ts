@@ -8,7 +8,7 @@ import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
 import { isReservedTool } from "../../core/reserved-names.ts";
 import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
-import { failureIn, isOk, objectIn, outputOf, rowAsSent, shownText } from "../gym-client.ts";
+import { failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { createPlayerOn, type PlayerOptions } from "./player.ts";
@@ -132,13 +132,13 @@ const lostCodes = new Set(["outcome_unknown", "session_not_found", "session_clos
 
 /** Returns the body for the model, with any status. */
 function toResult({ status, text }: GymReply): Json {
-  if (isOk({ status })) return outputOf(text);
-  const { code, message } = Object(Object(outputOf(text))["error"]) as { code?: unknown; message?: unknown };
+  if (isOk({ status })) return parseOutput(text);
+  const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
   if (code === "call_in_progress") throw new HoldfastError("call_in_progress", String(message));
   if (notByTheTool.has(status) || lostCodes.has(String(code))) {
     throw new HoldfastError("outcome_unknown", `the server answered ${status}: ${shownText(text)}`);
   }
-  return outputOf(text);
+  return parseOutput(text);
 }
 
 function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
