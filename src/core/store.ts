@@ -2,12 +2,6 @@
 import { invalidOption } from "./errors.ts";
 import type { EndReason } from "./event.ts";
 
-/** One event of a log. */
-export interface Entry {
-  version: number;
-  body: string;
-}
-
 /** One event to append. */
 export interface NewEntry {
   body: string;
@@ -15,6 +9,11 @@ export interface NewEntry {
   at: number;
   /** At most one entry of a log has this key. */
   key?: string;
+}
+
+/** One event of a log. */
+export interface Entry extends NewEntry {
+  version: number;
 }
 
 /** The fold of the entries up to a version. */
@@ -36,11 +35,13 @@ export interface Commit {
   /** The newest version that the writer knows. 0 creates the log. */
   version: number;
   /**
-   * The time of the newest entry that the writer knows. If the log ends at that version with another time, it is another
-   * log, and the commit is a `conflict`. Either the session was deleted and opened again, or the store failed over to a
-   * copy and lost acknowledged entries.
+   * The mark of the log at that version. If the log ends there with another mark, it is another log, and the commit is a
+   * `conflict`. Either the session was deleted and opened again, or the store failed over to a copy and lost acknowledged
+   * entries.
    */
-  seen?: number;
+  seen?: string;
+  /** The mark of the log after these entries. By default the store computes it from `seen`. */
+  mark?: string;
   entries: [NewEntry, ...NewEntry[]];
   /** Present with version 0, and after every change. */
   heading?: Heading;
@@ -48,6 +49,17 @@ export interface Commit {
   snapshot?: Snapshot;
   /** Milliseconds that this call has waited for the store already. They shorten its time limit. */
   waited?: number;
+}
+
+/** A log, or a part of it, as it was at one moment. */
+export interface Loaded {
+  /** The newest version of the log, and its mark: a short text that stands for all its entries. */
+  version: number;
+  mark: string;
+  /** The mark at the version that the caller has, from stores whose marks are only times. */
+  seen?: string;
+  snapshot?: Snapshot;
+  entries: Entry[];
 }
 
 /**
@@ -95,9 +107,10 @@ export interface Store {
   read(session: string, after: number, limit?: number, bytes?: number): Promise<Entry[] | undefined>;
   /**
    * Returns the shortest way to a version: a snapshot at or before it, and the entries from there. By default, and for
-   * versions beyond the end, it is the newest version.
+   * versions beyond the end, it is the newest version. With `after`, a version that the caller has, only the entries
+   * after it.
    */
-  load(session: string, version?: number): Promise<{ snapshot?: Snapshot; entries: Entry[] } | undefined>;
+  load(session: string, version?: number, after?: number): Promise<Loaded | undefined>;
   /** Returns the entry with this key. */
   find(session: string, key: string): Promise<Entry | undefined>;
   /**

@@ -48,7 +48,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
       return written;
     },
     read: async (session, ...range) => (await at(session)).read(session, ...range),
-    load: async (session, version) => (await at(session)).load(session, version),
+    load: async (session, ...asked) => (await at(session)).load(session, ...asked),
     find: async (session, key) => (await at(session)).find(session, key),
     list: (filter) => list({ ...filter }),
     async count(environment) {

@@ -1,13 +1,13 @@
 // createReverifier(): computes rewards again. The current verifier judges a copy of each episode's log.
 import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
-import type { NumberedEvent } from "../core/event.ts";
+import type { EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
-import type { Store } from "../core/store.ts";
+import type { Entry, NewEntry, Store } from "../core/store.ts";
+import { copyLog } from "../stores/front/copy-log.ts";
 import { toFields } from "./conversation.ts";
 import { createCallFinder, readLog } from "./episode-log.ts";
-import { copyLog } from "./reverify/copy-log.ts";
 
 /** A place to judge a copy; discarded afterwards. */
 export interface Scratch {
@@ -47,7 +47,11 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
     const { store: copy, sessions } = scratch();
     try {
       assertSame(sessions.environment.name, events, session);
-      await copyLog(copy, session, events);
+      const { environment, at: opened } = events[0] as EventOf<"session.opened">;
+      const target = { to: copy, target: session, heading: { environment, opened } };
+      // Without keys, a verdict in the copy can be read but is not returned again.
+      const change = ({ body, at }: Entry): NewEntry => ({ body, at });
+      await copyLog({ from: store, source: session, upTo: events.length, ...target, change });
       const unjudged = withoutVerdict(kept, events);
       const judge = createJudge(sessions, session, taskNow(sessions, unjudged, events));
       return await judged(row, unjudged, judge, everyStep ? events : undefined);

@@ -290,9 +290,7 @@ export function observedStore(store: Store, metrics: Metrics): Store {
       }, failed);
     },
     read: (...range) => store.read(...range).catch(failed),
-    load(session, version) {
-      return store.load(session, version).catch(failed);
-    },
+    load: (...asked) => store.load(...asked).catch(failed),
     find: (session, key) => store.find(session, key).catch(failed),
     list: (filter) => store.list(filter),
     count: (environment) => store.count(environment).catch(failed),

@@ -38,10 +38,12 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
   let turn: Promise<void> = Promise.resolve();
 
   async function copy(row: Listed, turn: Promise<void>, opened: () => void): Promise<void> {
+    const account: Account = { fate: { kind: "failed", entries: 0 }, mark: digestRow(row) };
+    // In the order of the list.
+    accounts.set(row.session, account);
     try {
-      const fate = await settleFate(copyLog({ from, to, row, turn, opened }));
-      accounts.set(row.session, { fate, mark: digestRow(row) });
-      summary.entries += fate.entries;
+      account.fate = await settleFate(copyLog({ from, to, row, turn, opened }));
+      summary.entries += account.fate.entries;
       onLog?.();
     } finally {
       opened();

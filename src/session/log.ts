@@ -1,11 +1,13 @@
 // Logs: loads, folds, refreshes and commits sessions, and keeps recent ones open. The only code that writes a log.
 import { isConversation, withLease, type Conversation } from "../core/conversation.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { eventKey, type Event, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
 import { decode, fold, type Session } from "../core/session.ts";
 import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
+import { isSameMark, markAfter } from "../stores/front/mark.ts";
 import { createCache, type Cache, type CacheLimits } from "./cache.ts";
 import { rejectWaiters } from "./exclusive.ts";
+import { inDoubt } from "./in-doubt.ts";
 import { createOpenLog, type OpenLog } from "./open-log.ts";
 
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
@@ -126,7 +128,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       const message = `session ${id} has no version ${version}`;
       throw new HoldfastError("version_not_found", message, { detail: { version } });
     }
-    return createOpenLog(id, session, tail, whole);
+    return createOpenLog(id, session, found.mark, tail, whole);
   }
 
   /** Adds what older versions did not write to a rewind of a conversation. */
@@ -200,27 +202,30 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   }
 
   async function refresh(log: OpenLog): Promise<void> {
-    const { version, touched } = log.session;
+    const { version } = log.session;
     const since = performance.now();
-    const entries = await store.read(log.id, version - 1).catch((thrown: unknown) => {
+    const found = await store.load(log.id, undefined, version).catch((thrown: unknown) => {
       rejectWaiters(log, thrown);
       throw thrown;
     });
     log.waited += performance.now() - since;
-    if (!entries) {
+    if (!found) {
       cache.drop(log);
       missing(log.id);
     }
-    const [known, ...newer] = entries.map(({ body }) => ({ event: decode<Event>(body, log.id), length: body.length }));
+    const { entries, mark } = found;
     // A store that failed over to a copy may have lost commits and accepted others. This fold is then wrong.
-    if (known?.event.at !== touched) {
+    const isKnown = found.version === version + entries.length && isSameMark(found.seen ?? log.mark, log.mark);
+    if (!isKnown || !isSameMark(markAfter(log.mark, entries), mark)) {
       cache.drop(log);
       const message = `the store has lost what it had answered of session ${log.id}; the next call goes on with what it has`;
       throw new HoldfastError("store_failed", message, { detail: { version } });
     }
-    for (const { event, length } of newer) {
-      advance(log, event.type === "session.rewound" ? await completed(log.id, log.session, event) : event, length);
+    for (const { body } of entries) {
+      const event = decode<Event>(body, log.id);
+      advance(log, event.type === "session.rewound" ? await completed(log.id, log.session, event) : event, body.length);
     }
+    log.mark = mark;
   }
 
   function advance(log: OpenLog, event: Event, length: number): void {
@@ -231,18 +236,20 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   }
 
   function commitOf(log: OpenLog, event: Event, body: string): Commit {
-    const { version, touched } = log.session;
+    const { version } = log.session;
     const snapshot =
       log.bytesSinceSnapshot > Math.max(leastGrowth, 2 * log.snapshotBytes) ? JSON.stringify(log.session) : undefined;
-    const { waited } = log;
+    const { mark: seen, waited } = log;
     log.waited = 0;
-    const commit: Commit = { session: log.id, version, seen: touched, entries: [entryOf(event, body)], waited };
+    const entries: Commit["entries"] = [entryOf(event, body)];
+    const commit: Commit = { session: log.id, version, seen, mark: markAfter(seen, entries), entries, waited };
     if (snapshot !== undefined) commit.snapshot = { version, body: snapshot };
     if (event.type === "session.closed") commit.heading = { ...headingOf(log.session), ended: event.reason };
     return commit;
   }
 
-  function accepted(log: OpenLog, event: Event, { entries: [{ body }], snapshot }: Commit): void {
+  function accepted(log: OpenLog, event: Event, { entries: [{ body }], mark, snapshot }: Commit): void {
+    log.mark = mark as string;
     if (snapshot !== undefined) {
       log.bytesSinceSnapshot = 0;
       log.snapshotBytes = snapshot.body.length;
@@ -314,7 +321,8 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     for (const event of events) session = fold(session, event, owned);
     const heading = headingOf(session as Session);
     const entries = events.map((event, at) => entryOf(event, bodies[at] as string)) as [NewEntry, ...NewEntry[]];
-    const commit: Commit = { session: id, version: 0, entries, heading };
+    const mark = markAfter("", entries);
+    const commit: Commit = { session: id, version: 0, mark, entries, heading };
     const together = others.map(({ log, event }) => commitOf(log, event, JSON.stringify(event)));
     const result = await store.append(commit, ...together).catch((thrown: unknown) => {
       throw inDoubt(thrown, commit);
@@ -325,7 +333,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     }
     others.forEach(({ log, event }, at) => accepted(log, event, together[at] as Commit));
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
-    cache.release(cache.put(createOpenLog(id, session as Session, length, length)));
+    cache.release(cache.put(createOpenLog(id, session as Session, mark, length, length)));
     return session as Session;
   }
 
@@ -365,17 +373,6 @@ function isWhole({ environment, conversation, version }: Session): boolean {
 /** Returns the speaker and the open turn, for a session that returns there: no process runs the turn any more. */
 export function resting({ speaker, turn }: Partial<Conversation> = {}): { speaker?: string; turn?: OpenTurn } {
   return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
-}
-
-/** The failure of a commit that may have been stored all the same. `doubt` lets the caller find out. */
-function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
-  const { code, message, detail } = isHoldfastError(thrown)
-    ? thrown
-    : new HoldfastError("store_failed", `the store failed: ${messageOf(thrown)}`);
-  const error = new HoldfastError(code, message, { detail: { ...detail }, cause: thrown });
-  // Not enumerable: clients do not see it.
-  Object.defineProperty(error.detail, "doubt", { value: { version: version + entries.length, at: entries[0].at } });
-  return error;
 }
 
 /** The time of a new event: never before that of the event ahead of it. */

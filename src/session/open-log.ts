@@ -17,6 +17,8 @@ export interface KeptView {
 
 export interface OpenLog extends Cached, Stops {
   session: Session;
+  /** The mark of the log at the session's version. */
+  mark: string;
   /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
@@ -45,6 +47,7 @@ export interface Waiter {
 export function createOpenLog(
   id: string,
   session: Session,
+  mark: string,
   bytesSinceSnapshot: number,
   snapshotBytes: number,
 ): OpenLog {
@@ -52,6 +55,7 @@ export function createOpenLog(
   return {
     id,
     session,
+    mark,
     bytesSinceSnapshot,
     snapshotBytes,
     waited: 0,

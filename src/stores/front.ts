@@ -1,12 +1,12 @@
 // The front of every store: copies and checks what it is given, keeps the time, tries again, groups, filters and closes.
 import { HoldfastError } from "../core/errors.ts";
-import type { Commit, Store } from "../core/store.ts";
+import type { Commit, Loaded, Store } from "../core/store.ts";
 import { createAppend } from "./front/append.ts";
 import { createAttempts } from "./front/attempts.ts";
 import type { Answer, Call, Driver, Entry, Page, Range } from "./front/driver.ts";
 import { createListing } from "./front/listing.ts";
 import { timeMark } from "./front/mark.ts";
-import { toUnit } from "./front/unit.ts";
+import { storedMark, toUnit } from "./front/unit.ts";
 import { withEscapes } from "./front/utf8-escape.ts";
 
 export type * from "./front/driver.ts";
@@ -133,25 +133,27 @@ export function createStore(given: Driver): Store {
     read: (session, after, limit = Infinity, bytes) =>
       reading(async (call) => {
         const range = { after: Math.max(after, 0), limit: Math.max(limit, 0) };
-        const page = await (bytes === undefined
-          ? readLog(session, range, call)
-          : readPage(session, { ...range, bytes }, call));
-        return page?.entries.map(withoutTime);
+        if (bytes === undefined) return (await readLog(session, range, call))?.entries;
+        const page = await readPage(session, { ...range, bytes }, call);
+        return page && cutAfter(page.entries, bytes);
       }),
 
-    load: (session, version = Infinity) =>
+    load: (session, upTo = Infinity, after = 0) =>
       reading(async (call) => {
-        const page = await readLog(session, { upTo: version, snapshot: true }, call);
+        // A time tells nothing of the entries before it: the one that the caller has is read again.
+        const isAgain = after > 0 && driver.marks === "time";
+        const range = { after: isAgain ? after - 1 : after, upTo, snapshot: after === 0 };
+        const page = await readLog(session, range, call);
         if (!page) return undefined;
-        const entries = page.entries.map(withoutTime);
-        return page.snapshot === undefined ? { entries } : { snapshot: page.snapshot, entries };
+        const { end, snapshot, entries } = page;
+        const loaded: Loaded = { version: end.version, mark: end.mark, entries };
+        const known = isAgain ? entries.shift() : undefined;
+        if (known) loaded.seen = timeMark(known.at);
+        if (snapshot) loaded.snapshot = snapshot;
+        return loaded;
       }),
 
-    find: (session, key) =>
-      reading(async (call) => {
-        const entry = await findIn(session, key, call);
-        return entry && withoutTime(entry);
-      }),
+    find: (session, key) => reading((call) => findIn(session, key, call)),
 
     list: (filter = {}) => listing({ ...filter }),
 
@@ -159,7 +161,7 @@ export function createStore(given: Driver): Store {
 
     async delete(session, end) {
       assertOpen();
-      return remove(session, end && { version: end.version, mark: end.seen === undefined ? "" : timeMark(end.seen) });
+      return remove(session, end && { version: end.version, mark: storedMark(end.seen ?? "", driver) });
     },
 
     close() {
@@ -171,6 +173,11 @@ export function createStore(given: Driver): Store {
   };
 }
 
-const wholeLog: Range = { after: 0, upTo: Infinity, limit: Infinity, bytes: pageBytes, snapshot: false };
+/** The first entries, up to the one that makes them so many bytes. */
+function cutAfter(entries: Entry[], bytes: number): Entry[] {
+  let left = bytes;
+  const last = entries.findIndex(({ body }) => (left -= body.length) <= 0);
+  return last < 0 ? entries : entries.slice(0, last + 1);
+}
 
-const withoutTime = ({ version, body }: Entry): { version: number; body: string } => ({ version, body });
+const wholeLog: Range = { after: 0, upTo: Infinity, limit: Infinity, bytes: pageBytes, snapshot: false };

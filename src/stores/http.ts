@@ -1,7 +1,7 @@
 // The HTTP store: a service of your own keeps the logs. docs/http-store.md is its contract.
 import { HoldfastError } from "../core/errors.ts";
 import type { Filter, Store } from "../core/store.ts";
-import type { Driver, Page, Write } from "./front.ts";
+import type { Driver, Write } from "./front.ts";
 import { createStore } from "./front.ts";
 import { createAttempts } from "./front/attempts.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
@@ -54,6 +54,7 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
     persistent,
     together: true,
     text: "any",
+    marks: "time",
     idle: true,
     fault: faultOf,
     // Requests on several connections arrive in any order.
@@ -64,21 +65,19 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
     append: async ([unit], call) => [await ask("append", { commits: unit!.map(commitOf) }, answers.appendedOf, call)],
 
     async read(session, { after, upTo, limit, snapshot }, call) {
-      const most = Math.max(Math.min(limit, upTo - after), 1);
+      const readAfter = (start: number, most: number): Promise<answers.Log | undefined> => {
+        const body = { session, after: start, limit: finite(most) };
+        return ask("read", body, (answer) => answers.readOf(answer, start, most), call);
+      };
       const log = await (snapshot
         ? ask("load", { session, version: finite(upTo) }, (answer) => answers.loadedOf(answer, upTo), call)
-        : ask("read", { session, after, limit: finite(most) }, (answer) => answers.readOf(answer, after, most), call));
+        : readAfter(after, Math.max(Math.min(limit, upTo - after), 1)));
       if (log === undefined) return undefined;
-      const last = log.entries.at(-1);
-      const version = last?.version ?? log.snapshot?.version ?? after;
+      const { entries } = log;
+      const last = entries.at(-1) ?? (log.snapshot && (await readAfter(log.snapshot.version - 1, 1))?.entries[0]);
       // The end that was asked for: an answer is never cut short.
-      const page: Page = {
-        ...log,
-        end: { version, mark: last ? timeMark(last.at) : "" },
-        place: answers.placeText(session),
-      };
-      if (limit < most) page.entries = [];
-      return page;
+      const end = { version: last?.version ?? 0, mark: last ? timeMark(last.at) : "" };
+      return { ...log, end, place: answers.placeText(session), entries: limit > 0 ? entries : [] };
     },
 
     find: (session, key, call) => ask("find", { session, key }, answers.foundOf, call),

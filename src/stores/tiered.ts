@@ -1,15 +1,17 @@
 // The tiered store: busy sessions in one store, idle ones in another that is slower and cheaper.
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
 import { assertDifferentSessions } from "../core/store.ts";
-import { copyLog } from "./tiered/copy.ts";
+import { isSameMark } from "./front/mark.ts";
 import { createListing } from "./tiered/listing.ts";
 import { createPlaces } from "./tiered/places.ts";
 import { createSweep } from "./tiered/sweep.ts";
 import { createTurns } from "./tiered/turns.ts";
-import type { Place, Ticket } from "./tiered/wrap.ts";
+import type { LogEnd, Place, Ticket } from "./tiered/wrap.ts";
 import {
-  copyOf,
+  coldEnd,
+  copyTo,
+  fromLog,
   isLog,
   leaving,
   logOf,
@@ -17,8 +19,7 @@ import {
   newLog,
   placeAfter,
   ticketCommit,
-  unwrapAll,
-  wrap,
+  toLog,
 } from "./tiered/wrap.ts";
 
 export interface TieredStoreOptions {
@@ -92,7 +93,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
   /** Reads from where the session is, and again if it was moved meanwhile. Undefined if there is none. */
   async function reading<T>(
     session: string,
-    read: (store: Store, log: string, opened: (entries: Entry[]) => Entry[]) => Promise<T | undefined>,
+    read: (store: Store, log: string, given: (entries: Entry[]) => Entry[] | undefined) => Promise<T | undefined>,
   ): Promise<T | undefined> {
     assertOpen();
     for (let before: string | undefined; ;) {
@@ -100,7 +101,8 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       if (!place || place.ticket.place === "gone") return undefined;
       const { ticket } = place;
       if (ticket.place === "plain") return read(hot, session, (entries) => entries);
-      const result = await read(ticket.place === "hot" ? hot : cold, ticket.log, unwrapAll);
+      const given = (entries: Entry[]): Entry[] | undefined => fromLog(ticket.log, entries);
+      const result = await read(ticket.place === "hot" ? hot : cold, ticket.log, given);
       if (result !== undefined) return result;
       if (ticket.log === before) throw lostLog(session);
       before = ticket.log;
@@ -109,27 +111,19 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
   /** What has to be appended to the hot store for a commit; an answer if it is refused already. */
   async function partOf(commit: Commit, place: Place | undefined): Promise<Part | Appended | Unready> {
-    const { session, version, heading } = commit;
+    const { session, version, seen, heading } = commit;
     const [first] = commit.entries;
-    const entries = commit.entries.map(wrap) as Commit["entries"];
-    const { seen, snapshot } = commit;
-    const rest = {
-      version,
-      entries,
-      ...(seen !== undefined && { seen }),
-      ...(snapshot && { snapshot: { ...snapshot } }),
-    };
     if (hasTwins(commit)) return "duplicate";
     if (version !== 0 && (!place || place.ticket.place === "gone")) return "conflict";
     if (place?.ticket.place === "gone") {
       // Opened again it is the newest, and so is its ticket.
-      await hot.delete(session, { version: place.version, seen: place.at });
+      await hot.delete(session, { version: place.version, seen: place.mark });
       return "again";
     }
     if (!place) {
-      const ticket: Ticket = { place: "hot", log: newLog(session), heading: copyOf(heading!) };
+      const ticket: Ticket = { place: "hot", log: newLog(session), heading: heading! };
       const opening = ticketCommit(session, place, ticket, first.at);
-      const log = { ...rest, session: ticket.log, heading: ticket.heading };
+      const log = toLog(ticket.log, commit);
       return { commit, commits: [opening, log], next: placeAfter(opening, ticket) };
     }
     const { ticket } = place;
@@ -137,18 +131,18 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     if (version === 0) return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
     if (ticket.place === "plain") return { commit, commits: [commit], next: place };
     if (ticket.place === "hot") {
-      const log = { ...rest, session: ticket.log, ...(heading && { heading: copyOf(heading) }) };
+      const log = toLog(ticket.log, commit);
       if (!heading) return { commit, commits: [log], next: place };
-      const changed: Ticket = { ...ticket, heading: copyOf(heading) };
+      const changed: Ticket = { ...ticket, heading };
       const change = ticketCommit(session, place, changed, first.at);
       return { commit, commits: [log, change], next: placeAfter(change, changed) };
     }
-    if (version !== ticket.version || (seen ?? ticket.touched) !== ticket.touched)
+    if (version !== ticket.version || !isSame(seen, coldEnd(ticket)))
       return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
     const copy = newLog(session, ticket.log);
-    const back: Ticket = { place: "hot", log: copy, heading: copyOf(heading ?? ticket.heading), cold: ticket.log };
-    if ((await copyLog(cold, ticket.log, hot, copy)) === undefined) return "again";
-    const log = { ...rest, session: copy, heading: back.heading };
+    const back: Ticket = { place: "hot", log: copy, heading: heading ?? ticket.heading, cold: ticket.log };
+    if ((await copyTo(hot, copy, cold, ticket.log)) === undefined) return "again";
+    const log = { ...toLog(copy, commit), heading: back.heading };
     const change = ticketCommit(session, place, back, first.at);
     return { commit, commits: [log, change], next: placeAfter(change, back), old: ticket.log, copy };
   }
@@ -210,7 +204,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     return repeats.includes(true) ? "duplicate" : "conflict";
   }
 
-  async function remove(session: string, end?: { version: number; seen?: number }): Promise<boolean> {
+  async function remove(session: string, end?: Pick<Commit, "version" | "seen">): Promise<boolean> {
     for (let missed: string | undefined; ;) {
       const place = await find(session);
       if (!place || place.ticket.place === "gone") return false;
@@ -220,13 +214,13 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
         if (isDeleted || end) return isDeleted;
         continue;
       }
-      const last = ticket.place === "hot" ? await endOf(ticket.log) : ticket;
+      const last = ticket.place === "hot" ? await endOf(ticket.log) : coldEnd(ticket);
       if (!last && ticket.log !== missed) {
         missed = ticket.log;
         continue;
       }
       // What is left of one whose log was lost can be deleted too.
-      if (end && (last?.version !== end.version || last.touched !== (end.seen ?? last.touched))) return false;
+      if (end && (last?.version !== end.version || !isSame(end.seen, last))) return false;
       const gone = ticketCommit(session, place, { place: "gone" }, Math.max(last?.touched ?? 0, Date.now()));
       const left = wasteOf(session);
       const commits = ticket.place === "hot" && last ? [leaving(ticket.log, last, ticket.heading)] : [];
@@ -248,7 +242,8 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
     async append(commit, ...together) {
       assertOpen();
-      const commits = [commit, ...together].map(prepared);
+      const commits = structuredClone([commit, ...together]);
+      commits.forEach(assertValid);
       if (together.length > 0) assertDifferentSessions(commits);
       return inTurn(
         commits.map(({ session }) => session),
@@ -256,23 +251,24 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       );
     },
 
-    read: (session, after, limit) =>
-      reading(session, async (store, log, opened) => {
-        const entries = await store.read(log, after, limit);
-        return entries && opened(entries);
+    read: (session, ...range) =>
+      reading(session, async (store, log, given) => {
+        const entries = await store.read(log, ...range);
+        return entries && given(entries);
       }),
 
-    load: (session, version) =>
-      reading(session, async (store, log, opened) => {
-        const found = await store.load(log, version);
-        return found && { ...found, entries: opened(found.entries) };
+    load: (session, ...asked) =>
+      reading(session, async (store, log, given) => {
+        const found = await store.load(log, ...asked);
+        const entries = found && given(found.entries);
+        return entries && { ...found, entries };
       }),
 
     async find(session, key) {
-      const found = await reading(session, async (store, log, opened) => {
+      const found = await reading(session, async (store, log, given) => {
         const entry = await store.find(log, key);
         // Nothing found may mean that the log is gone.
-        return entry ? opened([entry]) : (await store.read(log, 0, 1)) && [];
+        return entry ? given([entry]) : (await store.read(log, 0, 1)) && [];
       });
       return found?.[0];
     },
@@ -307,22 +303,14 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
   };
 }
 
-/** A copy of a commit: the caller may do with the one it gave what it likes. */
-function prepared({ session, version, seen, entries, heading, snapshot }: Commit): Commit {
-  if (version === 0 && !heading) {
-    throw new HoldfastError("invalid_option", "the commit of version 0 needs a heading");
-  }
-  if (isLog(session))
-    throw new HoldfastError("invalid_option", `the id ${session} is one that the tiered store itself uses`);
-  const copy = entries.map((entry) => ({ ...entry })) as Commit["entries"];
-  return {
-    session,
-    version,
-    ...(seen !== undefined && { seen }),
-    entries: copy,
-    ...(heading && { heading: copyOf(heading) }),
-    ...(snapshot && { snapshot: { ...snapshot } }),
-  };
+function assertValid({ session, version, heading }: Commit): void {
+  if (version === 0 && !heading) throw invalidOption("the commit of version 0 needs a heading");
+  if (isLog(session)) throw invalidOption(`the id ${session} is one that the tiered store itself uses`);
+}
+
+/** Whether a writer saw the log that ends there. */
+function isSame(seen: string | undefined, { mark }: LogEnd): boolean {
+  return seen === undefined || isSameMark(seen, mark);
 }
 
 function hasTwins({ entries }: Commit): boolean {

@@ -51,11 +51,11 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
         }),
         after: (answer) => ({ "holdfast.answer": answer }),
       }),
-    load: (session, version) =>
+    load: (session, ...asked) =>
       read(
         "holdfast.load",
         session,
-        () => store.load(session, version),
+        () => store.load(session, ...asked),
         (found) => found?.entries.length ?? 0,
       ),
     read: (session, ...range) =>

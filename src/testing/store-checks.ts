@@ -75,7 +75,7 @@ function corner(store: Store, prefix: string, written: Set<string>): Store {
     persistent: store.persistent,
     append: (first, ...together) => store.append(commit(first), ...together.map(commit)),
     read: (session, ...range) => store.read(inside(session), ...range),
-    load: (session, version) => store.load(inside(session), version),
+    load: (session, ...asked) => store.load(inside(session), ...asked),
     find: (session, key) => store.find(inside(session), key),
     list: (given = {}) => own(store.list(filter(given))),
     count: (environment) => store.count(inside(environment)),

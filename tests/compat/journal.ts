@@ -15,9 +15,14 @@ export function readJournal(file: string | URL): Line[] {
 /** Fills a store through its API. */
 export async function fill(store: Store, lines: Line[]): Promise<void> {
   for (const line of lines) {
-    const done = "commits" in line ? await store.append(...line.commits) : await store.delete(line.delete);
+    const done = "commits" in line ? await store.append(...asThen(line.commits)) : await store.delete(line.delete);
     if (done !== "ok" && done !== true) throw new Error(`a line of the journal was refused: ${done}`);
   }
+}
+
+/** Version 0.1 had no marks: a log was known by the time of its newest entry. */
+function asThen(commits: Commits): Commits {
+  return commits.map((commit) => ({ ...commit, seen: "", mark: `@${commit.entries.at(-1)!.at}` })) as Commits;
 }
 
 /** The sessions of a journal with what they belong to, in the order of opening. Logs of shared state are not sessions. */

@@ -52,13 +52,18 @@ function smallDriver(): Driver {
         }
         return answer;
       }),
-    read(session, { after, upTo, limit, snapshot: fromSnapshot }) {
+    read(session, { after, upTo, limit, bytes, snapshot: fromSnapshot }) {
       const log = logs.get(session);
       if (!log) return undefined;
       const fits = ({ version }: Snapshot): boolean => fromSnapshot && version > after && version <= upTo;
       const snapshot = log.snapshots.findLast(fits);
       const start = snapshot?.version ?? after;
-      const entries = log.entries.slice(start, Math.min(upTo, start + limit)).map((entry) => ({ ...entry }));
+      const entries: Entry[] = [];
+      for (let left = bytes; left > 0 && start + entries.length < Math.min(log.row.version, upTo, start + limit);) {
+        const entry = log.entries[start + entries.length]!;
+        entries.push({ ...entry });
+        left -= entry.body.length;
+      }
       return { end: log.row, place: log.row.place, entries, ...(snapshot && { snapshot: { ...snapshot } }) };
     },
     list: ({ after = "", limit }) => {

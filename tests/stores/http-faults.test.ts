@@ -132,9 +132,9 @@ test.each(Object.keys(verbs))("an invalid answer to %s is store_failed, and name
 test("a valid answer is accepted, without unknown fields", async () => {
   const answers: Record<string, unknown> = {
     append: { result: "conflict", more: 1 },
-    read: { entries: [{ version: 3, body: "3", at: 9 }] },
-    load: { snapshot: null, entries: [{ version: 1, body: "1", key: "k" }] },
-    find: { entry: { version: 1, body: "1", at: 1 } },
+    read: { entries: [{ version: 3, body: "3", at: 9, more: 1 }] },
+    load: { snapshot: null, entries: [{ version: 1, body: "1", at: 9, key: "k" }] },
+    find: { entry: { version: 1, body: '{"at":5}', key: null } },
     list: { sessions: [{ ...row, parent: null, ended: null, __proto__: { x: 1 }, more: 1 }], next: null },
     count: { count: 3 },
     delete: { deleted: false },
@@ -142,9 +142,10 @@ test("a valid answer is accepted, without unknown fields", async () => {
   const { url } = await serviceOf(({ url = "" }, response) => send(response, answers[url.slice(1)]));
   const store = await open(url);
   expect(await verbs["append"]!(store)).toBe("conflict");
-  expect(await verbs["read"]!(store)).toEqual([{ version: 3, body: "3" }]);
-  expect(await verbs["load"]!(store)).toEqual({ entries: [{ version: 1, body: "1" }] });
-  expect(await verbs["find"]!(store)).toEqual({ version: 1, body: "1" });
+  expect(await verbs["read"]!(store)).toEqual([{ version: 3, body: "3", at: 9 }]);
+  const entries = [{ version: 1, body: "1", at: 9, key: "k" }];
+  expect(await verbs["load"]!(store)).toEqual({ version: 1, mark: "@9", entries });
+  expect(await verbs["find"]!(store)).toEqual({ version: 1, body: '{"at":5}', at: 5 });
   expect(await verbs["list"]!(store)).toEqual([row]);
   expect(await verbs["count"]!(store)).toBe(3);
   expect(await verbs["delete"]!(store)).toBe(false);

@@ -153,7 +153,7 @@ describe("many writers", () => {
       );
       expect(answers.toSorted()).toEqual(["conflict", "conflict", "conflict", "ok"]);
       const winner = `"${answers.indexOf("ok")}"`;
-      for (const name of names) expect(await handles[0]!.read(name, 0)).toEqual([{ version: 1, body: winner }]);
+      for (const name of names) expect(await handles[0]!.read(name, 0)).toMatchObject([{ version: 1, body: winner }]);
       await Promise.all([
         ...names.slice(0, 10).map((name) => handles[0]!.delete(name)),
         ...names.slice(5, 20).map((name) => {

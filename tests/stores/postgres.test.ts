@@ -158,7 +158,7 @@ describe("a Postgres store", () => {
         expect(await store.count(text), `count of text ${index}`).toBe(1);
       }
       for (const text of texts) {
-        expect(await store.read(text, 0)).toEqual([{ version: 1, body: text }]);
+        expect(await store.read(text, 0)).toMatchObject([{ version: 1, body: text }]);
         expect(await store.load(text)).toEqual({ snapshot: { version: 1, body: text }, entries: [] });
         expect(await store.find(text, text)).toEqual({ version: 1, body: text });
       }

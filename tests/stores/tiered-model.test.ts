@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Commit } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { tieredStore, type TieredStore } from "../../src/stores/tiered.ts";
+import { markAfter } from "../../src/stores/front/mark.ts";
 import { runs } from "../runs.ts";
 import { createWires, type Fate, type Process } from "./tiered-wires.ts";
 
@@ -73,7 +74,7 @@ class World {
   }
 
   /** Reads a log, and checks that it has everything it must. */
-  async read(store: TieredStore, session: string): Promise<Written[]> {
+  async read(store: TieredStore, session: string): Promise<{ version: number; mark: string }> {
     const start = this.now;
     const entries = (await store.read(session, 0)) ?? [];
     const log = entries.map(({ body }) => JSON.parse(body) as Written);
@@ -90,7 +91,7 @@ class World {
     } catch (thrown) {
       this.failures.push(thrown);
     }
-    return log;
+    return { version: log.length, mark: markAfter("", entries) };
   }
 
   /** Commits as the engine does: it resolves an unknown outcome by reading, and retries under the same key. */
@@ -99,12 +100,11 @@ class World {
     const deed: Deed = { session, id, process, start: this.now, end: Infinity };
     let isRefused = true;
     for (let tries = 0; tries < 3; tries++) {
-      const log = await this.read(store, session);
+      const { version, mark } = await this.read(store, session);
       const at = 1000 + ++this.made;
-      const version = log.length;
       const entry = { body: JSON.stringify({ id, version, at } satisfies Written), at, key: id };
       const heading = (version === 0 || changesHeading) && { heading: { environment: "shop", opened: 1 } };
-      const seen = version > 0 && { seen: log.at(-1)!.at };
+      const seen = version > 0 && { seen: mark };
       if (tries === 0) this.commits.push(deed);
       try {
         const answer = await store.append({ session, version, entries: [entry], ...heading, ...seen } as Commit);
@@ -193,7 +193,7 @@ test("DURABLE, ONCE, SERIAL: three processes, late and lost requests, kills at a
     const look = async (): Promise<string[]> => {
       const there: string[] = [];
       for (const session of names) {
-        if ((await world.read(fresh, session)).length > 0) there.push(session);
+        if ((await world.read(fresh, session)).version > 0) there.push(session);
         await tick();
       }
       return there;

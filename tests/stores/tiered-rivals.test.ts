@@ -72,7 +72,7 @@ test("a session from before the tiers that is deleted and reopened in the meanti
     await other.append({ ...commitOf("s", 0, "new"), entries: [{ body: '"new"', at: 7 }] });
   };
   const one = tieredStore({ hot: interrupted(hot, () => true, rival), cold, idle: never });
-  expect(await one.append(commitOf("s", 1, "old", { seen: 1 }))).toBe("conflict");
+  expect(await one.append(commitOf("s", 1, "old", { seen: "@1" }))).toBe("conflict");
   expect(await bodiesOf(other, "s")).toEqual(["new"]);
 });
 

@@ -1,6 +1,8 @@
 // The contract of a driver: what a store must do by itself. `createStore` in ../front.ts does the rest.
 import type { ErrorCode } from "../../core/errors.ts";
-import type { Appended, Filter, Heading, Listed, NewEntry, Snapshot } from "../../core/store.ts";
+import type { Appended, Entry, Filter, Heading, Listed, NewEntry, Snapshot } from "../../core/store.ts";
+
+export type { Entry, NewEntry } from "../../core/store.ts";
 
 /** A driver may answer at once or later. */
 export type Answer<T> = T | Promise<T>;
@@ -9,11 +11,6 @@ export type Answer<T> = T | Promise<T>;
 export interface End {
   version: number;
   mark: string;
-}
-
-/** One event of a log, whole. */
-export interface Entry extends NewEntry {
-  version: number;
 }
 
 /** One commit of a unit, copied and checked. */
@@ -33,7 +30,7 @@ export interface Write {
 /** Commits that are stored together or not at all, each for another session. */
 export type Unit = readonly [Write, ...Write[]];
 
-/** Which entries to read: after a version, up to a version, at most so many of at most so many bytes, but at least one. */
+/** Which entries to read: after a version, up to a version, at most so many of about so many bytes, but at least one. */
 export interface Range {
   after: number;
   upTo: number;
@@ -126,6 +123,8 @@ export interface Driver {
   readonly text: "any" | "utf8";
   /** Whether `list` knows the order "idle". Otherwise the front reads all rows and sorts them. */
   readonly idle: boolean;
+  /** "time": it compares the times of entries instead of marks, which tells fewer logs apart. The front gives it times only. */
+  readonly marks?: "time";
   readonly groups?: Groups;
   /** Appends units, each whole or not at all, and answers for each. */
   append(units: readonly Unit[], call: Call): Answer<Appended[]>;

@@ -3,27 +3,41 @@ import { hash } from "node:crypto";
 import type { NewEntry } from "../../core/store.ts";
 
 /**
- * The mark of a log after some more entries: a hash of the mark before them and of all that is in them, 96 bits of it.
- * Equal marks mean equal logs, whatever the clocks of their writers showed. A log without entries has the mark "".
+ * The mark of a log after some more entries, `HASH@TIME`: 96 bits of a hash of the mark before them and of all that is in
+ * them, and the time of the last. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
+ * stores that keep no hashes. A log without entries has the mark "".
  */
 export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   let after = mark;
   for (const { at, key, body } of entries) {
-    after = hash(
-      "sha256",
-      `${after}\n${at}\n${key === undefined ? "" : `=${key.length}:${key}`}\n${body}`,
-      "base64url",
-    ).slice(0, 16);
+    const before = hashOfMark(after) ?? after;
+    const text = `${before}\n${at}\n${key === undefined ? "" : `=${key.length}:${key}`}\n${body}`;
+    after = `${hash("sha256", text, "base64url").slice(0, 16)}@${at}`;
   }
   return after;
 }
 
-/** The mark of a log whose newest entry was written by a version without marks: the time of that entry. */
+/** The mark of a log whose newest entry was stored without a hash: the time of that entry. */
 export function timeMark(at: number): string {
   return `@${at}`;
 }
 
-/** The time that such a mark holds; undefined if it is a hash. */
+/** The time that a mark holds, if it holds one. */
 export function timeOfMark(mark: string): number | undefined {
-  return mark.startsWith("@") ? Number(mark.slice(1)) : undefined;
+  const at = mark.indexOf("@");
+  return at < 0 ? undefined : Number(mark.slice(at + 1));
+}
+
+/** The hash that a mark holds, if it holds one. */
+export function hashOfMark(mark: string): string | undefined {
+  const at = mark.indexOf("@");
+  if (at === 0 || mark === "") return undefined;
+  return at < 0 ? mark : mark.slice(0, at);
+}
+
+/** Whether two marks may be of the same log: by their hashes, or by times where one has no hash. */
+export function isSameMark(one: string, other: string): boolean {
+  const [hash, otherHash] = [hashOfMark(one), hashOfMark(other)];
+  if (hash !== undefined && otherHash !== undefined) return hash === otherHash;
+  return timeOfMark(one) === timeOfMark(other);
 }

@@ -2,14 +2,15 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
-import { timeMark } from "./mark.ts";
+import { hashOfMark, markAfter, timeMark, timeOfMark } from "./mark.ts";
 import { escapeWrite } from "./utf8-escape.ts";
 
 /** Copies commits that were handed over together. "duplicate" if two entries of one have the same key. */
-export function toUnit(commits: readonly Commit[], { name, together, text }: Driver): Unit | "duplicate" {
+export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "duplicate" {
+  const { name, together, text } = driver;
   const [first] = commits as [Commit];
   // Most are alone, with one entry.
-  const unit = commits.length === 1 ? [toWrite(first)] : commits.map(toWrite);
+  const unit = commits.length === 1 ? [toWrite(first, driver)] : commits.map((commit) => toWrite(commit, driver));
   if (unit.length > 1) {
     if (!together) throw invalid(`${name} cannot store commits to several sessions together`);
     if (new Set(unit.map(({ session }) => session)).size < unit.length) {
@@ -21,18 +22,38 @@ export function toUnit(commits: readonly Commit[], { name, together, text }: Dri
   return unit as unknown as Unit;
 }
 
-function toWrite({ session, version, seen, entries: given, heading, snapshot }: Commit): Write {
+function toWrite({ session, version, seen, mark, entries: given, heading, snapshot }: Commit, driver: Driver): Write {
   if (version === 0 && heading === undefined) throw invalid("the commit of version 0 needs a heading");
   const entries = (given.length === 1 ? [copyEntry(given[0])] : given.map(copyEntry)) as [NewEntry, ...NewEntry[]];
   const write: Write = {
     session,
-    seen: { version, mark: version === 0 || seen === undefined ? "" : timeMark(seen) },
+    seen: { version, mark: version === 0 || seen === undefined ? "" : storedMark(seen, driver) },
     entries,
-    mark: timeMark(entries[entries.length - 1]!.at),
+    mark: nextMark(version === 0 ? "" : seen, mark, entries, driver),
   };
   if (heading) write.heading = copyHeading(heading);
   if (snapshot) write.snapshot = { version: snapshot.version, body: snapshot.body };
   return write;
+}
+
+/** The mark of a log after entries. Without the one before them it has no hash. */
+function nextMark(
+  seen: string | undefined,
+  mark: string | undefined,
+  entries: readonly NewEntry[],
+  { marks }: Driver,
+): string {
+  const time = timeMark(entries[entries.length - 1]!.at);
+  if (marks === "time" || (mark ?? seen) === undefined) return time;
+  return hashOfMark(mark ?? markAfter(seen!, entries)) ?? time;
+}
+
+/** A mark as the driver keeps it: only its hash, or only its time. */
+export function storedMark(mark: string, { marks }: Driver): string {
+  const hash = marks === "time" ? undefined : hashOfMark(mark);
+  if (hash !== undefined) return hash;
+  const time = timeOfMark(mark);
+  return time === undefined ? "" : timeMark(time);
 }
 
 function copyEntry({ body, at, key }: NewEntry): NewEntry {

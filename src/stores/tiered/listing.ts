@@ -1,14 +1,15 @@
 // Listings of the tiered store: from the hot store alone, which has a ticket of every session.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Filter, Listed, Store } from "../../core/store.ts";
-import type { Place } from "./wrap.ts";
-import { copyOf, hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
+import { copyHeading } from "../front/unit.ts";
+import type { LogEnd, Place } from "./wrap.ts";
+import { hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
 
 export interface Access {
   hot: Store;
   /** Where a session is now. */
   find(session: string): Promise<Place | undefined>;
-  endOf(log: string): Promise<{ version: number; touched: number } | undefined>;
+  endOf(log: string): Promise<LogEnd | undefined>;
   assertOpen(): void;
 }
 
@@ -21,14 +22,15 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
       const { ticket } = place;
       if (ticket.place === "plain") return listed;
       if (ticket.place === "cold") {
-        return { session, version: ticket.version, touched: ticket.touched, ...copyOf(ticket.heading) };
+        return { session, version: ticket.version, touched: ticket.touched, ...copyHeading(ticket.heading) };
       }
       const end = await endOf(ticket.log);
       if (!end && ticket.log === missed) throw lostLog(session);
       if (!end) missed = ticket.log;
       // Both as they were at one moment.
-      if (end && (await find(session))?.version === place.version)
-        return { session, ...end, ...copyOf(ticket.heading) };
+      if (end && (await find(session))?.version === place.version) {
+        return { session, version: end.version, touched: end.touched, ...copyHeading(ticket.heading) };
+      }
     }
   }
 

@@ -1,7 +1,7 @@
 // Where the sessions of a tiered store are: what their tickets say, and what of it a process remembers.
 import type { Entry, Store } from "../../core/store.ts";
-import type { Place } from "./wrap.ts";
-import { isLog, placeIn, unwrap } from "./wrap.ts";
+import type { LogEnd, Place } from "./wrap.ts";
+import { fromLog, isLog, placeIn } from "./wrap.ts";
 
 const remembered = 50_000;
 /** How long a place is remembered, in milliseconds. */
@@ -29,11 +29,11 @@ export function createPlaces(hot: Store) {
     return isGood ? found.place : undefined;
   }
 
-  async function newestOf(id: string): Promise<Entry | undefined> {
+  async function newestOf(id: string): Promise<{ entry: Entry; mark: string } | undefined> {
     const found = await hot.load(id);
-    const last = found?.entries.at(-1);
-    if (last || !found?.snapshot) return last;
-    return (await hot.read(id, found.snapshot.version - 1, 1))?.[0];
+    if (!found) return undefined;
+    const entry = found.entries.at(-1) ?? (await hot.read(id, found.version - 1, 1))?.[0];
+    return entry && { entry, mark: found.mark };
   }
 
   /** Where a session is now. */
@@ -41,16 +41,16 @@ export function createPlaces(hot: Store) {
     if (isLog(session)) return undefined;
     const since = performance.now();
     const newest = await newestOf(session);
-    const place = newest && placeIn(newest);
+    const place = newest && placeIn(newest.entry, newest.mark);
     remember(session, place, since);
     return place;
   }
 
-  /** The version of a log in the hot store, and when its newest entry happened; undefined if it was left or is not there. */
-  async function endOf(log: string): Promise<{ version: number; touched: number } | undefined> {
+  /** Where a log in the hot store ends; undefined if it was left or is missing. */
+  async function endOf(log: string): Promise<LogEnd | undefined> {
     const newest = await newestOf(log);
-    const given = newest && unwrap(newest);
-    return given && { version: newest.version, touched: given.at };
+    const [entry] = (newest && fromLog(log, [newest.entry])) ?? [];
+    return entry && { version: entry.version, mark: newest!.mark, touched: entry.at };
   }
 
   return { find, known, remember, endOf };

@@ -1,8 +1,9 @@
 // The sweep of the tiered store: moves out what is idle, and removes what was left behind.
 import type { Listed, Store } from "../../core/store.ts";
-import { copyLog } from "./copy.ts";
-import type { Place, Ticket } from "./wrap.ts";
+import type { LogEnd, Place, Ticket } from "./wrap.ts";
 import {
+  copyTo,
+  fromLog,
   hidden,
   isCopyOf,
   isLog,
@@ -12,7 +13,6 @@ import {
   placeAfter,
   sessionOf,
   ticketCommit,
-  unwrap,
 } from "./wrap.ts";
 
 export interface Sweeping {
@@ -21,7 +21,7 @@ export interface Sweeping {
   idle: number;
   find(session: string): Promise<Place | undefined>;
   remember(session: string, place: Place | undefined, since: number): void;
-  endOf(log: string): Promise<{ version: number; touched: number } | undefined>;
+  endOf(log: string): Promise<LogEnd | undefined>;
   inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T>;
   inBackground(work: Promise<unknown>): void;
   isClosing(): boolean;
@@ -53,9 +53,9 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
   }
 
   /** Removes a log that is not used any more; if that fails, a later sweep does. */
-  async function discard(store: Store, log: string, end?: { version: number; touched: number }): Promise<void> {
+  async function discard(store: Store, log: string, end?: LogEnd): Promise<void> {
     try {
-      await store.delete(log, end && { version: end.version, seen: end.touched });
+      await store.delete(log, end && { version: end.version, seen: end.mark });
       waste.delete(log);
     } catch {
       waste.set(log, { store, due: performance.now() });
@@ -76,7 +76,7 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     const { heading, cold: before } = place.ticket;
     const copy = newLog(session, log);
     try {
-      const made = await copyLog(hot, log, cold, copy);
+      const made = await copyTo(cold, copy, hot, log);
       if (!made) return false;
       const ticket: Ticket = { place: "cold", log: copy, heading, ...made };
       const moved = ticketCommit(session, place, ticket, made.touched, heading);
@@ -102,8 +102,8 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
   /** Removes a log that was left by a process that died before it could. A copy may be one that is being made. */
   async function removeIfLeft(log: string): Promise<void> {
     if (waste.has(log)) return;
-    const last = (await hot.load(log))?.entries.at(-1);
-    if (last && unwrap(last) === undefined) await hot.delete(log);
+    const found = await hot.load(log);
+    if (found && !fromLog(log, found.entries)) await hot.delete(log);
     else noteWaste(hot, log, anHour);
   }
 
@@ -111,7 +111,7 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
   async function removeGone(session: string): Promise<void> {
     const place = await find(session);
     if (place?.ticket.place !== "gone" || Date.now() - place.at < anHour) return;
-    await hot.delete(session, { version: place.version, seen: place.at });
+    await hot.delete(session, { version: place.version, seen: place.mark });
   }
 
   /** Removes a log that no ticket names, if none can come to name it, however late whoever made it goes on. */

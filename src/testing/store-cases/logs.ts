@@ -8,7 +8,7 @@ export const noon = 1_700_000_000_000;
 export interface CommitOptions {
   session: string;
   version: number;
-  seen?: number;
+  seen?: string;
   /** A string is short for an entry with that body. */
   entries?: (string | Partial<NewEntry>)[];
   heading?: Partial<Heading>;
@@ -55,8 +55,21 @@ export async function grow(
   for (let at = 1; at < version; at++) await write(store, { session, version: at });
 }
 
+type BareEntry = Pick<Entry, "version" | "body">;
+
+/** Removes times and keys from entries. */
+export function bare<T extends Entry | Entry[] | undefined>(found: T): T extends Entry[] ? BareEntry[] : BareEntry {
+  const toBare = ({ version, body }: Entry): BareEntry => ({ version, body });
+  return (Array.isArray(found) ? found.map(toBare) : found && toBare(found)) as never;
+}
+
+/** Returns the mark of a log. */
+export async function markOf(store: Store, session: string): Promise<string> {
+  return (await store.load(session))!.mark;
+}
+
 /** Returns entries with these bodies, numbered from `after` + 1. */
-export function numbered(bodies: string[], after = 0): Entry[] {
+export function numbered(bodies: string[], after = 0): BareEntry[] {
   return bodies.map((body, index) => ({ version: after + index + 1, body }));
 }
 
@@ -77,9 +90,9 @@ export async function expectLog(store: Store, session: string, bodies: string[] 
     assert.equal(row, undefined, `${what} should not be listed`);
     return;
   }
-  assert.deepEqual(entries, numbered(bodies), `${what}, read`);
+  assert.deepEqual(bare(entries), numbered(bodies), `${what}, read`);
   const start = loaded?.snapshot?.version ?? 0;
-  assert.deepEqual(loaded?.entries, numbered(bodies.slice(start), start), `${what}, loaded`);
+  assert.deepEqual(bare(loaded?.entries), numbered(bodies.slice(start), start), `${what}, loaded`);
   assert.equal(row?.version, bodies.length, `the version of ${show(session)}${when && ` ${when}`}, listed`);
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Entry, Snapshot, Store } from "../../core/store.ts";
 import type { StoreCase } from "./harness.ts";
 import { onStore } from "./harness.ts";
-import { bodiesUpTo, expectLog, grow, numbered, write } from "./logs.ts";
+import { bare, bodiesUpTo, expectLog, grow, noon, numbered, write } from "./logs.ts";
 
 /** Loads a version of the log written by `withSnapshots`. */
 async function expectLoaded(store: Store, asked: number | undefined, snapshot: number, end: number): Promise<void> {
@@ -12,8 +12,8 @@ async function expectLoaded(store: Store, asked: number | undefined, snapshot: n
   const expected: Snapshot | undefined =
     snapshot === 0 ? undefined : { version: snapshot, body: `"state ${snapshot}"` };
   assert.deepEqual(loaded.snapshot, expected, `the snapshot on the way to version ${asked}`);
-  const entries: Entry[] = numbered(bodiesUpTo(end, snapshot), snapshot);
-  assert.deepEqual(loaded.entries, entries, `the entries on the way to version ${asked}`);
+  const entries = numbered(bodiesUpTo(end, snapshot), snapshot);
+  assert.deepEqual(bare(loaded.entries), entries, `the entries on the way to version ${asked}`);
 }
 
 /** Writes 12 entries with snapshots at 3 (inside the log), 5 and 10 (the end of a longer commit). */
@@ -28,6 +28,49 @@ async function withSnapshots(store: Store): Promise<void> {
 }
 
 export const readCases: StoreCase[] = [
+  onStore("entries come with the time and the key that they were given", async (store) => {
+    const [odd, half] = ['k "1"\n=\u{1f600}', noon + 0.5];
+    await write(store, { session: "a", version: 0, entries: [{ key: odd }, {}], snapshot: "2" });
+    await write(store, { session: "a", version: 2, entries: [{ key: "", at: half + 9 }] });
+    const expected: Entry[] = [
+      { version: 1, body: '{"n":1}', at: noon, key: odd },
+      { version: 2, body: '{"n":2}', at: noon + 1 },
+      { version: 3, body: '{"n":3}', at: half + 9, key: "" },
+    ];
+    assert.deepEqual(await store.read("a", 0), expected, "read");
+    assert.deepEqual((await store.load("a"))?.entries, expected.slice(2), "loaded after a snapshot");
+    assert.deepEqual((await store.load("a", 1))?.entries, expected.slice(0, 1), "loaded from the start");
+    assert.deepEqual(await store.find("a", odd), expected[0], "found by a key");
+    assert.deepEqual(await store.find("a", ""), expected[2], "found by the empty key");
+  }),
+
+  onStore("load after a version gives the entries since, and the end of the log", async (store) => {
+    await withSnapshots(store);
+    const { version, mark } = (await store.load("a"))!;
+    assert.equal(version, 12);
+    for (const after of [1, 5, 11, 12]) {
+      const loaded = (await store.load("a", undefined, after))!;
+      assert.deepEqual([loaded.version, loaded.mark], [version, mark], `the end, after ${after}`);
+      assert.deepEqual(bare(loaded.entries), numbered(bodiesUpTo(12, after), after), `after ${after}`);
+    }
+    const beyond = (await store.load("a", undefined, 20))!;
+    assert.deepEqual(beyond.entries, [], "after a version that is not there");
+    assert.ok(beyond.version < 20, "the end of a log that is shorter");
+    assert.equal(await store.load("none", undefined, 3), undefined, "of a log that is not there");
+  }),
+
+  onStore(
+    "GROWTH: a page with a limit of bytes ends at about that size, and holds at least one entry",
+    async (store) => {
+      const large = JSON.stringify("x".repeat(100_000));
+      await write(store, { session: "a", version: 0, entries: [large, large, large, large, large, "6", "7"] });
+      assert.equal((await store.read("a", 0, 10, 1))?.length, 1, "less than one entry");
+      assert.equal((await store.read("a", 0, 10, 250_000))?.length, 3, "two and a half");
+      assert.equal((await store.read("a", 0, 2, 250_000))?.length, 2, "fewer by number");
+      assert.equal((await store.read("a", 4, 10, 250_000))?.length, 3, "all that follow");
+    },
+  ),
+
   onStore("reading or loading a session that is not there gives undefined", async (store) => {
     assert.equal(await store.read("none", 0), undefined, "read");
     assert.equal(await store.read("none", 5, 10), undefined, "read after a version, with a limit");
@@ -41,24 +84,24 @@ export const readCases: StoreCase[] = [
   onStore("reading gives the entries after a version, in order", async (store) => {
     await grow(store, "a", 12);
     for (let after = 0; after < 12; after++) {
-      assert.deepEqual(await store.read("a", after), numbered(bodiesUpTo(12, after), after), `after ${after}`);
+      assert.deepEqual(bare(await store.read("a", after)), numbered(bodiesUpTo(12, after), after), `after ${after}`);
     }
   }),
 
   onStore("reading after the end of a log gives no entries, not undefined", async (store) => {
     await grow(store, "a", 3);
-    assert.deepEqual(await store.read("a", 3), [], "after the newest");
-    assert.deepEqual(await store.read("a", 4), [], "after one that is still to come");
-    assert.deepEqual(await store.read("a", 1_000_000, 5), [], "far beyond the end");
+    assert.deepEqual(bare(await store.read("a", 3)), [], "after the newest");
+    assert.deepEqual(bare(await store.read("a", 4)), [], "after one that is still to come");
+    assert.deepEqual(bare(await store.read("a", 1_000_000, 5)), [], "far beyond the end");
   }),
 
   onStore("reading gives at most as many entries as the limit says", async (store) => {
     await grow(store, "a", 10);
-    assert.deepEqual(await store.read("a", 0, 1), numbered(['{"n":1}']), "one");
-    assert.deepEqual(await store.read("a", 4, 3), numbered(bodiesUpTo(7, 4), 4), "three from the middle");
-    assert.deepEqual(await store.read("a", 8, 50), numbered(bodiesUpTo(10, 8), 8), "more than there are");
-    assert.deepEqual(await store.read("a", 0, 10), numbered(bodiesUpTo(10)), "as many as there are");
-    assert.deepEqual(await store.read("a", 0, 0), [], "none");
+    assert.deepEqual(bare(await store.read("a", 0, 1)), numbered(['{"n":1}']), "one");
+    assert.deepEqual(bare(await store.read("a", 4, 3)), numbered(bodiesUpTo(7, 4), 4), "three from the middle");
+    assert.deepEqual(bare(await store.read("a", 8, 50)), numbered(bodiesUpTo(10, 8), 8), "more than there are");
+    assert.deepEqual(bare(await store.read("a", 0, 10)), numbered(bodiesUpTo(10)), "as many as there are");
+    assert.deepEqual(bare(await store.read("a", 0, 0)), [], "none");
   }),
 
   onStore("a log read page by page is the log", async (store) => {
@@ -70,7 +113,7 @@ export const readCases: StoreCase[] = [
       if (page.length === 0) break;
       entries.push(...page);
     }
-    assert.deepEqual(entries, numbered(bodiesUpTo(25)));
+    assert.deepEqual(bare(entries), numbered(bodiesUpTo(25)));
   }),
 
   onStore("loading a log without snapshots gives all entries up to the version", async (store) => {
@@ -101,7 +144,7 @@ export const readCases: StoreCase[] = [
   onStore("a snapshot hides no entry from read", async (store) => {
     await withSnapshots(store);
     await expectLog(store, "a", bodiesUpTo(12));
-    assert.deepEqual(await store.read("a", 1, 3), numbered(bodiesUpTo(4, 1), 1));
+    assert.deepEqual(bare(await store.read("a", 1, 3)), numbered(bodiesUpTo(4, 1), 1));
   }),
 
   onStore("GROWTH: with many snapshots the right one is picked for every version", async (store) => {
@@ -120,7 +163,7 @@ export const readCases: StoreCase[] = [
     await write(store, { session: "c", version: 0, entries: ['"c1"', '"c2"'], snapshot: '"c"' });
     const loaded = await store.load("b");
     assert.equal(loaded?.snapshot, undefined, "b has no snapshot");
-    assert.deepEqual(loaded?.entries, numbered(['"b1"', '"b2"']));
+    assert.deepEqual(bare(loaded?.entries), numbered(['"b1"', '"b2"']));
     await expectLoaded(store, undefined, 1, 1);
   }),
 
@@ -141,7 +184,7 @@ export const readCases: StoreCase[] = [
     spoil((await store.load("a", 1))?.entries);
     const loaded = await store.load("a");
     Object.assign(loaded!.snapshot!, { version: 1, body: '"spoiled"' });
-    assert.deepEqual(await store.find("a", "k"), { version: 1, body: '{"n":1}' });
+    assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '{"n":1}' });
     await expectLog(store, "a", bodiesUpTo(2));
     await expectLoaded(store, undefined, 2, 2);
   }),

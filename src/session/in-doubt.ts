@@ -1,0 +1,14 @@
+// inDoubt(): the error of a commit whose answer was lost.
+import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import type { Commit } from "../core/store.ts";
+
+/** The failure of a commit that may have been stored all the same. `doubt` lets the caller find out. */
+export function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
+  const { code, message, detail } = isHoldfastError(thrown)
+    ? thrown
+    : new HoldfastError("store_failed", `the store failed: ${messageOf(thrown)}`);
+  const error = new HoldfastError(code, message, { detail: { ...detail }, cause: thrown });
+  // Not enumerable: clients do not see it.
+  Object.defineProperty(error.detail, "doubt", { value: { version: version + entries.length, at: entries[0].at } });
+  return error;
+}

@@ -1,0 +1,76 @@
+// copyLog(): copies the entries of a log into another store, page by page. And how to read a whole log in pages.
+import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../../core/store.ts";
+
+/** The most entries of a page, and about the most bytes, unless one entry has more. */
+const pageEntries = 2000;
+const pageBytes = 4 * 1024 * 1024;
+
+/** Reads the entries of a log in pages. Yields nothing for a missing log. */
+export async function* readPages(
+  store: Store,
+  session: string,
+  after = 0,
+  upTo = Infinity,
+): AsyncGenerator<Entry[], void, undefined> {
+  for (let from = after; from < upTo;) {
+    const page = await store.read(session, from, Math.min(pageEntries, upTo - from), pageBytes);
+    const last = page?.at(-1);
+    if (!page || !last) return;
+    yield page;
+    from = last.version;
+  }
+}
+
+export interface LogCopy {
+  from: Store;
+  source: string;
+  to: Store;
+  target: string;
+  /** The target has the entries up to here. Default 0: there is no target yet. */
+  after?: number;
+  /** The version that is copied. */
+  upTo: number;
+  /** The heading of the target, and the one that it gets with the last entry. */
+  heading: Heading;
+  lastHeading?: Heading | undefined;
+  /** The mark of the target when it is complete. */
+  mark?: string | undefined;
+  /** Snapshots of these versions, in order. */
+  snapshots?: Snapshot[];
+  /** Makes the entry of the target. */
+  change?(entry: Entry): NewEntry;
+  /** Called with the entries of each commit. */
+  onCommit?(entries: readonly NewEntry[]): void;
+}
+
+/**
+ * Copies a log, or the rest of one. Returns the version of the target, which is lower than `upTo` if the source ended
+ * before, and the answer that refused a commit, if one did.
+ */
+export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
+  const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;
+  const snapshots = copy.snapshots?.filter(({ version }) => version > after) ?? [];
+  let version = after;
+  for await (const page of readPages(from, source, after, upTo)) {
+    while (version < page.at(-1)!.version) {
+      const [snapshot] = snapshots;
+      const start = version - page[0]!.version + 1;
+      const entries = page.slice(start, snapshot && start + snapshot.version - version).map(change);
+      const end = version + entries.length;
+      const commit: Commit = { session: target, version, entries: entries as Commit["entries"] };
+      if (version === 0) commit.heading = heading;
+      if (snapshot?.version === end) commit.snapshot = snapshots.shift()!;
+      if (end === upTo && lastHeading) commit.heading = lastHeading;
+      if (end === upTo && mark !== undefined) commit.mark = mark;
+      const answer = await to.append(commit);
+      if (answer !== "ok") return { version, refused: answer };
+      onCommit?.(entries);
+      version = end;
+    }
+  }
+  return { version };
+}
+
+function copyEntry({ body, at, key }: Entry): NewEntry {
+  return key === undefined ? { body, at } : { body, at, key };
+}
