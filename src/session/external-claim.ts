@@ -42,7 +42,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
             const { episode } = session;
             pending.episode = episode;
             const at = timeNow(session);
-            claim = { type: "tool.claimed", at, episode, call, tool, input, until: at + timeout + grace };
+            claim = { type: "tool.claimed", at, episode, call, tool, input, until: Date.now() + timeout + grace };
             return claim;
           },
         ),

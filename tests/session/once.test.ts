@@ -4,6 +4,7 @@ import { defineEnvironment, tool, type Json } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { everyStore } from "../every-store.ts";
+import { clock } from "./clock.ts";
 import { counter } from "./counter.ts";
 import { onEveryStore, open } from "./engine.ts";
 
@@ -233,6 +234,21 @@ onEveryStore(
     expect(await other.call(session, "send", { to: "ann" }, { call: "m2" })).toMatchObject({ ok: true });
   },
 );
+
+test("ONCE: an event from a clock that ran ahead does not lengthen the claim of an external call", async () => {
+  const place = await open(everyStore[0]!);
+  const { environment } = mailer(() => undefined);
+  const time = clock();
+  const sessions = place.engine(environment);
+  time.pass(3_600_000);
+  const { session } = await sessions.open();
+  time.pass(-3_600_000);
+  await sessions.call(session, "send", { to: "ann" }, { call: "m1" });
+  for await (const event of sessions.events(session)) {
+    if (event.type === "tool.claimed") expect(event.until - Date.now()).toBeLessThan(60_000);
+  }
+  expect.assertions(1);
+});
 
 test("a repeat that waits for a running call can be cancelled, and the call continues", async () => {
   const place = await open(everyStore[0]!);
