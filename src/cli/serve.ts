@@ -47,6 +47,7 @@ export function addServe(program: Command): void {
     .option("--max-sessions <number>", "open sessions of an environment or agent; the longest idle make room", whole(1))
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
     .addOption(new Option("--token <text>", "the bearer token that /v1 and /metrics want").env("HOLDFAST_TOKEN"))
+    .option("--allow-origin <origin...>", "sites whose pages may use the server, as in https://app.example")
     .option(
       "--model <name>",
       "also be an agent: play the row that is posted to /run with this model, as in chat:llama3.2",

@@ -25,6 +25,7 @@ export interface ServingFlags {
   maxSessions?: number;
   log: "none" | "failures" | "all";
   token: string | undefined;
+  allowOrigin?: string[];
   /** Plays the environments at /run. */
   model?: string;
   maxSteps?: number;
@@ -39,7 +40,7 @@ const storeTimeout = 30_000;
 const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
-  const { store: url, cold, coldAfter, log, model, maxSteps, timeout, ...rest } = flags;
+  const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...rest } = flags;
   const environments: AnyEnvironment[] = [];
   const agents: Agent[] = [];
   const runners = new Map<string, Runner>();
@@ -75,6 +76,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
       root,
       models,
       store,
+      origins,
       secret,
       log: { what: log },
       telemetry: await telemetry(),

@@ -94,7 +94,11 @@ export const errorTable = {
   unauthorized: { status: 401, meaning: "the path wants a bearer token, and the request has none or another" },
   not_local: {
     status: 403,
-    meaning: "a server without a token was asked by a name that is not this machine's, or by a page of another site",
+    meaning: "a server without a token was asked by a name that is not this machine's",
+  },
+  foreign_origin: {
+    status: 403,
+    meaning: "the request comes from a page of another site, which the server does not allow (`--allow-origin`)",
   },
   request_timeout: { status: 408, meaning: "the request did not arrive in time; nothing was changed" },
   body_too_large: { status: 413, meaning: "the body is larger than the server takes; nothing was changed" },

@@ -1,14 +1,14 @@
-// Access checks: the bearer token of a server, or requests from this machine only.
+// Access checks: the bearer token of a server or this machine, and pages of other sites.
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Request } from "../core/protocol.ts";
 
 // Digests have equal length, so the comparison takes constant time.
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
 /** Returns a check of an Authorization header against the token. */
-export function bearerCheck(token: string): (header: string | undefined) => boolean {
+function bearerCheck(token: string): (header: string | undefined) => boolean {
   const wanted = digest(token);
   return (header) => {
     const [, given] = /^bearer +(\S+) *$/i.exec(header ?? "") ?? [];
@@ -16,18 +16,60 @@ export function bearerCheck(token: string): (header: string | undefined) => bool
   };
 }
 
+export interface AccessOptions {
+  /** The bearer token of /v1 and /metrics. */
+  token?: string | undefined;
+  /** Origins of pages that may use the server, such as https://app.example. */
+  origins?: readonly string[] | undefined;
+}
+
+export interface Access {
+  /** Refuses requests from pages of other sites. `isGuarded`: the path also wants the token, or this machine. */
+  assertAllowed(request: Pick<Request, "headers">, isGuarded: boolean): void;
+  /** The headers by which a browser lets a page on the list read a reply; undefined for every other request. */
+  corsHeaders(request: Pick<Request, "headers">): { [name: string]: string } | undefined;
+}
+
 /**
- * Limits a server without a token to this machine. Refuses requests that a page of another site can make a browser
- * send. A site can point its own name at this machine, but then the Host header has that name. A request from a page to
- * another site carries the page's Origin.
+ * Builds the checks of a server. A browser adds the Origin of a page to every request that can change something. A site can
+ * point its own name at this machine, but then the Host header has that name: so without the token a page must be on the list,
+ * or come from a name that no site can register.
  */
-export function assertLocal({ headers: { host = "", origin } }: Pick<Request, "headers">): void {
-  if (!isLocalName(host)) {
-    throw refusal("it is asked for by another name than localhost or an address of this machine");
-  }
-  if (origin !== undefined && originHost(origin) !== host.toLowerCase()) {
-    throw refusal("the request comes from a page of another site");
-  }
+export function createAccess({ token, origins = [] }: AccessOptions): Access {
+  const isBearer = token === undefined ? undefined : bearerCheck(token);
+  const listed = new Set(origins.map((origin) => checkedOrigin(origin)));
+  return {
+    assertAllowed({ headers }, isGuarded) {
+      const { host = "", origin, authorization } = headers;
+      const isOurs = isGuarded && isBearer?.(authorization) === true;
+      if (origin !== undefined && !listed.has(origin.toLowerCase())) {
+        const isSame = originHost(origin) === host.toLowerCase();
+        if (!isSame || !(isOurs || isLocalName(host))) throw foreignOrigin();
+      }
+      if (!isGuarded || isOurs) return;
+      if (isBearer) {
+        throw new HoldfastError("unauthorized", "send the token of this server: Authorization: Bearer TOKEN");
+      }
+      if (!isLocalName(host)) throw notLocal();
+    },
+    corsHeaders({ headers: { origin } }) {
+      if (origin === undefined || !listed.has(origin.toLowerCase())) return undefined;
+      return {
+        "access-control-allow-origin": origin,
+        "access-control-allow-credentials": "true",
+        "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+        "access-control-allow-headers": "authorization, content-type, holdfast-episode, idempotency-key, last-event-id",
+        "access-control-expose-headers": "holdfast-repeated, holdfast-session",
+        "access-control-max-age": "600",
+        vary: "Origin",
+      };
+    },
+  };
+}
+
+function checkedOrigin(origin: string): string {
+  if (originHost(origin) !== undefined) return origin.toLowerCase();
+  throw invalidOption(`an origin is a scheme and a host, as in https://app.example, not ${JSON.stringify(origin)}`);
 }
 
 /**
@@ -42,8 +84,15 @@ function isLocalName(host: string): boolean {
 /** Returns the host and port of an Origin, in the format of a Host header. */
 const originHost = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase();
 
-function refusal(why: string): HoldfastError {
+function notLocal(): HoldfastError {
+  const why = "it is asked for by another name than localhost or an address of this machine";
   const remedy =
     "open it by 127.0.0.1 and its port, or start the server with a token (--token) to allow it from anywhere";
   return new HoldfastError("not_local", `a server without a token answers to this machine only, and ${why}: ${remedy}`);
+}
+
+function foreignOrigin(): HoldfastError {
+  const message =
+    "the request comes from a page of another site; --allow-origin names the sites that may use this server";
+  return new HoldfastError("foreign_origin", message);
 }

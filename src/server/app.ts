@@ -2,7 +2,7 @@
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
-import { assertLocal, bearerCheck } from "./access.ts";
+import { createAccess, type AccessOptions } from "./access.ts";
 import type { Log } from "./log.ts";
 import type { Metrics, MetricsReport } from "./metrics.ts";
 
@@ -13,18 +13,14 @@ export interface Mount {
   protocols: Protocol[];
 }
 
-export interface AppOptions {
+/** Without a token, /v1, /metrics and /view are for this machine only. */
+export interface AppOptions extends AccessOptions {
   /** The longest matching prefix is tried first. */
   mounts: Mount[];
   /** Read by /readyz. */
   store: Store;
   metrics: Metrics;
   log: Log;
-  /**
-   * Bearer token required by /v1 and /metrics. Without one, those paths, /view and requests from pages are limited to
-   * this machine.
-   */
-  token?: string;
   /** Collects the metrics of the other processes behind the same port. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
 }
@@ -51,24 +47,17 @@ const readyWithin = 2_000;
  * const app = createApp({ mounts: [{ prefix: "", protocols: [gym, rest] }], store, metrics, log });
  * const { status, body } = await app.handle(request);
  */
-export function createApp({ mounts, store, metrics, log, token, peers }: AppOptions): App {
+export function createApp({ mounts, store, metrics, log, token, origins, peers }: AppOptions): App {
   const routes = [...mounts].sort((a, b) => b.prefix.length - a.prefix.length);
-  const authorized = token === undefined ? undefined : bearerCheck(token);
+  const { assertAllowed, corsHeaders } = createAccess({ token, origins });
   let stopping = false;
-
-  function assertAllowed(request: Request): void {
-    if (!authorized) assertLocal(request);
-    else if (!authorized(request.headers["authorization"])) {
-      throw new HoldfastError("unauthorized", "send the token of this server: Authorization: Bearer TOKEN");
-    }
-  }
 
   /** Serves the server's own paths. */
   async function own(request: Request): Promise<Reply> {
+    assertAllowed(request, request.path === "/metrics");
     if (request.method !== "GET") throw notAllowed(request.method, ["GET"]);
     if (request.path === "/healthz") return { status: 200, body: { status: "ok" } };
     if (request.path === "/readyz") return ready();
-    assertAllowed(request);
     return {
       status: 200,
       headers: { "content-type": metrics.contentType },
@@ -102,11 +91,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
       if (rest === undefined) continue;
       const guarded = guardedIn(rest);
       // The page holds no secrets and asks for the token itself. With another method, "/view" may be a tool.
-      const isPage = guarded === "view" && request.method === "GET";
-      if (guarded === "v1" || (isPage && !authorized)) assertAllowed(request);
-      // Programs may use any host name for the remaining paths. Only pages send an Origin, and pages of other sites are
-      // refused.
-      else if (!authorized && request.headers["origin"] !== undefined) assertLocal(request);
+      const isPage = guarded === "view" && request.method === "GET" && token === undefined;
+      assertAllowed(request, guarded === "v1" || isPage);
       request.path = rest;
       for (const protocol of mount.protocols) {
         const handling = protocol.handle(request);
@@ -137,6 +123,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
 
   function finished(request: Request, path: string, reply: Reply, start: number, thrown?: unknown): Reply {
     metrics.request(reply.status);
+    const cors = corsHeaders(request);
+    if (cors) reply.headers = { ...reply.headers, ...cors };
     const { session, call = request.headers["idempotency-key"], rollout = findRollout(path) } = reply.about ?? {};
     const ms = performance.now() - start;
     log.request({ method: request.method, path, status: reply.status, ms, session, call, rollout, thrown });
@@ -150,6 +138,8 @@ export function createApp({ mounts, store, metrics, log, token, peers }: AppOpti
       const start = performance.now();
       const { path } = request;
       try {
+        const cors = request.method === "OPTIONS" ? corsHeaders(request) : undefined;
+        if (cors) return finished(request, path, { status: 204 }, start);
         const reply = await (ownPaths.has(path) ? own(request) : routed(request, path));
         return finished(request, path, reply, start, reply.thrown);
       } catch (thrown) {

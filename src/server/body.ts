@@ -17,7 +17,9 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
     return new HoldfastError("unsupported_media_type", "send the body without a content-encoding");
   }
   const type = headers["content-type"];
-  if (type !== undefined && type !== "application/json" && !isJson(type)) {
+  // A page can send a body without a type to another site, and the browser does not ask that site first.
+  const isPage = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
+  if (type === undefined ? isPage : type !== "application/json" && !isJson(type)) {
     return new HoldfastError("unsupported_media_type", "send the body as JSON, with content-type: application/json");
   }
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;

@@ -55,6 +55,8 @@ export interface ServeOptions {
   log?: LogOptions;
   /** Bearer token required by /v1 and /metrics. Default: none. */
   token?: string | undefined;
+  /** Origins of pages on other sites that may use the server, such as https://app.example. Default: none. */
+  origins?: readonly string[] | undefined;
   /**
    * Keys for session tokens, as "new,old": the first signs, the others are still accepted. Default: a key kept in the
    * store.
@@ -218,7 +220,8 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     store,
     metrics,
     log,
-    ...(token !== undefined && { token }),
+    token,
+    origins: options.origins,
     ...(peers && { peers }),
   });
   const stop = async (within?: number): Promise<void> => {

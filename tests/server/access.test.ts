@@ -1,14 +1,18 @@
 // A server without a token answers only this machine: it refuses foreign host names and pages of other sites.
+import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { assertLocal } from "../../src/server/access.ts";
+import { createAccess } from "../../src/server/access.ts";
 import { appOf, asked, echo, raw, served } from "./serving.ts";
 
 const isAllowed = (headers: { [name: string]: string }): boolean => {
   try {
-    assertLocal({ headers });
+    createAccess({}).assertAllowed({ headers }, true);
     return true;
   } catch (thrown) {
-    expect(thrown).toMatchObject({ code: "not_local", status: 403 });
+    expect(thrown).toMatchObject({
+      code: headers["origin"] === undefined ? "not_local" : "foreign_origin",
+      status: 403,
+    });
     return false;
   }
 };
@@ -99,12 +103,47 @@ describe("of a server", () => {
     expect((await call({ host: here, origin: `http://${here}` })).status).toBe(200);
   });
 
-  test("with a token, Host and Origin are ignored: a caller without the token is refused", async () => {
-    const app = appOf([echo()], { token: "a-token-of-the-server" });
-    const headers = { ...evil.headers, origin: "http://evil.example", authorization: "Bearer a-token-of-the-server" };
-    expect((await app.handle(asked("/v1/secret", { headers }))).status).toBe(200);
-    expect((await app.handle(asked("/v1/secret", evil))).status).toBe(401);
-    expect((await app.handle(asked("/view/", evil))).status).toBe(404);
+  test("the table of docs/rest.md is right", async () => {
+    const page = await readFile("docs/rest.md", "utf8");
+    const rows = [...page.matchAll(/^\| (no token|token) \| (.+) \| (\S+) \| (.+) \| (yes|no) \| (\d+) ?(\S*) \|$/gm)];
+    expect(rows.length).toBeGreaterThan(25);
+    const token = "a-token-of-the-server";
+    for (const [row, server, where, host = "", from = "", sends, status, code] of rows) {
+      const app = appOf([echo()], {
+        origins: ["https://app.example"],
+        ...(server === "token" && { token }),
+      });
+      const path = where === "`/v1`" ? "/v1/secret" : where === "a tool" ? "/echo" : (where ?? "").replaceAll("`", "");
+      const headers = {
+        host,
+        ...(from !== "none" && { origin: from.replace(" (allowed)", "") }),
+        ...(sends === "yes" && { authorization: `Bearer ${token}` }),
+      };
+      const method = where === "a tool" ? "POST" : "GET";
+      const { status: got, body } = await app.handle(asked(path, { method, headers }));
+      expect([got, (body as { error?: { code: string } } | undefined)?.error?.code ?? ""], row).toEqual([
+        Number(status),
+        code,
+      ]);
+    }
+  });
+
+  test("a page on the list may ask before it sends, and may read the replies", async () => {
+    const app = appOf([echo()], { origins: ["https://app.example"] });
+    const from = (origin: string, method: string) =>
+      app.handle(asked("/echo", { method, headers: { host: here, origin } }));
+    const asking = await from("https://app.example", "OPTIONS");
+    expect(asking).toMatchObject({ status: 204, headers: { "access-control-allow-origin": "https://app.example" } });
+    expect((await from("https://app.example", "POST")).headers).toMatchObject({
+      "access-control-allow-origin": "https://app.example",
+      vary: "Origin",
+    });
+    expect(await from("https://evil.example", "OPTIONS")).toMatchObject({ status: 405 });
+    expect((await from("https://evil.example", "POST")).headers).not.toHaveProperty("access-control-allow-origin");
+  });
+
+  test.each(["app.example", "https://app.example/", "*", ""])("refuses %s as an origin to allow", (origin) => {
+    expect(() => appOf([echo()], { origins: [origin] })).toThrow(/an origin is a scheme and a host/);
   });
 
   test("requests that a page of another site can send without a preflight are refused", async () => {
@@ -113,7 +152,11 @@ describe("of a server", () => {
       fetch(`${url}/v1/secret`, { method: "POST", body: "{}", headers }).then(({ status }) => status);
     expect(await post({ "content-type": "text/plain" })).toBe(415);
     expect(await post({ "content-type": "application/x-www-form-urlencoded" })).toBe(415);
-    const origin = "origin: http://evil.example\r\n";
+    const origin = "origin: http://evil.example\r\ncontent-type: application/json\r\n";
+    const untyped = raw(port);
+    const fetched = `POST /echo HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nsec-fetch-site: cross-site\r\ncontent-length: 2\r\n\r\n{}`;
+    untyped.send(fetched);
+    expect((await untyped.replies(1))[0]?.status).toBe(415);
     const bare = raw(port);
     bare.send(`POST /v1/secret HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${origin}content-length: 2\r\n\r\n{}`);
     const rebound = raw(port);

@@ -13,7 +13,7 @@ const request = (path: string, type: string): string =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: 2\r\n\r\n{}`;
 
 test("a client that does not read its replies is finally dropped, and does not block closing", async () => {
-  const limits = { maxInflight: 3, requestTimeout: 300 };
+  const limits = { maxInflight: 3, requestTimeout: 2_000 };
   const serving = await serve({ environments: [environment], store: memoryStore(), port: 0, limits });
   const port = Number(new URL(serving.url).port);
   const sockets = [1, 2, 3].map(() => {
