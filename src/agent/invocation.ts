@@ -8,23 +8,12 @@ import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { Item, ModelResponse, Piece } from "../core/model.ts";
+import type { Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
 import type { Family } from "./transfer.ts";
-
-/** The position of an agent in an invocation. */
-export interface Place {
-  agent: string;
-  /** Unique for every run of an agent. */
-  path: string;
-  branch: string | undefined;
-  /** The path of the agent around it that is another one's tool, and its request. */
-  alone: { path: string; request: Item[] } | undefined;
-  /** Whether its end is the end of the invocation. */
-  isOutermost: boolean;
-}
+import type { Place, World } from "./world.ts";
 
 /** A piece of a running answer. Never committed. */
 export interface PartialEvent {
@@ -37,24 +26,6 @@ export interface PartialEvent {
 
 export type RunEvent = (AgentEvent & { version: number }) | PartialEvent;
 
-/** Provides a replay with recorded results, in place of models, clocks and external calls. */
-export interface ReplaySource {
-  /** The random seed of the recorded session. */
-  seed: number;
-  /** Returns the time of the event at a version. */
-  at(version: number): number;
-  /** Returns the model's answer, or throws its failure. */
-  answer(place: Place): ModelResponse;
-  /** Tells whether the log has only the answer after `afterModel`, not the original one. */
-  isFinal(place: Place): boolean;
-  /** Returns the result of a call that is not made again; undefined if it is. */
-  result(place: Place, call: string, isExternal: boolean): { output: Json; error?: HoldfastError } | undefined;
-  /** Returns the effects of all calls of an answer, if some of them are not made again. */
-  results(place: Place): { delta: Delta; transfer?: string; escalate?: true };
-  /** Tells whether the agent reached its limit of seconds here. */
-  isLate(place: Place): boolean;
-}
-
 export interface InvocationOptions {
   id: string;
   /** Whether an earlier run started it. */
@@ -63,7 +34,7 @@ export interface InvocationOptions {
   family: Family;
   signal: AbortSignal;
   isStreaming: boolean;
-  replaySource?: ReplaySource | undefined;
+  world: World;
   /** Passes a committed event to the reader. */
   put(event: RunEvent): Promise<void>;
   drop(event: RunEvent): void;
@@ -77,7 +48,7 @@ export type Invocation = ReturnType<typeof createInvocation>;
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
-  const { id, entered, family, signal, isStreaming, replaySource, put, drop, taken } = options;
+  const { id, entered, family, signal, isStreaming, world, put, drop, taken } = options;
   let temporary: AgentState = {};
   let commits = 0;
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
@@ -139,7 +110,7 @@ export function createInvocation(options: InvocationOptions) {
     family,
     signal,
     isStreaming,
-    replaySource,
+    world,
     taken,
     state,
     /** Returns the state for the writes of a step. */

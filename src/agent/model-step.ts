@@ -15,7 +15,8 @@ import {
 import { cancelledRun, firstValue, orAborted, toResponse } from "./callbacks.ts";
 import { itemsFor } from "./sight.ts";
 import { fillInstruction } from "./instruction.ts";
-import { placed, type Invocation, type Place } from "./invocation.ts";
+import { placed, type Invocation } from "./invocation.ts";
+import type { Place } from "./world.ts";
 
 type Answered = EventOf<"model.answered"> & { version: number };
 
@@ -38,15 +39,9 @@ export async function askModel(
     const instead = await firstValue(callbacks.beforeModel, context, request);
     let answer: Answer;
     if (instead === undefined) {
-      const ask = () => askOnce(invocation, agent, place, request, signal);
-      answer = await askWithCallbacks(
-        ask,
-        agent,
-        context,
-        request,
-        signal,
-        invocation.replaySource?.isFinal(place) ?? false,
-      );
+      const ask = () => invocation.world.ask(place, () => askOnce(invocation, agent, place, request, signal));
+      const amend: Amend = (asked, live) => invocation.world.amend(place, asked, live);
+      answer = await askWithCallbacks(ask, agent, context, request, signal, amend);
     } else answer = { response: toResponse(instead, "beforeModel") };
     const { response, ...about } = answer;
     // A model that ignores the signal may answer after the cancellation.
@@ -78,14 +73,17 @@ interface Answer {
   raw?: Answered["raw"] & object;
 }
 
-/** Asks the model and runs the callbacks after it. `isFinal`: the log has only the answer after `afterModel`. */
+type Live = (asked: ModelResponse) => Promise<ModelResponse>;
+type Amend = (asked: ModelResponse, live: Live) => Promise<ModelResponse>;
+
+/** Asks the model and runs the callbacks after it. */
 async function askWithCallbacks(
   ask: () => Promise<ModelResponse>,
   { callbacks, model }: ModelAgent,
   context: AgentContext,
   request: ModelRequest,
   signal: AbortSignal,
-  isFinal: boolean,
+  amend: Amend,
 ): Promise<Answer> {
   const answer: Answer = { response: { output: [], status: "completed" }, model: model.name };
   try {
@@ -97,12 +95,13 @@ async function askWithCallbacks(
     answer.response = toResponse(value, "onModelError");
     answer.failure = { code: error.code, message: error.message };
   }
-  if (callbacks.afterModel === undefined) return answer;
-  const asked = answer.response;
-  const before = copyJson(asked, "the model's answer", "drop");
-  const after = await firstValue(callbacks.afterModel, context, isFinal ? structuredClone(asked) : asked);
-  if (isFinal) return answer;
-  if (after !== undefined) answer.response = toResponse(after, "afterModel");
+  const { afterModel } = callbacks;
+  if (afterModel === undefined) return answer;
+  const before = copyJson(answer.response, "the model's answer", "drop");
+  answer.response = await amend(answer.response, async (asked) => {
+    const after = await firstValue(afterModel, context, asked);
+    return after === undefined ? asked : toResponse(after, "afterModel");
+  });
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
   // A failure is replayed from its own record.
   if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
@@ -135,7 +134,6 @@ async function askOnce(
   request: ModelRequest,
   signal: AbortSignal,
 ): Promise<ModelResponse> {
-  if (invocation.replaySource) return invocation.replaySource.answer(place);
   const onPiece = invocation.isStreaming
     ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
     : undefined;

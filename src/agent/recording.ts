@@ -11,7 +11,7 @@ import { toText, type FunctionCallOutput, type ModelResponse } from "../core/mod
 import { prefixed, splitDelta } from "../core/shared-state.ts";
 import { withoutLease } from "../session/entered.ts";
 import { comparableDelta, comparableFields, inWords, named, type Difference } from "./difference.ts";
-import type { Place, ReplaySource } from "./invocation.ts";
+import type { Place, Result, World } from "./world.ts";
 
 export type RecordedEvent = AgentEvent & { version: number };
 
@@ -144,10 +144,31 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     }
   }
 
-  const replaySource: ReplaySource = {
-    seed,
-    at,
-    answer(place) {
+  /** Returns the result of a call that is not made again; undefined if it is. */
+  function resultOf(
+    place: Place,
+    call: string,
+    isExternal: boolean,
+  ): { output: Json; error?: HoldfastError } | undefined {
+    const found = upcoming(place.path);
+    if (found?.type === "tools.answered") {
+      const failed = found.failed?.find((one) => one.call === call);
+      if (!isExternal && !(failed && fromOutside.has(failed.code))) return undefined;
+      if (failed) return { output: null, error: new HoldfastError(failed.code, failed.message) };
+      const item = found.items.find((one) => (one as FunctionCallOutput).call_id === call) as FunctionCallOutput;
+      return { output: toText(item?.output ?? "") };
+    }
+    if (!isExternal) return undefined;
+    if (found?.type === "agent.failed" && found.step === "tools") throw toError(found);
+    // Interrupted before there were results: they are never compared.
+    if (!found && isCut) return { output: null };
+    throw over();
+  }
+
+  const world: World = {
+    seed: () => seed,
+    at: ({ version }) => at(version),
+    async ask(place) {
       const found = upcoming(place.path);
       if (found?.type === "model.answered") {
         const { items, usage, response, failure, raw } = found;
@@ -160,31 +181,29 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       const was = found ? `was ${named(found)}` : "there is none";
       throw differAt(found ?? events[next], undefined, `${was}, and the model of ${place.agent} is asked once more`);
     },
-    isFinal({ path }) {
+    async amend({ path }, asked, live) {
       const found = upcoming(path);
-      return found?.type !== "model.answered" || (found.failure === undefined && found.raw === undefined);
+      const isWhole = found?.type === "model.answered" && (found.failure !== undefined || found.raw !== undefined);
+      if (isWhole) return live(asked);
+      // The log has only the answer after `afterModel`: that runs, and its value is ignored.
+      await live(structuredClone(asked));
+      return asked;
     },
-    result(place, call, isExternal) {
-      const found = upcoming(place.path);
-      if (found?.type === "tools.answered") {
-        const failed = found.failed?.find((one) => one.call === call);
-        if (!isExternal && !(failed && fromOutside.has(failed.code))) return undefined;
-        if (failed) return { output: null, error: new HoldfastError(failed.code, failed.message) };
-        const item = found.items.find((one) => (one as FunctionCallOutput).call_id === call) as FunctionCallOutput;
-        return { output: toText(item?.output ?? "") };
-      }
-      if (!isExternal) return undefined;
-      if (found?.type === "agent.failed" && found.step === "tools") throw toError(found);
-      // Interrupted before there were results: they are never compared.
-      if (!found && isCut) return { output: null };
-      throw over();
+    call(place, call, index, isExternal, live) {
+      const recorded = resultOf(place, call.call_id, isExternal);
+      if (!recorded) return live();
+      const end = async (): Promise<Result> => ({ call, ...recorded, isTaken: true });
+      return { index, work: Promise.resolve(), begin: async () => undefined, end };
     },
-    results(place) {
-      const found = upcoming(place.path);
-      if (found?.type !== "tools.answered") return { delta: [] };
+    effects({ path }, results, made) {
+      if (!results.some(({ isTaken }) => isTaken)) return made;
+      // The log has no temporary keys.
+      const { temp } = splitDelta(made.delta);
+      const found = upcoming(path);
+      if (found?.type !== "tools.answered") return { delta: temp };
       const { delta = [], shared = [], transfer, escalate } = found;
       return {
-        delta: structuredClone([...delta, ...shared]),
+        delta: [...structuredClone([...delta, ...shared]), ...temp],
         ...(transfer !== undefined && { transfer }),
         ...(escalate && { escalate }),
       };
@@ -196,7 +215,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
   };
 
   return {
-    replaySource,
+    world,
     get difference() {
       return difference;
     },

@@ -114,7 +114,7 @@ async function replayInvocation(
     let why = "the run ended before it";
     let isFailed = false;
     try {
-      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, recording.replaySource);
+      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, recording.world);
       for (let next = await running.next(); ; next = await running.next()) {
         if (next.done) {
           isFailed = next.value.outcome === "failed";

@@ -16,7 +16,8 @@ import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/
 import { toJsonSchema } from "../core/schema.ts";
 import { cancelledRun, firstValue, toItems } from "./callbacks.ts";
 import { createFamily, transferSchema } from "./transfer.ts";
-import { Failed, placed, type Invocation, type Place } from "./invocation.ts";
+import { Failed, placed, type Invocation } from "./invocation.ts";
+import type { Place } from "./world.ts";
 import { askModel } from "./model-step.ts";
 import type { Answerer } from "./tool-call.ts";
 import { runTools } from "./tools-step.ts";
@@ -124,8 +125,7 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
   // Every running handler listens to it.
   setMaxListeners(0, signal);
-  const isLate = (): boolean =>
-    invocation.replaySource?.isLate(place) ?? (clock?.aborted === true && !invocation.signal.aborted);
+  const isLate = (): boolean => invocation.world.isLate(place, clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> =>
     runAsTool({ ...invocation, signal }, child, place, call);
   let [spent, silent] = [0, 0];

@@ -13,8 +13,9 @@ import { onAbort } from "../io/abort.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
 import { createFamily, type Family } from "./transfer.ts";
-import { createInvocation, Failed, type Place, type RunEvent, type ReplaySource } from "./invocation.ts";
+import { createInvocation, Failed, type RunEvent } from "./invocation.ts";
 import { runAgent } from "./run-agent.ts";
+import { liveWorld, type Place, type World } from "./world.ts";
 
 export interface RunOptions {
   sessions: Conversations;
@@ -63,11 +64,11 @@ export function run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent,
   return runWith(agent, options);
 }
 
-/** Like `run`, with a recording instead of the models. */
+/** Like `run`, in a world of its own. */
 export async function* runWith(
   agent: Agent,
   options: RunOptions,
-  replaySource?: ReplaySource,
+  world: World = liveWorld,
 ): AsyncGenerator<RunEvent, RunResult, undefined> {
   const { sessions, user, message, call, stateDelta, signal, busy } = options;
   if (message === undefined && stateDelta !== undefined) {
@@ -90,7 +91,7 @@ export async function* runWith(
       for (const event of entered.events) yield event as RunEvent;
       return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
     }
-    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, replaySource);
+    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, world);
     // Another process was faster: it is waited for, or refuses this run.
     if (result !== "not begun") return result;
   }
@@ -103,7 +104,7 @@ async function* runEntered(
   options: RunOptions & { session: string },
   items: Item[] | undefined,
   digest: string | undefined,
-  replaySource: ReplaySource | undefined,
+  world: World,
 ): AsyncGenerator<RunEvent, RunResult | "not begun", undefined> {
   const { session, user, call, signal } = options;
   let isBegun = false;
@@ -130,7 +131,7 @@ async function* runEntered(
       entered,
       family,
       signal: stopping.signal,
-      replaySource,
+      world,
       isStreaming: options.stream ?? false,
       put: channel.put,
       drop: channel.drop,

@@ -8,7 +8,8 @@ import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
 import { execute, prepared } from "../session/execute.ts";
 import type { WorkingState, Writer } from "../session/working-state.ts";
 import { cancelledRun, firstValue, orAborted } from "./callbacks.ts";
-import { Failed, isOfCommit, type Invocation, type Place } from "./invocation.ts";
+import { Failed, isOfCommit, type Invocation } from "./invocation.ts";
+import type { Place, Result, ToolCall, Wishes } from "./world.ts";
 
 /** Answers the calls of an agent: its own tool, a toolset, another agent, or the transfer. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
@@ -23,34 +24,6 @@ export interface ToolsOptions {
   signal: AbortSignal;
   /** Runs an agent that is a tool, and returns its words. */
   runAgent(agent: Agent, call: CallOfTool): Promise<string>;
-}
-
-/** The result of one call. */
-export interface Result {
-  call: FunctionCall;
-  output: Json;
-  error?: HoldfastError;
-  wishes?: Wishes;
-  /** The lines that the tool logged. */
-  lines?: string[] | undefined;
-  /** Taken from the record by a replay. */
-  isTaken?: true;
-}
-
-/** Effects of a call on the run of its agent. */
-interface Wishes {
-  transfer?: string;
-  escalate?: true;
-}
-
-export interface ToolCall {
-  index: number;
-  /** The work of the handler, once it has begun. */
-  work: Promise<unknown>;
-  /** Runs `beforeTool`, and starts the handler. */
-  begin(): Promise<void>;
-  /** Waits for the handler, keeps its writes, and runs the callbacks after it. */
-  end(): Promise<Result>;
 }
 
 export function isExternal(answerer: Answerer | undefined): boolean {
@@ -83,10 +56,6 @@ export function createCall(
   const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
   // A call that only changes the state fails if its change cannot be made. The result of any other call is kept.
   const writer: Writer = { call: call.call_id, needs: !isSideBySide(answerer) };
-  const taken =
-    answerer && "agent" in answerer
-      ? undefined
-      : invocation.replaySource?.result(place, call.call_id, isExternal(answerer));
   let wishes: Wishes = {};
   let lines: string[] | undefined;
   /** Resolves to a function that keeps the handler's writes and returns its output. */
@@ -105,7 +74,6 @@ export function createCall(
   }
 
   async function begin(): Promise<void> {
-    if (taken) return;
     try {
       about.input = parseArguments(call);
       const { beforeTool } = callbacks;
@@ -119,7 +87,6 @@ export function createCall(
   }
 
   async function end(): Promise<Result> {
-    if (taken) return { call, ...taken, isTaken: true };
     try {
       const output = asOutput(await outcome());
       const { afterTool } = callbacks;
@@ -191,7 +158,7 @@ export function createCall(
     if (!ready.ok) throw toFailure(ready.outcome);
     let cause: unknown;
     const wished: Wishes = {};
-    const { replaySource, entered } = invocation;
+    const { world, entered } = invocation;
     const execution = {
       session: entered.session,
       tool,
@@ -201,9 +168,9 @@ export function createCall(
       signal,
       agent: toolAgent(wished),
       // Both follow from the log, so a replay gets the same.
-      seed: replaySource?.seed ?? entered.seed,
+      seed: world.seed(entered.seed),
       draws: made.version * 1000 + index,
-      at: replaySource?.at(made.version) ?? made.at,
+      at: world.at(made),
       onThrown: (thrown: unknown) => void (cause = thrown),
     };
     // Another process may have taken the turn over since the call was committed.

@@ -2,19 +2,11 @@
 // event has all results.
 import type { EventOf } from "../core/event.ts";
 import type { FunctionCall } from "../core/model.ts";
-import { splitDelta } from "../core/shared-state.ts";
 import type { Placed, WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
-import { placed, type Conflict, type ReplaySource } from "./invocation.ts";
-import {
-  createCall,
-  isExternal,
-  isSideBySide,
-  outputItem,
-  type Result,
-  type ToolCall,
-  type ToolsOptions,
-} from "./tool-call.ts";
+import { placed, type Conflict } from "./invocation.ts";
+import { createCall, isExternal, isSideBySide, outputItem, type ToolsOptions } from "./tool-call.ts";
+import type { Effects, Result, ToolCall } from "./world.ts";
 
 /** The maximum number of concurrent handlers of one answer. The others wait. */
 const mostAtOnce = 64;
@@ -44,6 +36,8 @@ async function runAll(
   calls: FunctionCall[],
   lost: ReadonlySet<string>,
 ): Promise<Result[]> {
+  const { place } = options;
+  const { world } = options.invocation;
   const results: Result[] = [];
   const running: ToolCall[] = [];
   const settle = async (): Promise<void> => {
@@ -55,9 +49,11 @@ async function runAll(
     for (const [index, call] of calls.entries()) {
       if (running.length === mostAtOnce) await settle();
       const answerer = options.answerers.get(call.name);
-      const started = createCall(options, working, call, index, lost.has(call.call_id));
+      const live = (): ToolCall => createCall(options, working, call, index, lost.has(call.call_id));
+      const isAgent = answerer !== undefined && "agent" in answerer;
+      const started = isAgent ? live() : world.call(place, call, index, isExternal(answerer), live);
       await started.begin();
-      if (answerer && "agent" in answerer) agents.push(started.work);
+      if (isAgent) agents.push(started.work);
       if (isSideBySide(answerer)) running.push(started);
       else results[index] = await started.end();
     }
@@ -104,11 +100,7 @@ function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes:
   for (const { call = "", path } of writes.refused) {
     (fields.refused ??= []).push({ call, path, message: conflict(path).message });
   }
-  if (results.some(({ isTaken }) => isTaken)) {
-    const { delta, ...wishes } = (invocation.replaySource as ReplaySource).results(place);
-    // The log has no temporary keys.
-    return { ...fields, ...wishes, delta: [...delta, ...splitDelta(writes.delta).temp] };
-  }
-  for (const { error, wishes } of results) if (!error) Object.assign(fields, wishes);
-  return fields;
+  const made: Effects = { delta: writes.delta };
+  for (const { error, wishes } of results) if (!error) Object.assign(made, wishes);
+  return { ...fields, ...invocation.world.effects(place, results, made) };
 }
