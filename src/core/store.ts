@@ -1,5 +1,4 @@
 // The contract of a store, which holds logs. It treats entries as text.
-import { invalidOption } from "./errors.ts";
 import type { EndReason } from "./event.ts";
 
 /** One event to append. */
@@ -127,10 +126,4 @@ export interface Store {
   delete(session: string, end?: Pick<Commit, "version" | "seen">): Promise<boolean>;
   /** Waits for running writes. A second call does nothing. */
   close(): Promise<void>;
-}
-
-/** Refuses to append two commits for the same session together. */
-export function assertDifferentSessions(commits: Commit[]): void {
-  if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
-  throw invalidOption("commits that are appended together must be for different sessions");
 }

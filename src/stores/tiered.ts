@@ -1,8 +1,8 @@
 // The tiered store: busy sessions in one store, idle ones in another that is slower and cheaper.
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
-import { assertDifferentSessions } from "../core/store.ts";
 import { isSameMark } from "./front/mark.ts";
+import { assertDifferentSessions } from "./front/unit.ts";
 import { createListing } from "./tiered/listing.ts";
 import { createPlaces } from "./tiered/places.ts";
 import { createSweep } from "./tiered/sweep.ts";
@@ -244,7 +244,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       assertOpen();
       const commits = structuredClone([commit, ...together]);
       commits.forEach(assertValid);
-      if (together.length > 0) assertDifferentSessions(commits);
+      assertDifferentSessions(commits);
       return inTurn(
         commits.map(({ session }) => session),
         () => append(commits),

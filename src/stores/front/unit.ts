@@ -1,5 +1,5 @@
 // Commits as drivers get them: copied, so that the caller may change its own, checked and weighed.
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
 import { hashOfMark, markAfter, timeMark, timeOfMark } from "./mark.ts";
@@ -12,18 +12,22 @@ export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "dupl
   // Most are alone, with one entry.
   const unit = commits.length === 1 ? [toWrite(first, driver)] : commits.map((commit) => toWrite(commit, driver));
   if (unit.length > 1) {
-    if (!together) throw invalid(`${name} cannot store commits to several sessions together`);
-    if (new Set(unit.map(({ session }) => session)).size < unit.length) {
-      throw invalid("commits that are appended together must be for different sessions");
-    }
+    if (!together) throw invalidOption(`${name} cannot store commits to several sessions together`);
+    assertDifferentSessions(unit);
   }
   if (unit.some(hasTwins)) return "duplicate";
   if (text === "utf8") unit.forEach(escapeWrite);
   return unit as unknown as Unit;
 }
 
+/** Refuses to append two commits for the same session together. */
+export function assertDifferentSessions(commits: readonly { session: string }[]): void {
+  if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
+  throw invalidOption("commits that are appended together must be for different sessions");
+}
+
 function toWrite({ session, version, seen, mark, entries: given, heading, snapshot }: Commit, driver: Driver): Write {
-  if (version === 0 && heading === undefined) throw invalid("the commit of version 0 needs a heading");
+  if (version === 0 && heading === undefined) throw invalidOption("the commit of version 0 needs a heading");
   const entries = (given.length === 1 ? [copyEntry(given[0])] : given.map(copyEntry)) as [NewEntry, ...NewEntry[]];
   const write: Write = {
     session,
@@ -57,7 +61,7 @@ export function storedMark(mark: string, { marks }: Driver): string {
 }
 
 function copyEntry({ body, at, key }: NewEntry): NewEntry {
-  if (!Number.isFinite(at)) throw invalid("the time of an entry must be a number");
+  if (!Number.isFinite(at)) throw invalidOption("the time of an entry must be a number");
   return key === undefined ? { body, at } : { body, at, key };
 }
 
@@ -83,8 +87,4 @@ export function weigh(unit: Unit): number {
     if (snapshot) bytes += snapshot.body.length;
   }
   return bytes;
-}
-
-function invalid(message: string): HoldfastError {
-  return new HoldfastError("invalid_option", message);
 }
