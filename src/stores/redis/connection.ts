@@ -86,7 +86,7 @@ export function connectTo(address: Address): Connection {
     for (const each of waiting) {
       if (each.call.until > now) break;
       waiting.delete(each);
-      each.reject(notSent());
+      each.reject(each.call.reason ?? notSent());
     }
     call.reason ??= failure;
     return new Promise((resolve, reject) => void waiting.add({ call, resolve, reject }));
@@ -125,8 +125,8 @@ export function connectTo(address: Address): Connection {
     for (let isWhole = false; ;) {
       if (client.status !== "ready") await connected(call);
       if (isClosed) throw closed(shown);
-      // The caller was told that the store is busy.
-      if (performance.now() > call.until) throw notSent();
+      // The caller was told that the store is busy. An earlier refusal says more than that it was not sent again.
+      if (performance.now() > call.until) throw call.reason ?? notSent();
       try {
         return await send(script, key, args, call, isWhole);
       } catch (thrown) {
@@ -161,7 +161,13 @@ export function connectTo(address: Address): Connection {
   async function start(call: Call): Promise<void> {
     if (client.status !== "ready") await connected(call);
     starting ??= begin(call).finally(() => (starting = undefined));
-    await starting;
+    try {
+      await starting;
+    } catch (thrown) {
+      if (!isUnsent(thrown)) throw thrown;
+      await connected(call);
+      await start(call);
+    }
   }
 
   return {
