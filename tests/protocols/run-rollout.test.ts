@@ -43,9 +43,9 @@ const adding: Model = scriptedModel(({ input }) => {
   return input.length === 1 ? { calls: [{ name: "add", arguments: { count: 3 } }] } : "Done.";
 });
 
-async function served(model = adding): Promise<string> {
+async function served(model = adding, callbacks: Parameters<typeof defineAgent>[0]["callbacks"] = {}): Promise<string> {
   const runner = {
-    agentFor: () => defineAgent({ name: "agent", model, limits: { steps: 4 } }),
+    agentFor: () => defineAgent({ name: "agent", model, callbacks, limits: { steps: 4 } }),
     prepare({ responses_create_params: params, ...rest }: TaskRow): TaskRow {
       if (rest["initial_count"] === undefined) throw new Error("the task has no initial_count");
       return { ...rest, responses_create_params: { ...(params as TaskRow), tools } };
@@ -61,6 +61,18 @@ async function served(model = adding): Promise<string> {
   onTestFinished(() => serving.close());
   return serving.url;
 }
+
+test("ISOLATION: two rollouts of POST /run do not see each other's `user:` and `app:` state", async () => {
+  const seen: unknown[] = [];
+  const url = await served(adding, {
+    beforeAgent({ state }) {
+      seen.push(state["user:notes"] ?? state["app:notes"] ?? "nothing");
+      state["user:notes"] = state["app:notes"] = "a secret";
+    },
+  });
+  await gather(url, [row()], 2);
+  expect(seen).toEqual(["nothing", "nothing"]);
+});
 
 const saying = (content: string): TaskRow => row({ responses_create_params: { input: content } });
 

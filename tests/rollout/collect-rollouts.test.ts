@@ -2,10 +2,11 @@
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defineEnvironment, scriptedModel, tool } from "holdfast";
+import { defineAgent, defineEnvironment, scriptedModel, tool } from "holdfast";
 import { collectRollouts } from "holdfast/rollout";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import type { Model } from "../../src/core/model.ts";
 
 const lamp = defineEnvironment({
   name: "lamp",
@@ -45,6 +46,43 @@ test("RESUME: a stopped collection of objects continues, and repeats no finished
   expect(second).toMatchObject({ before: before.length, scored: 6 - before.length, failed: 0, stopped: false });
   expect(await rewardsIn(given.out)).toEqual([1, 1, 1, 1, 1, 1]);
   expect(second.metrics.key_metrics["mean/reward"]).toBe(1);
+});
+
+test("ISOLATION: repeats, attempts, forks and other collections of a store do not see each other's shared state", async () => {
+  const seen: unknown[] = [];
+  let asked = 0;
+  const failing: Model = {
+    name: "failing",
+    // The first attempt fails, after its agent has written.
+    respond: (...given) => (++asked === 2 ? Promise.reject(new Error("no light")) : press.respond(...given)),
+  };
+  const agent = defineAgent({
+    name: "notes",
+    model: failing,
+    callbacks: {
+      beforeModel({ state }) {
+        seen.push(state["user:notes"], state["app:notes"]);
+        for (const key of ["user:notes", "app:notes"]) state[key] = Number(state[key] ?? 0) + 1;
+      },
+    },
+  });
+  const collectTo = async (branch?: { ways: number; step: number }[]) => {
+    const given = await settings();
+    const store = `sqlite:${join(folder, "all.db")}`;
+    const forked = branch === undefined ? {} : { branch };
+    return collectRollouts({ ...given, ...forked, model: failing, agent, store, repeats: 2, concurrency: 1 });
+  };
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-collect-"));
+  expect(await collectTo()).toMatchObject({ scored: 2, failed: 0 });
+  expect(asked).toBe(6);
+  expect(await collectTo([{ ways: 2, step: 1 }])).toMatchObject({ scored: 4, failed: 0 });
+  // Three episodes of two answers. Then, twice, an answer before the fork and one in each of its two continuations.
+  const [first, second] = [
+    [undefined, undefined],
+    [1, 1],
+  ];
+  const whole = [first, second];
+  expect(seen).toEqual([whole, whole, whole, [first, second, second], [first, second, second]].flat(2));
 });
 
 test("refuses invalid options and says how to correct them", async () => {
