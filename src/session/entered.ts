@@ -16,6 +16,8 @@ import type { Views } from "./views.ts";
 /** Milliseconds that the caller of a run waits for the release of its turn. */
 const releaseWait = 1000;
 
+const runOver = new HoldfastError("run_cancelled", "the run is over");
+
 export interface EnteredOptions {
   logs: Logs;
   scopes: Scopes;
@@ -119,7 +121,8 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     stored: async () => readState((await logs.load(log.id)).session),
     assertHeld: () => (!hold || hold.isFresh() ? undefined : renew()),
     async leave() {
-      refusal ??= new HoldfastError("run_cancelled", `the run on session ${log.id} is over`);
+      // Made once: an error comes with a trace of the stack, which costs more than a step.
+      refusal ??= runOver;
       log.running?.delete(stop);
       const left = (): void => {
         hold?.end();
