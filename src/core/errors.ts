@@ -80,6 +80,10 @@ export const errorTable = {
   model_timeout: { status: 504, meaning: "the model did not answer in time, also after retries" },
   model_cancelled: { status: 408, meaning: "the caller cancelled the request to the model" },
   model_exhausted: { status: 422, meaning: "a scripted or recorded model has no answer to the request" },
+  server_failed: {
+    status: 502,
+    meaning: "a server of the gym protocol could not be reached, failed, or answered too late or too much",
+  },
   missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
   not_found: { status: 404, meaning: "nothing is served at that path" },
   method_not_allowed: {
@@ -113,6 +117,24 @@ export const errorTable = {
 } as const satisfies Record<string, { status: number; meaning: string }>;
 
 export type ErrorCode = keyof typeof errorTable;
+
+/**
+ * The codes that a model reads as the answer of a tool: its own mistakes, and failures of the tool. Every other code is a
+ * failure of the infrastructure, and no rollout with one is scored.
+ */
+const forModels: ReadonlySet<string> = new Set<ErrorCode>([
+  "invalid_input",
+  "unknown_tool",
+  "tool_failed",
+  "tool_timeout",
+  "not_json",
+  "state_conflict",
+  // A model gave two calls of one answer the same id.
+  "call_conflict",
+]);
+
+/** Tells whether a code is for the model to read, and part of its episode. */
+export const isForModel = (code: string): boolean => forModels.has(code);
 
 // A registered symbol, so that two installed copies of the package recognise each other's errors.
 const brand = Symbol.for("holdfast.error");

@@ -1,10 +1,10 @@
 // createGymClient(): a client for servers of the gym protocol, Holdfast's and others: requests with cookies.
 import { ellipsis } from "../core/ellipsis.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { exchange, ExchangeError, type ExchangeRequest } from "../io/exchange.ts";
+import { exchange, ExchangeError, type Answer, type ExchangeRequest } from "../io/exchange.ts";
 import { derivedId } from "../agent/episodes.ts";
 
 /** Cookies by name. They grant access to the session. */
@@ -29,7 +29,7 @@ export interface GymReply {
 export interface GymClient {
   /** The address without a slash at its end. */
   readonly root: string;
-  /** Returns every reply, including refusals. Throws `tool_failed` without a reply in time, or the signal's reason. */
+  /** Returns every reply, including refusals. Throws `server_failed` without a reply, or the signal's reason. */
   post(request: GymPost): Promise<GymReply>;
   /** Returns the tools listed by `GET /v1/environment`, which only Holdfast's servers have. Sends one request. */
   tools(): Promise<ToolSchema[]>;
@@ -37,19 +37,24 @@ export interface GymClient {
 
 /** Ten minutes: tools can be slow. */
 export const defaultTimeout = 600_000;
+const defaultIdle = 120_000;
+const defaultLargest = 64 * 1024 * 1024;
 /** Milliseconds that a server may take to list its tools. */
 const toolsTimeout = 60_000;
 
 export interface GymClientOptions {
   /** Additional headers of every request, such as those of a trace. */
   headers?: (() => { [name: string]: string }) | undefined;
-  /** Milliseconds for a complete answer; ten minutes by default. */
-  timeout?: number;
+  /** Milliseconds until a reply must be complete; ten minutes by default. */
+  timeout?: number | undefined;
+  /** Milliseconds between two parts of a reply; two minutes by default. */
+  idle?: number | undefined;
+  /** Bytes of the largest reply; 64 MB by default. */
+  largest?: number | undefined;
 }
 
-/** Answers are at most 64 MB. */
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
-  const { headers = () => ({}), timeout = defaultTimeout } = options;
+  const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     throw new HoldfastError("invalid_agent", `"${url}" is not the address of a server, such as http://localhost:8080`);
   }
@@ -63,16 +68,16 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
       return await exchange({ ...request, origin, path: prefix + path }, async (answer) => ({
         status: answer.status,
         set: [answer.headers["set-cookie"] ?? []].flat(),
-        text: await answer.text(),
+        text: await textOf(answer),
       }));
     } catch (thrown) {
       if (!(thrown instanceof ExchangeError)) throw thrown;
-      throw new HoldfastError("tool_failed", `the server at ${root} ${thrown.message}`, { cause: thrown });
+      throw new HoldfastError("server_failed", `the server at ${root} ${thrown.message}`, { cause: thrown });
     }
   }
 
   async function askTools(): Promise<ToolSchema[]> {
-    const limits = { timeout: toolsTimeout };
+    const limits = { timeout: toolsTimeout, idle, largest };
     const { status, text } = await send("/v1/environment", { method: "GET", headers: {}, limits });
     const { tools } = Object(status === 200 ? parseOutput(text) : undefined) as { tools?: unknown };
     if (Array.isArray(tools)) return (tools as Described[]).map(toSchema);
@@ -94,7 +99,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
         },
         // null means no body, as other agents of that protocol send it.
         body: body === null ? null : JSON.stringify(body),
-        limits: { timeout },
+        limits: { timeout, idle, largest },
         signal,
       });
       return { status, text, cookies: mergedCookies(cookies, set) };
@@ -105,6 +110,20 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
       return asked;
     },
   };
+}
+
+/** Reads a body as it arrives, because only a stream has a limit between its parts. Replaces invalid UTF-8. */
+async function textOf(answer: Answer): Promise<string> {
+  const parts: Uint8Array[] = [];
+  for await (const part of answer.stream()) parts.push(part);
+  return new TextDecoder().decode(Buffer.concat(parts));
+}
+
+/** Returns the code and the message of a Holdfast server's refusal; undefined for any other text. */
+export function errorIn(text: string): { code: ErrorCode; message: string } | undefined {
+  const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
+  if (typeof code !== "string" || !Object.hasOwn(errorTable, code)) return undefined;
+  return { code: code as ErrorCode, message: typeof message === "string" ? message : code };
 }
 
 /** Merges cookies: a reply without cookies changes none, because many servers set none with an error. */

@@ -1,11 +1,11 @@
 // gymTools(): tools for an agent, from a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../core/agent.ts";
-import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
+import { HoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { whenDecided } from "../agent/episodes.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
-import { createGymClient, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
+import { createGymClient, errorIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
   /** The offered tools. By default from `GET /v1/environment`, which only Holdfast's servers have. */
@@ -79,14 +79,10 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   };
 }
 
-/** Codes with a meaning for the agent's own session, which they do not have when a server sends them. */
-const ownCodes = new Set(["session_busy", "turn_lost", "run_cancelled"]);
-
-/** Returns a refusal for the model: with its code, if the server is Holdfast's. */
+/** Returns a refusal: with its code, if the server is Holdfast's. A server that failed is not a tool that failed. */
 function refusal(status: number, text: string): HoldfastError {
-  const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
-  if (typeof code === "string" && Object.hasOwn(errorTable, code) && !ownCodes.has(code)) {
-    return new HoldfastError(code as ErrorCode, typeof message === "string" ? message : code);
-  }
-  return new HoldfastError("tool_failed", `the server answered ${status}: ${shownText(text)}`);
+  const known = errorIn(text);
+  if (known) return new HoldfastError(known.code, known.message);
+  const code = status >= 500 ? "server_failed" : "tool_failed";
+  return new HoldfastError(code, `the server answered ${status}: ${shownText(text)}`);
 }

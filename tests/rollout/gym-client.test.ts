@@ -2,7 +2,7 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createGymClient } from "../../src/rollout/gym-client.ts";
+import { createGymClient, type GymClientOptions } from "../../src/rollout/gym-client.ts";
 
 async function serverOf(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
@@ -12,13 +12,13 @@ async function serverOf(listener: RequestListener): Promise<string> {
 }
 
 const { signal } = new AbortController();
-const ask = (url: string, timeout?: number) =>
-  createGymClient(url, timeout === undefined ? {} : { timeout }).post({ path: "/add", body: {}, signal });
+const ask = (url: string, timeout?: number, limits: GymClientOptions = {}) =>
+  createGymClient(url, { ...limits, timeout }).post({ path: "/add", body: {}, signal });
 
 test("a server that takes the call and never answers fails it after the time limit", async () => {
   const url = await serverOf(() => undefined);
   const message = `the server at ${url} did not answer within 50 ms`;
-  await expect(ask(url, 50)).rejects.toMatchObject({ code: "tool_failed", message });
+  await expect(ask(url, 50)).rejects.toMatchObject({ code: "server_failed", message });
 });
 
 test("a server that trickles its answer is not waited for longer", async () => {
@@ -27,6 +27,19 @@ test("a server that trickles its answer is not waited for longer", async () => {
     response.on("close", () => clearInterval(timer));
   });
   await expect(ask(url, 200)).rejects.toMatchObject({ message: `the server at ${url} did not answer within 200 ms` });
+});
+
+test("a server that stops in the middle of its answer fails the call after the idle time", async () => {
+  const url = await serverOf((_, response) => void response.write("x"));
+  const message = `the server at ${url} sent nothing for 50 ms in the middle of its answer`;
+  await expect(ask(url, undefined, { idle: 50 })).rejects.toMatchObject({ code: "server_failed", message });
+});
+
+test("an answer larger than the limit fails the call", async () => {
+  const url = await serverOf((_, response) => void response.end("x".repeat(2_000_000)));
+  const message = `the server at ${url} answered with more than 1 MB`;
+  const largest = 1024 * 1024;
+  await expect(ask(url, undefined, { largest })).rejects.toMatchObject({ code: "server_failed", message });
 });
 
 test("an endless answer is cut at 64 MB", async () => {

@@ -168,7 +168,7 @@ test("an unreachable server, or one that does not describe its tools, is reporte
   const [output] = outputs((await finish(calling, { sessions, message: "go" })).events);
   expect(JSON.parse(output as string)).toMatchObject({
     error: {
-      code: "tool_failed",
+      code: "server_failed",
       message: expect.stringContaining(`the server at ${gone} could not be reached`) as string,
     },
   });

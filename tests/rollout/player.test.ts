@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { createPlayer } from "../../src/rollout/play/player.ts";
+import { HoldfastError, type ErrorCode } from "../../src/core/errors.ts";
 import type { Model } from "../../src/core/model.ts";
 import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { failureIn } from "./played.ts";
@@ -269,6 +270,45 @@ test("SCORED: a store failure under a tool is neither shown to the model nor sco
   expect(played.fields).not.toHaveProperty("reward");
   expect(seen.join()).not.toContain("disk");
   expect(outputOf(played)).toHaveLength(1);
+});
+
+test("700 calls of one answer all run, and their results are in their order", async () => {
+  const calls = Array.from({ length: 700 }, () => stack(1).calls[0]);
+  const played = await play(rolloutOf({ goal: 700 }), { model: counting([{ calls }, "Done."]) });
+  expect(played).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
+  const heights = outputOf(played).flatMap((item) => ("output" in item ? [JSON.parse(String(item.output))] : []));
+  expect(heights).toEqual(Array.from({ length: 700 }, (_, n) => ({ height: n + 1 })));
+});
+
+const broken = (code: ErrorCode) =>
+  tool({
+    description: "Breaks.",
+    run: () => {
+      throw new HoldfastError(code, "the machine is to blame");
+    },
+  });
+const subagent = defineAgent({ name: "sub", description: "Helps.", model: failingModel });
+
+test.each<[string, Partial<Parameters<typeof defineAgent>[0]>, string, string]>([
+  ["an agent's tool that meets a busy store", { tools: { help: broken("store_busy") } }, "store", "store_busy"],
+  ["an agent's tool that meets a full queue", { tools: { help: broken("session_crowded") } }, "store", "the machine"],
+  ["an agent's tool that meets a bug", { tools: { help: broken("internal") } }, "internal", "the machine"],
+  ["an agent behind a tool whose model fails", { tools: { help: subagent } }, "model", "no GPU"],
+])("SCORED: %s is a failure, and the model does not read it", async (_, given, kind, reason) => {
+  const store = memoryStore();
+  const sessions = createSessions({ app: "rollouts", store });
+  const episodes = createSessions({ environment: pile, store });
+  const asking = { calls: [{ name: "help", arguments: { request: "Stack." } }] };
+  const agentFor = () => defineAgent({ name: "player", model: counting([asking, "Done."]), ...given });
+  done = [];
+  const playAgain = createPlayer({ sessions, episodes, agentFor });
+  for (const asked of [1, 1]) {
+    const played = await playAgain(rolloutOf(), new AbortController().signal);
+    expect(failureIn(played)).toMatchObject({ kind, reason: expect.stringContaining(reason) as string });
+    expect(played.fields).not.toHaveProperty("reward");
+    // Nor when it resumes.
+    expect(done.filter((each) => each === "ask")).toHaveLength(asked);
+  }
 });
 
 test("a cancelled rollout ends at once, is not an outcome, and resumes later", async () => {

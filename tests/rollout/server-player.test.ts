@@ -1,6 +1,7 @@
 // createServerPlayer: episodes on a third-party server with strict cookies, and on Holdfast's own.
 import { createSessions, defineAgent, memoryStore, scriptedModel, type Conversations, type Json } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
+import { errorTable, type ErrorCode } from "../../src/core/errors.ts";
 import { createGymClient } from "../../src/rollout/gym-client.ts";
 import { createServerPlayer, rowForServer } from "../../src/rollout/play/server-player.ts";
 import type { Model } from "../../src/core/model.ts";
@@ -52,7 +53,8 @@ const outputsOf = ({ fields }: Played): string[] =>
   );
 
 test("an episode on a strict third-party server: every cookie is the newest, also after errors that set none", async () => {
-  const { url, requests, counts } = await foreignGym();
+  const refusedOnce = { status: 400, body: "KeyError('boom')" };
+  const { url, requests, counts } = await foreignGym(({ path }) => (path === "/crash" ? refusedOnce : undefined));
   const model = scriptedModel([
     { calls: [add(1), { name: "crash" }, add("x"), add(1)] },
     { calls: [{ name: "nowhere" }, add(1), { name: "seed_session", arguments: { initial_count: 6 } }] },
@@ -102,7 +104,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
   const sessions = engine();
   let asked = 0;
   const cut = new AbortController();
-  const script = [{ calls: [add(1)] }, { calls: [{ name: "crash" }, add("x")] }, { calls: [add(2)] }, "Done."];
+  const script = [{ calls: [add(1)] }, { calls: [{ name: "nowhere" }, add("x")] }, { calls: [add(2)] }, "Done."];
   const model = scriptedModel(({ input }) => {
     asked++;
     const turn = input.filter(({ type }) => type === "function_call_output").length;
@@ -117,7 +119,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
   expect(requests.map(({ path }) => path)).toEqual([
     "/seed_session",
     "/increment_counter",
-    "/crash",
+    "/nowhere",
     "/increment_counter",
     "/increment_counter",
     "/verify",
@@ -182,6 +184,17 @@ const failures: [what: string, path: string, instead: Parameters<typeof foreignG
   ["a row that the server refuses", "/seed_session", () => ({ status: 422, body: { detail: [] } }), "task"],
   ["a tool that is not answered", "/increment_counter", () => "drop", "tool"],
   ["a gateway that answers for the tool", "/increment_counter", () => ({ status: 503, body: "" }), "tool"],
+  ["a tool's server that fails", "/increment_counter", () => ({ status: 500, body: "KeyError('x')" }), "tool"],
+  [
+    ...(["a store that fails under a Holdfast server", "/increment_counter"] as const),
+    () => ({ status: 500, body: { error: { code: "store_corrupt", message: "a hash of another type" } } }),
+    "store",
+  ],
+  [
+    ...(["a call that a Holdfast server refuses by itself", "/increment_counter"] as const),
+    () => ({ status: 429, body: { error: { code: "session_crowded", message: "too many calls" } } }),
+    "tool",
+  ],
   ["a verifier that throws", "/verify", () => ({ status: 500, body: "KeyError('x')" }), "verify"],
   ["a verifier that does not answer", "/verify", () => "drop", "verify"],
   ["a verdict without a reward", "/verify", () => ({ status: 200, body: {} }), "verify"],
@@ -200,6 +213,25 @@ test.each(failures)("SCORED: %s is a failure, and not a reward", async (_, path,
   expect(played.fields).not.toHaveProperty("reward");
   if (kind === "verify") expect(outputsOf(played)).toEqual(['{"success":true}']);
   if (path === "/verify" && kind === "verify") expect(failureIn(played)?.reason).toMatch(/server/);
+});
+
+test("SCORED: what Holdfast's own server refuses is never read by the model; what its tool refuses is", async () => {
+  const codes = Object.keys(errorTable) as ErrorCode[];
+  const read: string[] = [];
+  for (const code of codes.filter((each) => each !== "call_in_progress")) {
+    const { status } = errorTable[code];
+    const { url } = await foreignGym(({ path }) =>
+      path === "/increment_counter" ? { status, body: { error: { code, message: "no" } } } : undefined,
+    );
+    const model = scriptedModel(({ input }) => {
+      if (JSON.stringify(input).includes(`\\"${code}\\"`)) read.push(code);
+      return input.length === 1 ? doing : "Done.";
+    });
+    const played = await playerOn(url, model)(rolloutOf(), never);
+    expect([code, played.outcome]).toEqual([code, read.includes(code) ? "scored" : "failed"]);
+  }
+  const ofTools = ["not_json", "invalid_input", "unknown_tool", "tool_failed", "tool_timeout"];
+  expect(read).toEqual([...ofTools, "call_conflict", "state_conflict"]);
 });
 
 test("an unreachable server, or one that does not answer in time", async () => {

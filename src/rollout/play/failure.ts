@@ -1,10 +1,16 @@
 // Explains why a rollout has no reward: turns errors and failure events into a kind and a reason.
-import { isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
-import type { EventOf } from "../../core/event.ts";
+import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
+import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
 
+/** Returns why the run of an agent failed. */
+export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailure | undefined {
+  const failed = events.findLast(({ type }) => type === "agent.failed");
+  return failureInAnswers(events) ?? (failed?.type === "agent.failed" ? failureFromEvent(failed) : undefined);
+}
+
 /** Converts the failure event of an agent's run. */
-export function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFailure {
+function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFailure {
   return { kind: classifyStep(step, error.code), reason: `${error.code}: ${error.message}` };
 }
 
@@ -23,23 +29,46 @@ const kinds: Partial<Record<ErrorCode, FailureKind>> = {
   seed_failed: "seed",
   verify_failed: "verify",
   outcome_unknown: "tool",
+  server_failed: "tool",
   engine_stopped: "store",
   session_busy: "store",
   turn_lost: "store",
   session_closed: "store",
   session_not_found: "store",
+  session_crowded: "store",
   version_conflict: "store",
   invalid_agent: "agent",
 };
 
 export function classifyError(thrown: unknown): FailureKind {
-  if (!isHoldfastError(thrown)) return "internal";
-  const { code } = thrown;
-  if (kinds[code]) return kinds[code];
+  return isHoldfastError(thrown) ? classifyCode(thrown.code) : "internal";
+}
+
+function classifyCode(code: string): FailureKind {
+  const kind = kinds[code as ErrorCode];
+  if (kind) return kind;
   if (code.startsWith("store_")) return "store";
   return code.startsWith("model_") ? "model" : "internal";
 }
 
-/** Tells whether a tool's answer was lost, as opposed to an error of the tool itself. */
-export const isLost = (thrown: unknown): boolean =>
-  ["store", "tool"].includes(classifyError(thrown)) || !isHoldfastError(thrown);
+/** Tells whether a tool's answer was lost, as opposed to an error that the model should read. */
+export const isLost = (thrown: unknown): boolean => !isHoldfastError(thrown) || !isForModel(thrown.code);
+
+/**
+ * Returns why a conversation must not be scored although it continues: a tool or an agent behind a tool failed for a
+ * reason that is not for the model.
+ */
+export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailure | undefined {
+  for (const event of events) {
+    if (event.type !== "tools.answered") continue;
+    for (const { call, code, message } of event.failed ?? []) {
+      if (!isForModel(code)) return { kind: classifyCode(code), reason: `${code}: ${message}` };
+      const inner = events.find((each) => isInside(each, `${event.path}#${call}/`));
+      if (inner?.type === "agent.failed") return failureFromEvent(inner);
+    }
+  }
+  return undefined;
+}
+
+const isInside = (event: NumberedEvent, path: string): boolean =>
+  event.type === "agent.failed" && event.path.startsWith(path) && !isForModel(event.error.code);

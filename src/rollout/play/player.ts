@@ -12,7 +12,7 @@ import { inputItems, type Play, type Rollout, type TaskRow } from "../../core/ro
 import { environmentHost } from "./environment-host.ts";
 import { isAtFork, versionAfter } from "./fork-conversation.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
-import { failureFromError, failureFromEvent, isLost } from "./failure.ts";
+import { failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
 import { buildResponse } from "./response.ts";
 import { run } from "../../agent/run.ts";
 import type { EpisodeHost } from "./episode-host.ts";
@@ -32,7 +32,7 @@ const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
 
 /**
  * Plays with an agent. Mistakes of the model are part of the episode: it reads that a tool threw, is unknown or got
- * invalid arguments, continues, and is scored. A failure has another cause: see `FailureKind`.
+ * invalid arguments, continues, and is scored. A failure has another cause: see `FailureKind` and `isForModel`.
  *
  * @example
  * const play = createPlayer({ sessions: createSessions({ app: "rollouts", store }), episodes, agentFor: () => agent });
@@ -52,14 +52,11 @@ export function createPlayerOn(
     let fields: TaskRow = {};
     try {
       const before = await opened(rollout, deadline.signal);
-      const { outcome, events } = isAtFork(rollout, before)
-        ? { outcome: "forked" as const, events: before }
-        : (endedIn(before) ?? (await played(rollout, before, deadline)));
+      const { outcome, events } = await finished(rollout, before, deadline);
       if (outcome === "forked") return { outcome, fields, session, version: await host.version(rollout) };
       fields = { response: buildResponse(rollout, events) };
-      const failed = events.findLast(({ type }) => type === "agent.failed");
-      if (outcome === "failed" && failed?.type === "agent.failed")
-        return { outcome, fields, session, failure: failureFromEvent(failed) };
+      const failure = outcome === "failed" ? failureInEvents(events) : undefined;
+      if (failure) return { outcome: "failed", fields, session, failure };
       const state = (): Promise<AgentState> => sessions.state(rollout.session);
       const response = fields["response"] as Json;
       const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
@@ -93,7 +90,14 @@ export function createPlayerOn(
     return [];
   }
 
-  /** Runs the agent until its turn ends or the episode reaches its fork. */
+  /** Plays the rest of the episode, if there is any. */
+  async function finished(rollout: Rollout, before: NumberedEvent[], deadline: RolloutDeadline): Promise<Episode> {
+    if (failureInAnswers(before)) return { outcome: "failed", events: before };
+    if (isAtFork(rollout, before)) return { outcome: "forked", events: before };
+    return endedIn(before) ?? played(rollout, before, deadline);
+  }
+
+  /** Runs the agent until its turn ends, an answer is lost, or the episode reaches its fork. */
   async function played(rollout: Rollout, before: NumberedEvent[], deadline: RolloutDeadline): Promise<Episode> {
     const agent = agentFor(rollout);
     const playing: ModelAgent = {
@@ -113,10 +117,12 @@ export function createPlayerOn(
       const { value, done } = await running.next();
       if (done) return { outcome: value.outcome, events };
       if (value.type !== "partial") events.push(value);
-      if (!isAtFork(rollout, events)) continue;
+      if (value.type !== "tools.answered") continue;
+      const outcome = failureInAnswers(events) ? "failed" : isAtFork(rollout, events) ? "forked" : undefined;
+      if (outcome === undefined) continue;
       // A run whose reader stops ends with the event that it yielded: no event follows the fork in the log.
       await running.return(undefined as never);
-      return { outcome: "forked", events };
+      return { outcome, events };
     }
   }
 

@@ -1,14 +1,14 @@
 // createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
+import { HoldfastError, invalidOption, isForModel, messageOf } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
 import { isReservedTool } from "../../core/reserved-names.ts";
 import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
-import { failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText } from "../gym-client.ts";
+import { errorIn, failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { createPlayerOn, type PlayerOptions } from "./player.ts";
@@ -70,7 +70,7 @@ function serverHost(client: GymClient): EpisodeHost {
     },
   };
 
-  /** Returns the tools of one conversation. The model reads every answer of the server as it is. */
+  /** Returns the tools of one conversation. The model reads the server's answers unchanged. */
   function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
     /** While the calls of one answer run in sequence, newer than the cookies in the state. */
     let cookies: Cookies | undefined;
@@ -81,7 +81,7 @@ function serverHost(client: GymClient): EpisodeHost {
       cookies ??= cookiesIn(context.state);
       if (inDoubt.has(once) && !isHoldfast(cookies)) throw inDoubtError(client.root, tool);
       const path = `/${encodeURIComponent(tool)}`;
-      const reply = await answered(client.post({ path, body: input, cookies, once, signal: context.signal }));
+      const reply = await client.post({ path, body: input, cookies, once, signal: context.signal });
       // Also after refusals: they are results, so their cookies are committed with them.
       cookies = reply.cookies;
       context.state[key] = cookies;
@@ -115,30 +115,17 @@ function inDoubtError(root: string, tool: string): HoldfastError {
   return new HoldfastError("outcome_unknown", message);
 }
 
-/** Marks a lost answer: the call may have been applied or not. */
-async function answered(reply: Promise<GymReply>): Promise<GymReply> {
-  try {
-    return await reply;
-  } catch (thrown) {
-    if (!(thrown instanceof HoldfastError)) throw thrown;
-    throw new HoldfastError("outcome_unknown", thrown.message, { cause: thrown });
-  }
-}
-
-/** Statuses of a gateway or an overloaded server, not of the tool. */
-const notByTheTool = new Set([502, 503, 504, 507]);
-/** Error codes of Holdfast for a lost session or an unknown outcome. */
-const lostCodes = new Set(["outcome_unknown", "session_not_found", "session_closed", "version_conflict"]);
-
-/** Returns the body for the model, with any status. */
+/**
+ * Returns the body for the model, with the status of a success or a refusal. A failure of the server is not for the
+ * model. A store that fails is named, because the rollout may continue later.
+ */
 function toResult({ status, text }: GymReply): Json {
   if (isOk({ status })) return parseOutput(text);
-  const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
-  if (code === "call_in_progress") throw new HoldfastError("call_in_progress", String(message));
-  if (notByTheTool.has(status) || lostCodes.has(String(code))) {
-    throw new HoldfastError("outcome_unknown", `the server answered ${status}: ${shownText(text)}`);
-  }
-  return parseOutput(text);
+  const known = errorIn(text);
+  if (known?.code === "call_in_progress") throw new HoldfastError(known.code, known.message);
+  if (status < 500 && (!known || isForModel(known.code))) return parseOutput(text);
+  const code = known?.code.startsWith("store_") ? known.code : "server_failed";
+  throw new HoldfastError(code, `the server answered ${status}: ${shownText(text)}`);
 }
 
 function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
