@@ -69,6 +69,13 @@ export function addCollect(program: Command): void {
       whole(1),
     )
     .option("--timeout <duration>", "how long an episode may take, as in 10m", duration)
+    .option(
+      "--reply-timeout <duration>",
+      "until a reply of --server or --agent URL is complete; by default 10m, of an agent 4h",
+      duration,
+    )
+    .option("--reply-idle <duration>", "between two parts of such a reply; by default 2m", duration)
+    .option("--max-reply <megabytes>", "of the largest such reply; by default 64", whole(1, 256))
     .option("--limit <number>", "how many rows of the tasks", whole(1))
     .option("--seed <number>", "of the environment's luck, the random model and the confidence intervals", whole(0), 0)
     .option("--temperature <number>", "passed to the model", finite("It is a number, as in 0.7."))

@@ -43,9 +43,11 @@ export async function queuePlayer(
     const message = "workers load the environment, the model and the agent by name; name them, or leave the queue out";
     throw invalidOption(message);
   }
-  const { agent, server, model, seed, maxSteps, timeout, temperature, out } = flags;
+  const { agent, server, model, seed, maxSteps, timeout, temperature, replyTimeout, replyIdle, maxReply, out } = flags;
+  const limits = dropUndefined({ maxSteps, timeout, replyTimeout, replyIdle, maxReply });
   const settings: PlaySettings = {
-    ...(dropUndefined({ target, agent, server, model, seed, maxSteps, timeout, temperature }) as PlaySettings),
+    ...(dropUndefined({ target, agent, server, model, seed, temperature }) as PlaySettings),
+    ...limits,
     ...findStore(flags),
     files: await digestFiles(target, flags),
   };

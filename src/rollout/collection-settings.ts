@@ -27,6 +27,12 @@ export interface CollectionSettings {
   attempts: number;
   maxSteps?: number;
   timeout?: number;
+  /** Milliseconds until a reply of a server or a remote agent must be complete. Default: ten minutes; four hours. */
+  replyTimeout?: number;
+  /** Milliseconds between two parts of a reply. Default: two minutes. */
+  replyIdle?: number;
+  /** Megabytes of the largest reply. Default: 64. */
+  maxReply?: number;
   limit?: number;
   seed: number;
   temperature?: number;

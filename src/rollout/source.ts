@@ -36,7 +36,17 @@ export interface Player {
 /** The settings that outcomes depend on, and the concurrency. */
 export type SourceSettings = Pick<
   CollectionSettings,
-  "agent" | "server" | "model" | "seed" | "maxSteps" | "timeout" | "temperature" | "concurrency"
+  | "agent"
+  | "server"
+  | "model"
+  | "seed"
+  | "maxSteps"
+  | "timeout"
+  | "temperature"
+  | "concurrency"
+  | "replyTimeout"
+  | "replyIdle"
+  | "maxReply"
 >;
 
 export async function openPlaySource(target: Target | undefined, flags: SourceSettings): Promise<Source> {
@@ -77,16 +87,16 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
 /** Milliseconds that a remote agent may take for an episode without --timeout: four hours. */
 const wholeEpisode = 4 * 3_600_000;
 
-/** A time limit of requests after that of the episode, so that the episode's own failure is the one reported. */
-const untilLate = ({ timeout }: SourceSettings, none: number): number =>
-  timeout === undefined ? none : timeout + 60_000;
+/** Opens a client. A reply has at least the time of the episode, so that the episode's own failure is the one reported. */
+function openClient(url: string, flags: SourceSettings, none: number, traces: Telemetry | undefined): GymClient {
+  const { timeout = 0, replyTimeout = Math.max(none, timeout + 60_000), replyIdle, maxReply } = flags;
+  const largest = maxReply === undefined ? undefined : maxReply * 1024 * 1024;
+  return createGymClient(url, { headers: traces?.headers, timeout: replyTimeout, idle: replyIdle, largest });
+}
 
 async function serverSource(url: string, target: Target | undefined, flags: SourceSettings): Promise<Source> {
   const traces = await telemetry();
-  const client = createGymClient(url, {
-    headers: traces?.headers,
-    timeout: Math.max(defaultTimeout, untilLate(flags, 0)),
-  });
+  const client = openClient(url, flags, defaultTimeout, traces);
   const agents = await createAgents(target, flags);
   const tools = await toolsTold(client);
   return {
@@ -104,7 +114,7 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
 
 async function agentSource(url: string, flags: SourceSettings): Promise<Source> {
   const traces = await telemetry();
-  const client = createGymClient(url, { headers: traces?.headers, timeout: untilLate(flags, wholeEpisode) });
+  const client = openClient(url, flags, flags.timeout === undefined ? wholeEpisode : 0, traces);
   await toolsTold(client);
   return {
     // Nothing is stored here when another server plays.

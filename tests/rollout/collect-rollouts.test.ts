@@ -1,10 +1,12 @@
 // collectRollouts(): a collection from code, with objects instead of names.
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineAgent, defineEnvironment, scriptedModel, tool } from "holdfast";
 import { collectRollouts } from "holdfast/rollout";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { Model } from "../../src/core/model.ts";
 
@@ -83,6 +85,33 @@ test("ISOLATION: repeats, attempts, forks and other collections of a store do no
   ];
   const whole = [first, second];
   expect(seen).toEqual([whole, whole, whole, [first, second, second], [first, second, second]].flat(2));
+});
+
+const hanging: RequestListener = () => undefined;
+const stopping: RequestListener = (_, response) => void response.write("x");
+const large: RequestListener = (_, response) => void response.end("x".repeat(2_000_000));
+
+test.each([
+  ["hangs", { replyTimeout: 100 }, hanging, "did not answer within 100 ms"],
+  ["stops in its reply", { replyIdle: 100 }, stopping, "sent nothing for 100 ms"],
+  ["sends too much", { maxReply: 1 }, large, "more than 1 MB"],
+])("a server that %s ends the attempt with the reason", async (_, limits, listener, reason) => {
+  const server = createServer((request, response) => {
+    if (request.url === "/seed_session") response.end("{}");
+    else if (request.method === "GET") response.writeHead(404).end();
+    else listener(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close().closeAllConnections());
+  const { tasks, out } = await settings();
+  const tools = [{ type: "function", name: "press", parameters: {} }];
+  await writeFile(tasks, JSON.stringify({ responses_create_params: { input: "Go.", tools } }));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const rows: unknown[] = [];
+  const given = { tasks, out, model: press, server: url, store: "memory:", attempts: 1 };
+  await collectRollouts({ ...given, ...limits, onRow: (row) => rows.push(row) });
+  const failure_reason = expect.stringContaining(reason) as string;
+  expect(rows).toMatchObject([{ reward: null, failure_kind: "tool", failure_reason }]);
 });
 
 test("refuses invalid options and says how to correct them", async () => {
