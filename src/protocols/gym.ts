@@ -3,6 +3,7 @@
 import { errorTable, HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { stringifyInPieces } from "../io/pace.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { parseCookie, writeCookie } from "./gym/cookie.ts";
@@ -12,7 +13,7 @@ export interface GymProtocolOptions {
   sessions: Sessions;
   tokens: Tokens;
   /** Computes metrics from the rows of a collection. */
-  aggregate(rows: unknown): unknown;
+  aggregate(rows: unknown): Promise<object>;
 }
 
 /** The client of a request. */
@@ -70,7 +71,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     ["POST /seed_session", seed],
     ["POST /verify", verify],
     ["POST /close_session", close],
-    ["POST /aggregate_metrics", ({ request: { body } }) => ok(aggregate(isObject(body) && body["verify_responses"]))],
+    ["POST /aggregate_metrics", aggregateRows],
   ]);
 
   /** Identifies the caller by its cookie. A request without a valid token gets a new session id. */
@@ -249,6 +250,13 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const { responses_create_params: _, ...fields } = asked;
     if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
     return (task) => (isObject(task) ? ({ ...task, ...fields } as Row) : fields);
+  }
+
+  /** The reply can be several times as large as the request. */
+  async function aggregateRows({ request: { body } }: Exchange): Promise<Reply> {
+    const metrics = await aggregate(isObject(body) && body["verify_responses"]);
+    const headers = { "content-type": "application/json" };
+    return { status: 200, headers, text: await stringifyInPieces(metrics) };
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {

@@ -2,6 +2,7 @@
 // failures.
 import { HoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
+import { createPace } from "../io/pace.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
 import { addCosts, type Costs } from "./metrics/costs.ts";
@@ -116,16 +117,25 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
  * for a single row it is 0.
  *
  * @example
- * aggregate([{ _ng_task_index: 0, reward: 1 }, { _ng_task_index: 1, reward: 0 }]).key_metrics; // { "mean/reward": 0.5 }
+ * const metrics = await aggregate([{ _ng_task_index: 0, reward: 1 }, { _ng_task_index: 1, reward: 0 }]);
+ * metrics.key_metrics; // { "mean/reward": 0.5 }
  */
-export function aggregate(rows: unknown): AggregateMetrics {
+export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {
     throw new HoldfastError("invalid_input", "`verify_responses` must be a list of the rows that verify gave");
   }
   // createMetrics would also bootstrap, which is too slow for a server's reply.
   const rollouts = createRollouts();
-  for (const row of rows) if (isObject(row)) rollouts.add(readRow(row));
-  const groups = Array.from(rollouts.groups(), (group) => groupEntry(rollouts, group));
+  const pace = createPace();
+  for (const row of rows) {
+    if (isObject(row)) rollouts.add(readRow(row));
+    await pace();
+  }
+  const groups: GroupEntry[] = [];
+  for (const group of rollouts.groups()) {
+    groups.push(groupEntry(rollouts, group));
+    await pace();
+  }
   return { group_level_metrics: groups, ...overall(rollouts) };
 }
 

@@ -67,6 +67,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
 
   async function ready(): Promise<Reply> {
     if (stopping) throw new HoldfastError("server_stopping", "the server is shutting down");
+    if (metrics.inflight > metrics.places) throw new HoldfastError("too_busy", "all places of the server are taken");
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       const error = new HoldfastError("store_failed", `the store did not answer within ${readyWithin} ms`);

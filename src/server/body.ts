@@ -33,33 +33,39 @@ const isJson = (type: string): boolean =>
 const tooLarge = ({ body }: Limits): HoldfastError =>
   new HoldfastError("body_too_large", `the body may have ${body} bytes`, { detail: { limit: body } });
 
+export interface BodyReader {
+  /** Counts bytes that are kept until the body is complete. False if there is no room for them. */
+  keep(bytes: number): boolean;
+  done(fault: HoldfastError | undefined, body?: unknown): void;
+}
+
 /**
- * Reads a body and calls back once, or never if the client disconnects first. The rest of a refused body is read and
+ * Reads a body and calls `done` once, or never if the client disconnects first. The rest of a refused body is read and
  * discarded, so the connection can carry the next request.
  */
-export function readBody(
-  incoming: IncomingMessage,
-  limits: Limits,
-  done: (fault: HoldfastError | undefined, body?: unknown) => void,
-): void {
+export function readBody(incoming: IncomingMessage, limits: Limits, { keep, done }: BodyReader): void {
   const chunks: Buffer[] = [];
   let size = 0;
+  let isRefused = false;
+  const refuse = (fault: HoldfastError): void => {
+    isRefused = true;
+    chunks.length = 0;
+    done(fault);
+  };
   incoming.on("data", (chunk: Buffer) => {
-    if (size > limits.body) return;
+    if (isRefused) return;
     size += chunk.length;
-    if (size <= limits.body) chunks.push(chunk);
-    else {
-      chunks.length = 0;
-      done(tooLarge(limits));
-    }
+    if (size > limits.body) refuse(tooLarge(limits));
+    else if (keep(chunk.length)) chunks.push(chunk);
+    else refuse(new HoldfastError("too_busy", "the server is receiving too many large bodies at once; try again"));
   });
   incoming.on("end", () => {
-    if (size > limits.body) return;
+    if (isRefused) return;
     const [first] = chunks;
     if (!first) return done(undefined);
     let body: unknown;
     try {
-      body = parsed(chunks.length === 1 ? first : Buffer.concat(chunks, size), limits.depth);
+      body = parsed(chunks.length === 1 ? first : Buffer.concat(chunks, size), limits);
     } catch (thrown) {
       const error = new HoldfastError("invalid_json", `the body cannot be read: ${messageOf(thrown).slice(0, 300)}`);
       return done(error);
@@ -68,31 +74,40 @@ export function readBody(
   });
 }
 
-function parsed(bytes: Buffer, depth: number): unknown {
+function parsed(bytes: Buffer, limits: Limits): unknown {
   if (!isUtf8(bytes)) throw new TypeError("it is not UTF-8");
   const text = bytes.toString();
   // Deeper nesting needs at least two brackets per level, so short texts skip the scan.
-  if (text.length > depth * 2 && isDeeper(text, depth)) throw new TypeError(`it is nested deeper than ${depth} levels`);
+  const fault = text.length > limits.depth * 2 ? shapeFault(text, limits) : undefined;
+  if (fault !== undefined) throw new TypeError(fault);
   return JSON.parse(text);
 }
 
 const quote = 34;
 const backslash = 92;
+const colon = 58;
 
-/** Scans the text instead of the parsed value: deep nesting can overflow the stack of any recursive check. */
-function isDeeper(text: string, depth: number): boolean {
+/**
+ * Scans the text instead of the parsed value. Deep nesting can overflow the stack of any recursive check. Parsing many small
+ * values takes far longer than scanning them.
+ */
+function shapeFault(text: string, { depth, values }: Limits): string | undefined {
   let level = 0;
+  let count = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === quote) {
       do at = text.indexOf('"', at + 1);
       while (at >= 0 && isEscaped(text, at));
-      if (at < 0) return false;
+      if (at < 0) return undefined;
     } else if (code === 123 || code === 91) {
-      if (++level > depth) return true;
+      if (++level > depth) return `it is nested deeper than ${depth} levels`;
+      count++;
     } else if (code === 125 || code === 93) level--;
+    else if (code === colon) count++;
+    if (count > values) return `it has more than ${values} objects, lists and keys`;
   }
-  return false;
+  return undefined;
 }
 
 function isEscaped(text: string, at: number): boolean {

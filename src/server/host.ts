@@ -34,8 +34,15 @@ interface Exchange {
   response: ServerResponse;
   /** Tick of arrival; once there is a reply, the tick at which the reply was sent. */
   since: number;
-  /** True while the body is still arriving. */
+  /** True while the body is still arriving. It takes no place among the requests in hand until it is complete. */
   reading: boolean;
+  /** Bytes of the body so far. */
+  received: number;
+  /** The tick at which its rate was checked last, and the bytes by then. */
+  checkedAt: number;
+  checkedBytes: number;
+  /** True if it is counted among the requests in hand. */
+  placed: boolean;
   /** True when the connection closes after this exchange. */
   last: boolean;
   /** Index in the list of active exchanges; -1 after the end. */
@@ -111,8 +118,21 @@ function toUrl({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-const hostFault = ({ headers, httpVersionMinor }: IncomingMessage): string | undefined =>
-  headers.host === undefined && httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
+function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): string | undefined {
+  if (headers.host === undefined) {
+    return httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
+  }
+  // Node keeps the first of two. Another server on the way may go by the second.
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  return hosts > 1 ? "a request must have one Host header" : undefined;
+}
+
+/** Milliseconds after which the rate of a body is checked again. */
+const rateWindow = 5_000;
 
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
@@ -127,6 +147,10 @@ function serveExchanges(app: App, limits: Limits) {
   let ready: { exchange: Exchange; reply: Reply }[] = [];
   const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
   const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
+  const rateTicks = Math.ceil(rateWindow / tick);
+  // Bytes of the bodies that are still arriving.
+  let arriving = 0;
+  metrics.places = limits.maxInflight;
 
   // One interval for all exchanges: a timer per body would cost more than most bodies.
   const clock = setInterval(() => {
@@ -139,22 +163,66 @@ function serveExchanges(app: App, limits: Limits) {
       else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
         // A client that does not read its reply or stream must not occupy a slot for ever.
         socket.destroy();
-      } else if (exchange.reading && ticks - exchange.since > timeoutTicks) {
-        const message = `the body did not arrive within ${limits.requestTimeout} ms`;
+      } else if (exchange.reading) {
+        const message = slowness(exchange);
+        if (message === undefined) continue;
         exchange.last = true;
         refuse(exchange, new HoldfastError("request_timeout", message));
       }
     }
   }, tick).unref();
 
+  function slowness(exchange: Exchange): string | undefined {
+    const { since, received, checkedAt, checkedBytes } = exchange;
+    if (ticks - since > timeoutTicks) return `the body did not arrive within ${limits.requestTimeout} ms`;
+    const passed = ticks - checkedAt;
+    if (passed < rateTicks) return undefined;
+    if (received - checkedBytes < (limits.uploadRate * passed * tick) / 1_000) {
+      return `the body arrives with less than ${limits.uploadRate} bytes per second`;
+    }
+    exchange.checkedAt = ticks;
+    exchange.checkedBytes = received;
+    return undefined;
+  }
+
+  /** Forgets the bytes of a body that is complete, refused or lost. */
+  function endReading(exchange: Exchange): void {
+    if (exchange.reading) metrics.arriving--;
+    exchange.reading = false;
+    arriving -= exchange.received;
+    exchange.received = 0;
+  }
+
+  const isFull = (): boolean => metrics.inflight >= limits.maxInflight;
+
+  function takePlace(exchange: Exchange): void {
+    exchange.placed = true;
+    metrics.inflight++;
+  }
+
+  function leavePlace(exchange: Exchange): void {
+    if (exchange.placed) metrics.inflight--;
+    exchange.placed = false;
+  }
+
   /** `expects`: the Expect header that the client waits on before it sends the body. */
   function begin(incoming: IncomingMessage, response: ServerResponse, expects?: "continue" | "unknown"): void {
     const request = new HostRequest(incoming);
     const last = allDone !== undefined;
-    const exchange: Exchange = { request, incoming, response, since: ticks, reading: false, last, at: active.length };
-    const full = metrics.inflight >= limits.maxInflight;
+    const exchange: Exchange = {
+      request,
+      incoming,
+      response,
+      since: ticks,
+      reading: false,
+      received: 0,
+      checkedAt: ticks,
+      checkedBytes: 0,
+      placed: false,
+      last,
+      at: active.length,
+    };
     active.push(exchange);
-    metrics.inflight++;
     // Node detaches the socket after the last byte and after a broken connection. Only a broken one is destroyed.
     const { socket } = incoming;
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
@@ -162,26 +230,44 @@ function serveExchanges(app: App, limits: Limits) {
     const unmet = expects === "unknown" ? "the only Expect that is met is 100-continue" : undefined;
     const fault = hostFault(incoming) ?? request.fault() ?? unmet;
     if (fault !== undefined) return refuse(exchange, new HoldfastError("invalid_request", fault));
-    if ((last || full) && !isProbe(request.path)) {
-      if (last) return refuse(exchange, new HoldfastError("server_stopping", "the server is shutting down"));
-      const message = `the server has ${limits.maxInflight} requests in hand; try again`;
-      return refuse(exchange, new HoldfastError("too_busy", message));
+    const isProbed = isProbe(request.path);
+    if (last && !isProbed) {
+      return refuse(exchange, new HoldfastError("server_stopping", "the server is shutting down"));
     }
+    if (isFull() && !isProbed) return refuse(exchange, crowded());
     if (!hasBody(incoming)) return handle(exchange);
     const unread = bodyFault(incoming, limits);
     if (unread) return refuse(exchange, unread);
     if (expects) response.writeContinue();
     exchange.reading = true;
-    readBody(incoming, limits, (fault, body) => {
-      if (!exchange.reading) return;
-      if (fault) return refuse(exchange, fault);
-      exchange.reading = false;
-      request.body = body;
-      handle(exchange);
+    metrics.arriving++;
+    readBody(incoming, limits, {
+      keep(bytes) {
+        if (!exchange.reading) return false;
+        exchange.received += bytes;
+        arriving += bytes;
+        return arriving <= limits.uploads;
+      },
+      done(fault, body) {
+        if (!exchange.reading) return;
+        if (fault) {
+          // A client that is told to come back later should not send the rest.
+          exchange.last ||= fault.code === "too_busy";
+          return refuse(exchange, fault);
+        }
+        endReading(exchange);
+        request.body = body;
+        if (isFull() && !isProbed) refuse(exchange, crowded());
+        else handle(exchange);
+      },
     });
   }
 
+  const crowded = (): HoldfastError =>
+    new HoldfastError("too_busy", `the server has ${limits.maxInflight} requests in hand; try again`);
+
   function handle(exchange: Exchange): void {
+    takePlace(exchange);
     void app.handle(exchange.request).then((reply) => {
       if (ready.push({ exchange, reply }) === 1) setImmediate(sendReady);
     });
@@ -198,7 +284,7 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   function refuse(exchange: Exchange, error: HoldfastError): void {
-    exchange.reading = false;
+    endReading(exchange);
     send(exchange, app.refuse(exchange.request, error));
   }
 
@@ -209,7 +295,10 @@ function serveExchanges(app: App, limits: Limits) {
     exchange.since = ticks;
     const last = exchange.last || allDone !== undefined;
     try {
-      if (!isStream(reply)) sendWhole(response, reply, last ? 0 : limits.keepAlive);
+      if (isStream(reply) && incoming.method === "HEAD") {
+        request.leave();
+        sendWhole(response, { status: reply.status, headers: reply.headers ?? {} }, 0);
+      } else if (!isStream(reply)) sendWhole(response, reply, last ? 0 : limits.keepAlive);
       else if (last || streams >= limits.maxInflight) {
         delete exchange.reply;
         // The stream will not be read, so its producer must stop waiting for a reader.
@@ -229,7 +318,7 @@ function serveExchanges(app: App, limits: Limits) {
       failed: (thrown) => app.log.error("a stream failed", thrown),
     });
     // A stream stays open as long as its client wants, so it does not count as a request.
-    metrics.inflight--;
+    leavePlace(exchange);
     metrics.streams++;
     streams++;
   }
@@ -243,11 +332,12 @@ function serveExchanges(app: App, limits: Limits) {
       filler.at = exchange.at;
     }
     exchange.at = -1;
-    exchange.reading = false;
+    endReading(exchange);
+    leavePlace(exchange);
     if (exchange.endStream) {
       metrics.streams--;
       streams--;
-    } else metrics.inflight--;
+    }
     if (!delivered) exchange.request.leave();
     if (active.length === 0) allDone?.();
   }

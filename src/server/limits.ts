@@ -8,6 +8,12 @@ export interface Limits {
   headers: number;
   /** Maximum nesting depth of a JSON body. Default 500. */
   depth: number;
+  /** Objects, lists and keys in a JSON body: they cost time, however short they are. Default 100,000. */
+  values: number;
+  /** Bytes of all bodies that are still arriving. Default 134,217,728. */
+  uploads: number;
+  /** Bytes per second at which a body must arrive. Default 1,024. */
+  uploadRate: number;
   /** Milliseconds in which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
   /** Milliseconds that an idle connection stays open; longer than clients keep theirs. Default 72,000. */
@@ -22,6 +28,9 @@ const defaultLimits: Limits = {
   body: 4_194_304,
   headers: 32_768,
   depth: 500,
+  values: 100_000,
+  uploads: 134_217_728,
+  uploadRate: 1_024,
   requestTimeout: 60_000,
   keepAlive: 72_000,
   maxInflight: 1_000,

@@ -20,8 +20,11 @@ export interface ToolCounts {
 }
 
 export interface Metrics {
-  /** Requests being handled. */
+  /** Requests being handled, and how many may be. */
   inflight: number;
+  places: number;
+  /** Requests whose body is still arriving. */
+  arriving: number;
   /** Streams being sent. */
   streams: number;
   readonly requests: Map<number, number>;
@@ -87,6 +90,8 @@ export function createMetrics(): Metrics {
   const registered = (): Promise<Registry> => buildRegistry(metrics, tools, delays);
   const metrics: Metrics = {
     inflight: 0,
+    places: Infinity,
+    arriving: 0,
     streams: 0,
     requests: new Map(),
     request: (status) => void add(metrics.requests, status),
@@ -205,6 +210,7 @@ async function buildRegistry(
     [...metrics.requests].map(([status, count]) => [{ status: String(status) }, count]),
   );
   gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
+  gauge("requests_arriving", "HTTP requests whose body is still arriving.", [[{}, metrics.arriving]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
   // Covers the time since the last read. The sampler measures from one timer tick to the next, so subtract the

@@ -16,7 +16,8 @@ export class HostRequest implements Request {
 
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming;
-    this.method = incoming.method ?? "GET";
+    // Node sends no body in reply to HEAD.
+    this.method = incoming.method === "HEAD" ? "GET" : (incoming.method ?? "GET");
     const target = parseTarget(incoming.url ?? "/");
     const mark = target.indexOf("?");
     this.path = mark < 0 ? target : target.slice(0, mark);

@@ -86,7 +86,8 @@ export interface Arrived {
 
 function arrivedOf(request: Request, reply: Reply): Arrived {
   const { status, headers = {}, body, text } = reply;
-  const json: unknown = body === undefined ? undefined : JSON.parse(JSON.stringify(body));
+  const written = headers["content-type"] === "application/json" ? text : JSON.stringify(body);
+  const json: unknown = written === undefined ? undefined : JSON.parse(written);
   return { status, headers, json, text, request, reply };
 }
 

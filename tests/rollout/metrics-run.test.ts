@@ -26,19 +26,21 @@ const example = [
 const failed = { _ng_task_index: 1, _ng_rollout_index: 4, reward: null, failure_kind: "model_failed", seconds: 2 };
 
 describe("createMetrics", () => {
-  test("gives the statistics of aggregate, and the entries of the tasks one by one", () => {
+  test("gives the statistics of aggregate, and the entries of the tasks one by one", async () => {
     const metrics = createMetrics();
     for (const row of example) metrics.add(row);
     const { agent_metrics, key_metrics } = metrics.result();
-    expect({ group_level_metrics: [...metrics.groups()], agent_metrics, key_metrics }).toEqual(aggregate(example));
+    expect({ group_level_metrics: [...metrics.groups()], agent_metrics, key_metrics }).toEqual(
+      await aggregate(example),
+    );
   });
 
-  test("failed rollouts are not in the statistics, and are missing from their task", () => {
+  test("failed rollouts are not in the statistics, and are missing from their task", async () => {
     const metrics = createMetrics();
     const lost = { ...failed, mask_sample: true, _ng_attempt_index: 2, response: { usage: { total_tokens: 0 } } };
     for (const row of [...example, lost]) metrics.add(row);
     const { agent_metrics, failures } = metrics.result();
-    expect(agent_metrics).toEqual(aggregate(example).agent_metrics);
+    expect(agent_metrics).toEqual((await aggregate(example)).agent_metrics);
     expect(failures).toEqual([{ kind: "model_failed", count: 1 }]);
     const [, second] = [...metrics.groups(() => 8)];
     expect(second).toMatchObject({ num_rollouts: 4, expected_num_rollouts: 8, missing_num_rollouts: 4 });

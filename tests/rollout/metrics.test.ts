@@ -1,6 +1,7 @@
 // Metrics of rollouts, against numbers that were computed elsewhere.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { stringifyInPieces } from "../../src/io/pace.ts";
 import { aggregate } from "../../src/rollout/metrics.ts";
 import { runs } from "../runs.ts";
 
@@ -22,8 +23,8 @@ const rows = [
 );
 
 describe("aggregate", () => {
-  test("gives mean, max, min, median and sample std of every number, in this order, over all rollouts", () => {
-    const { agent_metrics: metrics, key_metrics: keys } = aggregate(rows);
+  test("gives mean, max, min, median and sample std of every number, in this order, over all rollouts", async () => {
+    const { agent_metrics: metrics, key_metrics: keys } = await aggregate(rows);
     const columns = ["reward", "solved", "input_tokens", "output_tokens", "total_tokens"];
     const names = ["mean", "max", "min", "median", "std"].flatMap((name) =>
       columns.map((column) => `${name}/${column}`),
@@ -37,8 +38,8 @@ describe("aggregate", () => {
     expect(keys).toEqual(Object.fromEntries(columns.map((column) => [`mean/${column}`, metrics[`mean/${column}`]])));
   });
 
-  test("gives the same for each task, with its members", () => {
-    const [first, second] = aggregate(rows.toReversed()).group_level_metrics;
+  test("gives the same for each task, with its members", async () => {
+    const [first, second] = (await aggregate(rows.toReversed())).group_level_metrics;
     expect(first).toMatchObject({ _ng_task_index: 0, "mean/reward": 0.5, "median/reward": 0.5, num_rollouts: 4 });
     expect(first?.["std/reward"]).toBeCloseTo(Math.sqrt(1 / 3), 12);
     expect(second).toMatchObject({
@@ -63,29 +64,29 @@ describe("aggregate", () => {
     });
   });
 
-  test("the std of a single row is 0, and a column without a value is left out if another has one", () => {
-    expect(aggregate([{ reward: 1 }]).agent_metrics).toMatchObject({ "mean/reward": 1, "std/reward": 0 });
-    const { agent_metrics: metrics } = aggregate([{ reward: 1, extra: 3 }, { reward: 0 }]);
+  test("the std of a single row is 0, and a column without a value is left out if another has one", async () => {
+    expect((await aggregate([{ reward: 1 }])).agent_metrics).toMatchObject({ "mean/reward": 1, "std/reward": 0 });
+    const { agent_metrics: metrics } = await aggregate([{ reward: 1, extra: 3 }, { reward: 0 }]);
     expect(metrics).toHaveProperty(["std/reward"]);
     expect(metrics).not.toHaveProperty(["std/extra"]);
     expect(metrics).toMatchObject({ "mean/extra": 3, "max/extra": 3 });
   });
 
-  test("an empty list gives nothing, and a value that is not a list is refused", () => {
-    expect(aggregate([])).toEqual({ group_level_metrics: [], agent_metrics: {}, key_metrics: {} });
+  test("an empty list gives nothing, and a value that is not a list is refused", async () => {
+    expect(await aggregate([])).toEqual({ group_level_metrics: [], agent_metrics: {}, key_metrics: {} });
     for (const junk of [undefined, null, {}, "rows", 3]) {
-      expect(() => aggregate(junk)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+      await expect(aggregate(junk)).rejects.toThrow(expect.objectContaining({ code: "invalid_input" }));
     }
   });
 
-  test("rows with a different field each are refused, because they would keep a server busy for seconds", () => {
+  test("rows with a different field each are refused, because they would keep a server busy for seconds", async () => {
     const rows = Array.from({ length: 100_000 }, (_, at) => ({ reward: 1, [`field_${at}`]: at }));
-    expect(() => aggregate(rows)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+    await expect(aggregate(rows)).rejects.toThrow(expect.objectContaining({ code: "invalid_input" }));
   });
 
-  test("invalid rows break nothing, and the result is JSON", () => {
+  test("invalid rows break nothing, and the result is JSON", async () => {
     const huge = { reward: 1.7e308, ["__proto__"]: 5, _ng_task_index: "x", response: { usage: 3 } };
-    const { agent_metrics: metrics } = aggregate([
+    const { agent_metrics: metrics } = await aggregate([
       1,
       null,
       [],
@@ -95,16 +96,26 @@ describe("aggregate", () => {
     ]);
     expect(metrics).not.toHaveProperty(["mean/reward"]);
     expect(metrics["max/reward"]).toBe(1.7e308);
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.jsonValue(),
         fc.array(fc.object({ key: fc.constantFrom("reward", "_ng_task_index", "response") })),
-        (one, more) => {
-          const result = aggregate([one, ...more]);
-          expect(JSON.parse(JSON.stringify(result))).toEqual(result);
+        async (one, more) => {
+          const result = await aggregate([one, ...more]);
+          expect(JSON.parse(await stringifyInPieces(result))).toEqual(result);
         },
       ),
       { numRuns: runs(200) },
     );
+  });
+
+  test("works in pieces, so that the process can do other work in between", async () => {
+    const many = Array.from({ length: 30_000 }, (_, at) => ({ _ng_task_index: at, reward: 1, seconds: at }));
+    let turns = 0;
+    const timer = setInterval(() => turns++, 1);
+    const text = await stringifyInPieces(await aggregate(many));
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(5);
+    expect(JSON.parse(text)).toMatchObject({ key_metrics: { "mean/reward": 1 } });
   });
 });

@@ -1,13 +1,17 @@
 // The host on a port, with misbehaving connections.
+import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { IncomingMessage } from "node:http";
 import { HostRequest } from "../../src/server/request.ts";
 import { describe, expect, test } from "vitest";
 import type { Protocol, Reply } from "../../src/core/protocol.ts";
 import { listen } from "../../src/server/host.ts";
+import { limitsWith } from "../../src/server/limits.ts";
 import { appOf, echo, post, raw, served, until } from "./serving.ts";
 
 const codeOf = (body: string): string => (JSON.parse(body) as { error: { code: string } }).error.code;
+
+const json = { method: "POST", headers: { "content-type": "application/json" } };
 
 describe("bodies", () => {
   const sent = async (text: string | Buffer): Promise<{ status: number; head: string; body: string }> => {
@@ -111,6 +115,76 @@ describe("bodies", () => {
   });
 });
 
+test("the limits in docs/operations.md are the defaults", async () => {
+  const page = await readFile("docs/operations.md", "utf8");
+  const rows = [...page.matchAll(/^\| `(\w+)` \| ([\d,]+) /gm)].map(([, name, value = ""]) => [
+    name,
+    Number(value.replaceAll(",", "")),
+  ]);
+  expect(Object.fromEntries(rows)).toMatchObject({ ...limitsWith() });
+});
+
+describe("bodies that take long", () => {
+  const started = (port: number, length: number, sent: string): ReturnType<typeof raw> => {
+    const connection = raw(port);
+    const head = `POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}`;
+    connection.send(`${head}\r\n\r\n${sent}`);
+    return connection;
+  };
+
+  test("take no place from complete requests", async () => {
+    const app = appOf([echo()]);
+    const { port, url } = await served(app, { maxInflight: 2 });
+    const slow = Array.from({ length: 10 }, () => started(port, 100, "{"));
+    await until(() => app.metrics.arriving === 10);
+    expect((await fetch(`${url}/echo`)).status).toBe(200);
+    expect(app.metrics.inflight).toBe(0);
+    for (const { socket } of slow) socket.destroy();
+  });
+
+  test("share one budget of memory, and the request that goes beyond it is refused", async () => {
+    const { port, url } = await served(appOf([echo()]), { uploads: 100_000 });
+    const first = started(port, 90_001, " ".repeat(90_000));
+    await sleep(50);
+    const second = started(port, 90_001, " ".repeat(90_000));
+    expect((await second.replies(1))[0]).toMatchObject({ status: 503 });
+    first.send("1");
+    expect((await first.replies(1))[0]).toMatchObject({ status: 200 });
+    const whole = await fetch(`${url}/echo`, { ...json, body: " ".repeat(90_000) + "1" });
+    expect(whole.status).toBe(200);
+  });
+
+  test("are cut when they arrive too slowly", async () => {
+    const { port } = await served(appOf([echo()]), { uploadRate: 1_000_000 });
+    const slow = started(port, 1_000_000, "[");
+    expect((await slow.replies(1))[0]).toMatchObject({ status: 408 });
+  });
+
+  test.each([
+    ["objects", `[${"{},".repeat(120_000)}{}]`],
+    ["keys", `{${Array.from({ length: 120_000 }, (_, at) => `"k${at}":1`).join()}}`],
+    ["lists in lists", `[${`${"[".repeat(400)}${"]".repeat(400)},`.repeat(300)}1]`],
+  ])("with too many %s are refused before they are parsed", async (_, body) => {
+    const { url } = await served(appOf([echo()]));
+    const response = await fetch(`${url}/echo`, { ...json, body });
+    expect([response.status, await response.text()]).toEqual([
+      400,
+      expect.stringContaining("100000 objects, lists and keys"),
+    ]);
+  });
+
+  test("show in /readyz only when all places are taken", async () => {
+    const protocol = echo();
+    const { port, url } = await served(appOf([protocol]), { maxInflight: 1 });
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    raw(port).send(post("/wait", "{}"));
+    await until(() => protocol.waiting.length === 1);
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    protocol.waiting[0]?.();
+  });
+});
+
 describe("requests", () => {
   test("pipelined requests are answered in their order", async () => {
     const protocol = echo();
@@ -165,14 +239,18 @@ describe("requests", () => {
     expect((await fetch(`${url}/echo`)).status).toBe(200);
   });
 
-  test("HEAD is 405 and has no body", async () => {
+  test("HEAD gets the head of the reply to GET", async () => {
     const { url } = await served(appOf([echo()]));
-    const response = await fetch(`${url}/echo`, { method: "HEAD" });
-    expect([response.status, response.headers.get("allow"), await response.text()]).toEqual([
-      405,
-      "GET, POST, PUT, PATCH, DELETE",
-      "",
-    ]);
+    const [got, head] = await Promise.all([fetch(`${url}/echo`), fetch(`${url}/echo`, { method: "HEAD" })]);
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect(head.headers.get("content-length")).toBe(got.headers.get("content-length"));
+  });
+
+  test("two Host headers are refused", async () => {
+    const { port } = await served(appOf([echo()]));
+    const connection = raw(port);
+    connection.send("GET /echo HTTP/1.1\r\nhost: localhost\r\nHost: evil.example\r\n\r\n");
+    expect((await connection.replies(1))[0]).toMatchObject({ status: 400 });
   });
 
   test("idle connections outlive the keep-alive of clients", async () => {
@@ -226,9 +304,9 @@ describe("disconnecting clients", () => {
     const { port } = await served(app);
     const writing = raw(port);
     writing.send("POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{");
-    await until(() => app.metrics.inflight === 1);
+    await until(() => app.metrics.arriving === 1);
     writing.socket.destroy();
-    await until(() => app.metrics.inflight === 0);
+    await until(() => app.metrics.arriving === 0);
 
     const reading = raw(port);
     reading.socket.pause();
@@ -247,11 +325,12 @@ describe("disconnecting clients", () => {
     connection.send(
       post("/wait", "{}") + post("/wait", "{}") + post("/echo", "{}") + post("/echo", "{} ").slice(0, -1),
     );
-    await until(() => app.metrics.inflight === 4 && protocol.waiting.length === 2);
+    const { metrics } = app;
+    await until(() => metrics.inflight === 3 && metrics.arriving === 1 && protocol.waiting.length === 2);
     connection.socket.destroy();
     await until(() => protocol.signals.every(({ aborted }) => aborted));
     for (const go of protocol.waiting) go();
-    await until(() => app.metrics.inflight === 0 && protocol.lost === 2);
+    await until(() => metrics.inflight + metrics.arriving === 0 && protocol.lost === 2);
   });
 
   test("do not lose a delivered reply", async () => {
