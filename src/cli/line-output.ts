@@ -1,10 +1,11 @@
 // Writes lines of text to a file, completely or not at all, or to the output.
 import { once } from "node:events";
-import { createWriteStream, existsSync, mkdirSync, type WriteStream } from "node:fs";
+import { createWriteStream, existsSync, type WriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { finished } from "node:stream/promises";
 import { invalidOption } from "../core/errors.ts";
+import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite } from "../rollout/output.ts";
 
 export interface LineOutput {
@@ -40,8 +41,8 @@ function toFile(file: string): LineOutput {
   const beside = `${file}.${process.pid}.tmp`;
   let stream: WriteStream;
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    stream = createWriteStream(beside, { flush: true });
+    makeFolder(dirname(file));
+    stream = createWriteStream(beside, { flush: true, mode: privateFile });
   } catch (cause) {
     throw cannotWrite(file, cause);
   }
@@ -55,9 +56,12 @@ function toFile(file: string): LineOutput {
     async done() {
       stream.end();
       await Promise.race([finished(stream), failed]);
-      await rename(beside, file).catch((cause: unknown) => {
+      try {
+        keepMode(file, beside);
+        await rename(beside, file);
+      } catch (cause) {
         throw cannotWrite(file, cause);
-      });
+      }
       isOver = true;
     },
     async abandon() {

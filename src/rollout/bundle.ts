@@ -1,10 +1,11 @@
 // writeBundle(): writes collections as a folder of files that a browser opens without a server, from a web server or
 // disk.
 import { existsSync } from "node:fs";
-import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { cp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cannotLoad, invalidOption, type HoldfastError } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
+import { makeFolder, privateFile } from "../io/private-files.ts";
 import type { BundleAbout, BundlePart, BundleRow, BundleCollection, CollectionDetails } from "./collection-view.ts";
 import { numberedRollouts } from "./collection-index.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
@@ -41,7 +42,7 @@ export async function writeBundle(options: BundleOptions): Promise<BundleCollect
   try {
     await makeRoom(out);
     await cp(page, out, { recursive: true });
-    await writeFile(join(out, "index.html"), index);
+    await writeFile(join(out, "index.html"), index, { mode: privateFile });
     for (const details of options.collections) collections.push(await writeCollection(details, options));
     const about: BundleAbout = { version, environments: [], agents: [], models: [], bundle: true, runs: collections };
     await writeData(out, "about", JSON.stringify(about));
@@ -65,7 +66,7 @@ async function buildIndexPage(page: string): Promise<string> {
 /** Prepares the folder: creates it, or removes an older bundle from it. */
 async function makeRoom(out: string): Promise<void> {
   if (!existsSync(out)) {
-    await mkdir(out, { recursive: true });
+    makeFolder(out);
     return;
   }
   if (!(await stat(out)).isDirectory()) throw taken(out, "is a file");
@@ -137,6 +138,6 @@ async function logText(session: string, { events, onLongLog }: BundleOptions): P
 /** Writes data as a script: a page opened from disk may load scripts, and nothing else. */
 async function writeData(out: string, name: string, json: string): Promise<void> {
   const file = join(out, "data", `${name}.js`);
-  await mkdir(join(file, ".."), { recursive: true });
-  await writeFile(file, `holdfastData(${JSON.stringify(name)}, ${JSON.stringify(json)});\n`);
+  makeFolder(join(file, ".."));
+  await writeFile(file, `holdfastData(${JSON.stringify(name)}, ${JSON.stringify(json)});\n`, { mode: privateFile });
 }

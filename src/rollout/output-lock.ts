@@ -1,8 +1,9 @@
 // claimOutput(): locks an output, so that one process of a machine writes to it at a time.
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { invalidOption } from "../core/errors.ts";
+import { makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite, outputPaths } from "./output.ts";
 
 export interface Claim {
@@ -22,8 +23,8 @@ export async function claimOutput(out: string): Promise<Claim> {
   const own = `${prefix}${process.pid}.${readStartTime(process.pid)}.lock`;
   for (let left = tries; ; left--) {
     try {
-      mkdirSync(dirname(own), { recursive: true });
-      writeFileSync(own, "");
+      makeFolder(dirname(own));
+      writeFileSync(own, "", { mode: privateFile });
     } catch (cause) {
       throw cannotWrite(out, cause);
     }

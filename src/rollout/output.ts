@@ -1,19 +1,10 @@
 // The files of a collection: their paths, atomic writes, and their existing content.
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, existsSync, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { cannotLoad, messageOf, type HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { readRows } from "./tasks.ts";
 
 /** Paths of the files of a collection. */
@@ -49,8 +40,8 @@ export interface Lines {
  */
 export function openLines(file: string): Lines {
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    const handle = openSync(file, "a+");
+    makeFolder(dirname(file));
+    const handle = openSync(file, "a+", privateFile);
     cutTorn(handle);
     return linesOn(handle, file);
   } catch (cause) {
@@ -137,16 +128,17 @@ export const rolloutKey = ({ _ng_task_index: task, _ng_rollout_index: repeat }: 
 
 /** Replaces a file completely, or leaves it unchanged. */
 export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
-  mkdirSync(dirname(file), { recursive: true });
+  makeFolder(dirname(file));
   const beside = `${file}.${process.pid}.tmp`;
   try {
-    const handle = await open(beside, "w");
+    const handle = await open(beside, "w", privateFile);
     try {
       await writeFile(handle, text);
       await handle.sync();
     } finally {
       await handle.close();
     }
+    keepMode(file, beside);
     await rename(beside, file);
   } catch (cause) {
     await rm(beside, { force: true });

@@ -1,5 +1,5 @@
 // A bundle: runs as files that a page can load from disk, with any content.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
@@ -53,6 +53,9 @@ test("a bundle has the page with the list of its data, and every row with its lo
   await writeBundle({ ...options, events: async (session) => (session === "s" ? events : undefined) });
   expect(readFileSync(join(out, "index.html"), "utf8")).toContain('<meta name="holdfast-data" content="data">');
   expect(readFileSync(join(out, "app.js"), "utf8")).toBe("run()");
+  expect([".", "data", "data/about.js"].map((path) => statSync(join(out, path)).mode & 0o777)).toEqual([
+    0o700, 0o700, 0o600,
+  ]);
   const about = data<BundleAbout>("about");
   expect(about).toMatchObject({ version: "1.2.3", bundle: true, environments: [], agents: [], models: [] });
   expect(about.runs.map(({ run, rows, chunks, parts }) => [run, rows, chunks, parts])).toEqual([

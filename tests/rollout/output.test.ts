@@ -1,7 +1,8 @@
 // A row is in a file whole or not at all, wherever the writing process was killed.
-import { readdirSync, readFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { claimOutput } from "../../src/rollout/output-lock.ts";
 import { keysIn, openLines, outputPaths, triesIn, writeWhole } from "../../src/rollout/output.ts";
 import { keysOf, newFolder, rowsOf } from "./folder.ts";
 
@@ -16,6 +17,32 @@ test("the parts of a collection have the names that other tools look for", () =>
     run: "runs/a.b_run.json",
   });
   expect(outputPaths("a").inputs).toBe("a_materialized_inputs.jsonl");
+});
+
+test("new files and folders of a collection are private to their owner; existing ones keep their mode", async () => {
+  const umask = process.umask(0o022);
+  try {
+    const modeOf = (path: string) => statSync(path).mode & 0o777;
+    const folder = join(newFolder(), "runs");
+    const [rows, metrics] = [join(folder, "a.jsonl"), join(folder, "a.json")];
+    for (const modes of [
+      [0o700, 0o600, 0o600],
+      [0o755, 0o640, 0o644],
+    ]) {
+      const claim = await claimOutput(rows);
+      const lock = readdirSync(folder).find((name) => name.endsWith(".lock"))!;
+      expect(modeOf(join(folder, lock))).toBe(0o600);
+      claim.release();
+      openLines(rows).close();
+      await writeWhole(metrics, "{}");
+      expect([folder, rows, metrics].map(modeOf)).toEqual(modes);
+      chmodSync(folder, 0o755);
+      chmodSync(rows, 0o640);
+      chmodSync(metrics, 0o644);
+    }
+  } finally {
+    process.umask(umask);
+  }
 });
 
 test("a torn line is cut at any point, even if only its end is missing, and the next row is whole", () => {

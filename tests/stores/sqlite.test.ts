@@ -1,6 +1,15 @@
 // The SQLite store passes the shared cases, and its file survives other processes, full disks and wrong files.
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -113,6 +122,26 @@ describe("the file of a SQLite store", () => {
       expect(Object.values(database.prepare("PRAGMA application_id").get() as object)).toEqual([0x686f6c64]);
       expect(Object.values(database.prepare("PRAGMA user_version").get() as object)).toEqual([2]);
       database.close();
+    }
+  });
+
+  test("is private to its owner when it is created, with its log; an existing file keeps its mode", async () => {
+    const umask = process.umask(0o022);
+    try {
+      const modes = (file: string) => ["", "-wal", "-shm"].map((end) => statSync(`${file}${end}`).mode & 0o777);
+      const file = newFile();
+      const store = sqliteStore({ file });
+      await store.append(commitOf("a", 0));
+      expect(modes(file)).toEqual([0o600, 0o600, 0o600]);
+      await store.close();
+      const shared = newFile();
+      writeFileSync(shared, "", { mode: 0o644 });
+      const other = sqliteStore({ file: shared });
+      await other.append(commitOf("a", 0));
+      expect(modes(shared)).toEqual([0o644, 0o644, 0o644]);
+      await other.close();
+    } finally {
+      process.umask(umask);
     }
   });
 

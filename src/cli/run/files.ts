@@ -5,6 +5,7 @@ import type { SavedConversation } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
+import { keepMode, privateFile } from "../../io/private-files.ts";
 
 export interface Queries {
   state: AgentState;
@@ -84,7 +85,8 @@ export async function assertWritable(file: string): Promise<void> {
 /** Writes a saved session. A process killed meanwhile leaves the old file. */
 export async function writeSaved(file: string, saved: SavedConversation): Promise<void> {
   const unfinished = `${file}.${process.pid}.part`;
-  await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`);
+  await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`, { mode: privateFile });
+  keepMode(file, unfinished);
   await rename(unfinished, file);
 }
 

@@ -4,6 +4,7 @@ import { open, type FileHandle } from "node:fs/promises";
 import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import type { ModelResponse } from "../../core/model.ts";
+import { privateFile } from "../../io/private-files.ts";
 
 export interface Entry {
   /** Of the request. */
@@ -75,14 +76,14 @@ function unreadable(file: string, cause: unknown): HoldfastError {
 
 /** Checks that entries can be appended, before a model is asked and paid. */
 export async function prepare(file: string): Promise<void> {
-  const handle = await boundary("invalid_option", `opening the recording ${file}`, () => open(file, "a"));
+  const handle = await boundary("invalid_option", `opening the recording ${file}`, () => open(file, "a", privateFile));
   await handle.close();
 }
 
 /** Appends one entry in a single write, so that no other writer's line gets into it. */
 export async function appendEntry(file: string, entry: Entry): Promise<void> {
   await boundary("store_failed", `writing to the recording ${file}`, async () => {
-    const handle = await open(file, "a+");
+    const handle = await open(file, "a+", privateFile);
     try {
       const line = `${JSON.stringify(entry)}\n`;
       const bytes = Buffer.from((await endsWhole(handle)) ? line : `${cut}\n${line}`);

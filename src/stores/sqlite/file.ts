@@ -1,9 +1,10 @@
 // The file under the SQLite store: which driver opens it, whether it is ours, its schema, and what its failures mean.
 import type BetterSqlite from "better-sqlite3";
-import { existsSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+import { privateFile } from "../../io/private-files.ts";
 import type { Fault } from "../front.ts";
 
 export type Value = string | number | null;
@@ -87,6 +88,7 @@ export function openFile(path: string, durability: "process" | "power"): Databas
     if (size === undefined && !existsSync(dirname(path))) {
       throw new HoldfastError("store_failed", `there is no folder ${dirname(path)} to make ${path} in; make it first`);
     }
+    if (size === undefined) create(path);
     // Looked at before it is opened for writing, because closing a file that was could write to it. A journal beside it
     // means that it is being created, or that its creator was killed. Only opening it for writing can repair that.
     if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
@@ -109,6 +111,15 @@ export function openFile(path: string, durability: "process" | "power"): Databas
     if (isHoldfastError(cause)) throw cause;
     const { code, message } = faultOf(cause);
     throw new HoldfastError(code, `the SQLite store ${path} ${message}`, { cause });
+  }
+}
+
+/** Creates an empty file that only its owner may read. SQLite gives its `-wal` and `-shm` files the same mode. */
+function create(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", privateFile));
+  } catch {
+    // Another process was first, or SQLite will report why not.
   }
 }
 
