@@ -9,6 +9,9 @@ export function plain(text: string): string {
   );
 }
 
+/** Like `plain`, and keeps the text on one line, so that it cannot forge another one. */
+export const plainLine = (text: string): string => plain(text).replaceAll("\n", "\\u000a");
+
 export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

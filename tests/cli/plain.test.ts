@@ -1,6 +1,6 @@
 // Messages about foreign files cannot control the terminal.
 import { expect, onTestFinished, test, vi } from "vitest";
-import { plain } from "../../src/cli/plain.ts";
+import { plain, plainLine } from "../../src/cli/plain.ts";
 import { note } from "../../src/cli/rollout-source.ts";
 import { run } from "../e2e/serve-process.ts";
 
@@ -8,6 +8,10 @@ const hostile = "a\u001b]0;title\u0007\u009b31m\r\tb\n";
 
 test("control characters are written as their codes", () => {
   expect(plain(hostile)).toBe("a\\u001b]0;title\\u0007\\u009b31m\\u000d\tb\n");
+});
+
+test("a line of foreign text cannot forge another one", () => {
+  expect(plainLine("a\r\nworker b ends\nc")).toBe("a\\u000aworker b ends\\u000ac");
 });
 
 test("notes are plain", () => {

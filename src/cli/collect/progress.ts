@@ -1,7 +1,7 @@
 // Shows the progress of a collection: one changing line on a terminal, plain lines elsewhere, or events as JSON.
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { readBranch } from "../../rollout/tree.ts";
-import { print } from "../plain.ts";
+import { plainLine, print } from "../plain.ts";
 
 export interface Progress {
   /** Sets the total number of rollouts. */
@@ -85,7 +85,7 @@ export function createProgress({ json }: { json: boolean }): Progress {
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say(text) {
-      process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${text}\n`);
+      process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${plainLine(text)}\n`);
     },
     end() {
       if (isOver) return;

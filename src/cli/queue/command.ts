@@ -3,7 +3,7 @@ import { queueAddress } from "../../queue/address.ts";
 import { clearQueue, type Cleared } from "../../queue/clear.ts";
 import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/status.ts";
 import type { CollectionStatus } from "../../queue/survey.ts";
-import { counted, print } from "../plain.ts";
+import { counted, plainLine, print } from "../plain.ts";
 
 export async function printStatus(url: string, json: boolean): Promise<void> {
   const address = queueAddress(url);
@@ -58,8 +58,9 @@ function collectionLines({ title, collector, trouble, stalled, ...counts }: Coll
     failed > 0 && `${failed} failed`,
     !collector && "no collector waits for them",
   ];
-  const why = trouble ? [`    put back by ${trouble.worker}: ${trouble.reason}`] : [];
-  return [`  ${title}`, `    ${parts.filter(Boolean).join(", ")}`, ...why];
+  // Anyone may have put text into the queue.
+  const why = trouble ? [plainLine(`    put back by ${trouble.worker}: ${trouble.reason}`)] : [];
+  return [plainLine(`  ${title}`), `    ${parts.filter(Boolean).join(", ")}`, ...why];
 }
 
 /** Seconds of silence after which a worker loses its rollouts. */

@@ -1,7 +1,7 @@
 // Runs a worker: plays rollouts of a queue until it is stopped, and reports.
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
 import { stopOnSignals } from "../../io/stop-on-signals.ts";
-import { plain, print } from "../plain.ts";
+import { plainLine, print } from "../plain.ts";
 import { queueAddress } from "../../queue/address.ts";
 import { createCollections } from "../../queue/collections.ts";
 
@@ -25,7 +25,8 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   const address = queueAddress(queue);
   const say = (text: string): void => {
     if (json) write({ type: "said", text });
-    else process.stderr.write(`${text}\n`);
+    // Anyone may have put text into the queue.
+    else process.stderr.write(`${plainLine(text)}\n`);
   };
   const collections = createCollections({ queue, store, concurrency, folder: process.cwd() });
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0 };
@@ -68,8 +69,7 @@ function createComplaints(say: (text: string) => void): (event: WorkerEvent) => 
     const before = told.get(key) ?? { at: -Infinity, times: 0 };
     before.times++;
     if (performance.now() - before.at >= sayEvery) {
-      // Anyone may have put text into the queue.
-      const what = plain(`${type}: a rollout of ${collection}: ${reason}`);
+      const what = `${type}: a rollout of ${collection}: ${reason}`;
       say(before.times === 1 ? what : `${what} (${before.times} times)`);
       before.at = performance.now();
     }
