@@ -36,6 +36,7 @@ const clean = [
   "tests/session",
   "tests/stores",
   "tests/telemetry",
+  "tests/testing",
   "tests/viewer",
   "tools",
   "viewer/",

@@ -1,7 +1,11 @@
-// holdfast/testing: the published cases. Run them on your own store or environment to check the promises.
+// holdfast/testing: published cases for your own store or environment, and faults to try them under.
 export type { Case } from "./case.ts";
 export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";
 export { environmentCases, solutionCases } from "./environments.ts";
 export type { Call, EnvironmentCase, EnvironmentHarness, Solution, SolutionCase } from "./environments.ts";
 export type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Snapshot, Store } from "../core/store.ts";
+export { faultyStore } from "./faulty-store.ts";
+export type { FaultyStore, FaultyStoreOptions, StoreFault } from "./faulty-store.ts";
+export { faultProxy } from "./fault-proxy.ts";
+export type { FaultProxy, FaultProxyOptions, ProxyFault } from "./fault-proxy.ts";
