@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 
 /** The folders whose tests start servers or processes. All others are unit tests, which need neither those nor a build. */
-export const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e", "compat"] };
+export const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e", "compat"], attack: ["attack"] };
 
 const project = (name: string, include: string[], exclude: string[] = []): TestProjectConfiguration => ({
   ssr: { resolve: { conditions: ["holdfast-source"] } },
@@ -30,6 +30,7 @@ export default defineConfig({
       project("unit", ["tests/**/*.test.ts"], filesIn(Object.values(folders).flat())),
       project("stores", filesIn(folders.stores)),
       project("e2e", filesIn(folders.e2e)),
+      project("attack", filesIn(folders.attack)),
     ],
   },
 });

@@ -35,7 +35,18 @@ export type {
   UpdateKey,
   VerifyContext,
 } from "./core/environment.ts";
-export type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Snapshot, Store } from "./core/store.ts";
+export type {
+  Appended,
+  Commit,
+  Entry,
+  Filter,
+  Heading,
+  Listed,
+  Loaded,
+  NewEntry,
+  Snapshot,
+  Store,
+} from "./core/store.ts";
 export type {
   Answer,
   CallArguments,

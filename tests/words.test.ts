@@ -23,6 +23,7 @@ const clean = [
   "src/testing",
   "tests/",
   "tests/agent",
+  "tests/attack",
   "tests/cli",
   "tests/compat",
   "tests/core",

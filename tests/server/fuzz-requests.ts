@@ -10,7 +10,7 @@ export type FuzzedCookie =
   | { kind: "forged" | "foreign"; victim: number }
   | { kind: "raw"; text: string };
 
-const framings = [
+export const framings = [
   ...(["length", "chunked", "none"] as const),
   ...(["short", "long", "twice", "both", "bad length", "bad chunk", "cut chunk", "cut head", "no host"] as const),
 ];
