@@ -4,7 +4,7 @@ import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { eventKey, type Event, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
 import { decode, fold, type Session } from "../core/session.ts";
 import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
-import { isSameMark, markAfter } from "../stores/front/mark.ts";
+import { isSameMark, markAfter as hashAfter, timeAfter } from "../stores/front/mark.ts";
 import { createCache, type Cache, type CacheLimits } from "./cache.ts";
 import { rejectWaiters } from "./exclusive.ts";
 import { inDoubt } from "./in-doubt.ts";
@@ -88,6 +88,8 @@ export interface LogsOptions {
 export function createLogs(store: Store, environment: string, options: LogsOptions): Logs {
   const { cache, isHandedOut = false } = options;
   const loading = new Map<string, Promise<OpenLog | undefined>>();
+  // The store in memory compares times.
+  const markAfter = store.persistent ? hashAfter : timeAfter;
   const counts = {
     hits: 0,
     misses: 0,

@@ -190,6 +190,8 @@ function memoryDriver(): Driver {
     persistent: false,
     together: true,
     text: "any",
+    // It has no older copy to go back to. Hashes would make a call a quarter dearer.
+    marks: "time",
     idle: true,
     groups: { of: "unit" },
 

@@ -17,6 +17,12 @@ export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   return after;
 }
 
+/** As `markAfter`, without the hash. */
+export function timeAfter(mark: string, entries: readonly NewEntry[]): string {
+  const last = entries.at(-1);
+  return last ? timeMark(last.at) : mark;
+}
+
 /** The mark of a log whose newest entry was stored without a hash: the time of that entry. */
 export function timeMark(at: number): string {
   return `@${at}`;

@@ -47,9 +47,9 @@ function nextMark(
   entries: readonly NewEntry[],
   { marks }: Driver,
 ): string {
-  const time = timeMark(entries[entries.length - 1]!.at);
-  if (marks === "time" || (mark ?? seen) === undefined) return time;
-  return hashOfMark(mark ?? markAfter(seen!, entries)) ?? time;
+  const isTimed = marks === "time" || (mark ?? seen) === undefined;
+  const hash = isTimed ? undefined : hashOfMark(mark ?? markAfter(seen!, entries));
+  return hash ?? timeMark(entries[entries.length - 1]!.at);
 }
 
 /** A mark as the driver keeps it: only its hash, or only its time. */
