@@ -1,7 +1,19 @@
 // newId(): ids that cannot be guessed.
 import { randomBytes } from "node:crypto";
 
+/** Bytes of an id. */
+const size = 16;
+
+// Asking the system for a few bytes costs as much as opening a session, and for many hardly more.
+let pool = Buffer.alloc(0);
+let used = 0;
+
 export function newId(): string {
+  if (used === pool.length) {
+    pool = randomBytes(256 * size);
+    used = 0;
+  }
+  used += size;
   // Not starting with "-": a command would read it as a flag.
-  return randomBytes(16).toString("base64url").replace(/^-/, "_");
+  return pool.toString("base64url", used - size, used).replace(/^-/, "_");
 }
