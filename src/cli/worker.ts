@@ -1,6 +1,6 @@
 // holdfast worker: plays the rollouts that collections have put into a queue.
 import type { Command } from "commander";
-import { whole } from "./flags.ts";
+import { duration, whole } from "./flags.ts";
 import type { WorkerFlags } from "./worker/command.ts";
 import { endProcess } from "../telemetry/process.ts";
 
@@ -21,6 +21,8 @@ export function addWorker(program: Command): void {
     .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
     .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
     .option("--store <url>", "where sessions live, if this worker reaches the store by another URL than the collector")
+    .option("--max-crashes <number>", "how often a rollout may end its own process before it fails", whole(1, 100), 3)
+    .option("--max-blocked <duration>", "how long code may block a process; by default 10s", duration, 10_000)
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (flags: WorkerFlags) => {

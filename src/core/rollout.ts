@@ -41,7 +41,18 @@ export interface Origin {
  * Why a rollout has no reward. Mistakes of the model are not failures: they are scored. A tool that throws is not one
  * either: the model reads the error and continues. A lost answer of a tool is a failure.
  */
-export type FailureKind = "task" | "seed" | "model" | "agent" | "tool" | "store" | "verify" | "timeout" | "internal";
+export type FailureKind =
+  | "task"
+  | "seed"
+  | "model"
+  | "agent"
+  | "tool"
+  | "store"
+  | "verify"
+  | "timeout"
+  /** It ended or blocked the process of its worker several times. */
+  | "worker"
+  | "internal";
 
 export interface RolloutFailure {
   kind: FailureKind;

@@ -2,7 +2,7 @@
 // collector's.
 import { hostname } from "node:os";
 import { invalidOption } from "../core/errors.ts";
-import type { Play } from "../core/rollout.ts";
+import type { Play, Rollout } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
 import type { QueuedCollection } from "./job.ts";
 import { differences } from "../rollout/collection-record.ts";
@@ -25,6 +25,8 @@ export interface CollectionsOptions {
 export interface Collections {
   /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
   openPlayer(collection: QueuedCollection): Promise<Play>;
+  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+  readCut(collection: QueuedCollection, rollout: Rollout): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
@@ -81,9 +83,9 @@ export function createCollections(options: CollectionsOptions): Collections {
     assertUnchanged(settings);
     const source = await openPlaySource(target, { ...flags, concurrency });
     const used = await useStore(override ?? store ?? queue);
-    const { play, stop } = source.player(used.store);
+    const { stop, ...player } = source.player(used.store);
     return {
-      play,
+      ...player,
       async stop() {
         try {
           await stop();
@@ -143,6 +145,10 @@ export function createCollections(options: CollectionsOptions): Collections {
         if (known.get(key) === ready) known.delete(key);
         throw thrown;
       }
+    },
+    async readCut({ settings }, rollout) {
+      const player = await known.get(JSON.stringify(settings))?.player;
+      return player?.readCut?.(rollout);
     },
     async close() {
       await Promise.allSettled([...known.values()].map(async ({ player }) => (await player).stop()));

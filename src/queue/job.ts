@@ -32,9 +32,10 @@ export function parseJob(data: unknown): JobData | undefined {
   return isOurs ? (data as JobData) : undefined;
 }
 
-/** Why a job was last put back, and how often. Stored as the job's progress. */
+/** What went wrong with a job, and how often. Stored as the job's progress. */
 export interface Trouble {
-  type: "refused" | "returned";
+  /** `refused`, `returned`: it was put back. `crashed`: it ended its process, and is played again. */
+  type: "refused" | "returned" | "crashed";
   reason: string;
   worker: string;
   times: number;

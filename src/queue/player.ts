@@ -132,6 +132,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     if (["completed", "failed", "unknown"].includes(state)) await look(id);
   }
 
+  const isMine = (id: string): boolean => parseCollectionKey(id) === mine;
   const told = new Set<string>();
 
   /** Explains why no result arrived for a while. With long episodes that is normal. */
@@ -141,12 +142,15 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
       say(`no worker takes part; start some with: holdfast worker --queue ${address.typed}`);
       return;
     }
-    const ids = await queue.getRanges(["delayed"], 0, lookAt);
-    const id = ids.find((each) => parseCollectionKey(each) === mine);
-    const trouble = id === undefined ? undefined : parseTrouble((await queue.getJob(id))?.progress);
-    if (!trouble || told.has(trouble.reason)) return;
-    told.add(trouble.reason);
-    say(`worker ${trouble.worker} has put rollouts back: ${trouble.reason}`);
+    const delayed = (await queue.getRanges(["delayed"], 0, lookAt)).find(isMine);
+    const active = (await queue.getRanges(["active"], 0, lookAt)).filter(isMine);
+    for (const id of delayed === undefined ? active : [delayed, ...active]) {
+      const trouble = parseTrouble((await queue.getJob(id))?.progress);
+      if (!trouble || told.has(trouble.reason)) continue;
+      told.add(trouble.reason);
+      const what = trouble.type === "crashed" ? "plays a rollout again" : "has put rollouts back";
+      say(`worker ${trouble.worker} ${what}: ${trouble.reason}`);
+    }
   }
 
   function leave(work: Promise<unknown>): void {

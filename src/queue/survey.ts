@@ -27,7 +27,7 @@ export interface CollectionStatus {
   finished: number;
   /** Without a result, because of a fault in the worker. */
   failed: number;
-  /** Why a job was put back. */
+  /** Why a job was put back, or that it ended its process. */
   trouble?: Trouble;
 }
 
@@ -75,7 +75,7 @@ export async function surveyQueue(queue: RolloutQueue, connection: Connection): 
       collections.set(key, known);
       known[state]++;
       // One per collection: most delayed jobs have the same reason.
-      if (state === "delayed" && !known.trouble) Object.assign(known, await readTrouble(queue, id));
+      if (hasTrouble.has(state) && !known.trouble) Object.assign(known, await readTrouble(queue, id, state));
     }
   }
   const heartbeats = await readHeartbeats(connection);
@@ -111,7 +111,10 @@ async function isHeard({ onEach }: Connection, channel: string): Promise<boolean
   return listeners.some((count) => count > 0);
 }
 
-async function readTrouble(queue: RolloutQueue, id: string): Promise<{ trouble?: Trouble }> {
+const hasTrouble = new Set(["delayed", "active"]);
+
+/** Returns the trouble of a job. An active job that was put back before has none any more. */
+async function readTrouble(queue: RolloutQueue, id: string, state: string): Promise<{ trouble?: Trouble }> {
   const trouble = parseTrouble((await queue.getJob(id))?.progress);
-  return trouble ? { trouble } : {};
+  return trouble && (state === "delayed" || trouble.type === "crashed") ? { trouble } : {};
 }

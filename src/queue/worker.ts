@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, Worker } from "bullmq";
 import { messageOf } from "../core/errors.ts";
-import type { Play, Played } from "../core/rollout.ts";
+import type { Play, Played, Rollout } from "../core/rollout.ts";
 import { connectQueue, toKeyPrefix, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
@@ -23,6 +23,12 @@ export interface QueueWorkerOptions {
   concurrency: number;
   /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
   openPlayer(collection: QueuedCollection): Promise<Play>;
+  /** Returns the player of a collection that plays each rollout in a process of its own. */
+  openAlone(collection: QueuedCollection): Play;
+  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+  readCut(collection: QueuedCollection, rollout: Rollout): Promise<string | undefined>;
+  /** How often a rollout may end the process that it has for itself before it fails. */
+  maxCrashes: number;
   onEvent(event: WorkerEvent): void;
   /** Receives messages about the queue, for people. */
   say(text: string): void;
@@ -30,8 +36,11 @@ export interface QueueWorkerOptions {
 
 /** The outcome of a rollout on this worker. */
 export interface WorkerEvent {
-  /** `refused`: not played here. `returned`: put back. `lost`: another worker holds it. */
-  type: "played" | "failed" | "refused" | "returned" | "lost";
+  /**
+   * `refused`: not played here. `returned`: put back. `lost`: another worker holds it. `crashed`: it ended its own
+   * process, and is played again.
+   */
+  type: "played" | "failed" | "refused" | "returned" | "lost" | "crashed";
   collection: string;
   session: string;
   reason?: string;
@@ -56,15 +65,15 @@ interface Why {
 /** Milliseconds that a silent worker keeps a rollout. */
 const lockDuration = 6000;
 const renewEvery = lockDuration / 4;
-/**
- * Doubles the lock with each loss. A tool or verifier that blocks its process for longer than the lock would otherwise
- * be restarted for ever.
- */
-const lockFor = (stalls: number): number => lockDuration * 2 ** Math.min(Math.max(stalls - 1, 0), 8);
 /** Milliseconds between searches for rollouts of lost workers. */
 const stalledInterval = 2000;
-/** A killed worker does not count as a failure of its rollout, however often. */
+/**
+ * A killed worker does not count as a failure of its rollouts, however often: only one of them can have killed it. Each that
+ * may have is played in a process of its own from then on, and there the end of the process counts.
+ */
 const maxStalledCount = 1_000_000_000;
+/** After so many lost workers, a rollout is played in a process of its own, whatever it was doing. */
+const mostStalls = 3;
 /** Milliseconds until a refused rollout is offered again, and until this worker takes another. */
 const refusedFor = 250;
 const restFor = 2000;
@@ -80,7 +89,7 @@ const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
  * continues from the session's log, and the result of this worker is discarded.
  */
 export async function startQueueWorker(options: QueueWorkerOptions): Promise<QueueWorker> {
-  const { address, concurrency, openPlayer, onEvent, say } = options;
+  const { address, concurrency, openPlayer, openAlone, readCut, maxCrashes, onEvent, say } = options;
   const name = formatName({ host: hostname(), pid: process.pid, since: Date.now(), concurrency });
   const connection = await connectQueue(address, say, toConnectionName(toKeyPrefix(address), name));
   const { DelayedError, UnrecoverableError, WaitingError } = connection.bullmq;
@@ -94,10 +103,9 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     // The lock was lost, and the job returned here before the loss was noticed.
     before?.lose();
     if (before || isStopping) return putBack(job, token, before ? returnedFor(0) : 0);
-    const own = createPlaying(() => job.extendLock(token, lockFor(job.stalledCounter)));
+    const own = createPlaying(() => job.extendLock(token, lockDuration));
     playing.set(id, own);
     try {
-      if (job.stalledCounter > 0) await own.renew();
       return await played(job, token, own);
     } finally {
       playing.delete(id);
@@ -125,7 +133,8 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       }
     }
     const began = performance.now();
-    const ended = await playUntil(play, rollout, own.signal);
+    const isSuspect = job.stalledCounter > 0 && (await maySuspect(job));
+    const ended = await (isSuspect ? playAlone(job, own.signal) : playUntil(play, rollout, own.signal));
     // Excludes the time spent waiting for a worker.
     const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
@@ -135,6 +144,28 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     // The store is unreachable, or a worker that lost the rollout wrote to its session.
     if (kind !== "store" || times >= mostReturns) return result;
     return putBack(job, token, returnedFor(times), { type: "returned", reason, times: times + 1 });
+  }
+
+  /** Tells whether a rollout may have ended its last worker: its own code was running, or it lost many workers. */
+  async function maySuspect({ data: { collection, rollout }, stalledCounter }: RolloutJob): Promise<boolean> {
+    if (stalledCounter >= mostStalls) return true;
+    return (await readCut(collection, rollout).catch(() => undefined)) !== undefined;
+  }
+
+  /** Plays a rollout in a process of its own, again if it ends that process. */
+  async function playAlone(job: RolloutJob, signal: AbortSignal): Promise<Played> {
+    const { collection, rollout } = job.data;
+    const trouble = parseTrouble(job.progress);
+    for (let times = trouble?.type === "crashed" ? trouble.times + 1 : 1; ; times++) {
+      const ended = await playUntil(openAlone(collection), rollout, signal);
+      if (signal.aborted || ended.outcome !== "failed" || ended.failure.kind !== "worker") return ended;
+      const cut = (await readCut(collection, rollout).catch(() => undefined)) ?? "its agent";
+      const reason = `${ended.failure.reason} while ${cut} was running (${times} of ${maxCrashes} times)`;
+      if (times >= maxCrashes) return { ...ended, failure: { kind: "worker", reason } };
+      onEvent(toEvent("crashed", job, reason));
+      // Read by `queue status`, the collector and the next worker.
+      await job.updateProgress({ type: "crashed", reason, times, worker: shownName(name) }).catch(() => undefined);
+    }
   }
 
   /** Offers a job again, now or later. The thrown error tells BullMQ that the job is already handled. */

@@ -309,8 +309,8 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
 /** The store lost the forked episode; played again from the start, it had another outcome. */
 const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
 
-/** An invalid task stays invalid. */
-const neverRetried = new Set<FailureKind>(["task"]);
+/** An invalid task stays invalid. A worker has made several attempts itself. */
+const neverRetried = new Set<FailureKind>(["task", "worker"]);
 
 function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
   const { fields, session, seconds } = played;

@@ -2,10 +2,11 @@
 import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts";
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
+import { readCut } from "./play/cut.ts";
 import { createPlayer } from "./play/player.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
-import type { Play, TaskRow } from "../core/rollout.ts";
+import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
 import { createSessions } from "../session/sessions.ts";
 import { loadEnvironment } from "./load.ts";
@@ -29,6 +30,8 @@ export interface Source {
 
 export interface Player {
   play: Play;
+  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+  readCut?(rollout: Rollout): Promise<string | undefined>;
   /** Waits for running rollouts. */
   stop(): Promise<void>;
 }
@@ -75,6 +78,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
       });
       return {
         play: traces?.play(play) ?? play,
+        readCut: (rollout) => readCut(sessions, rollout),
         async stop() {
           await episodes.stop();
           await sessions.stop();

@@ -55,13 +55,28 @@ interface TestWorker extends QueueWorker {
   begun: number[];
 }
 
+interface WorkerSettings {
+  concurrency?: number;
+  refuses?: string;
+  /** Plays a rollout in a process of its own. */
+  alone?: Play;
+  /** The code that was running when a rollout was cut short. */
+  cut?: string | undefined;
+}
+
 /** A worker. It is stopped when the test ends. */
-async function newWorker(play: Play, { concurrency = 4, refuses = "" } = {}): Promise<TestWorker> {
+async function newWorker(
+  play: Play,
+  { concurrency = 4, refuses = "", alone = play, cut }: WorkerSettings = {},
+): Promise<TestWorker> {
   const [events, begun]: [WorkerEvent[], number[]] = [[], []];
   const worker = await startQueueWorker({
     address: addressTo(redis.port),
     concurrency,
     onEvent: (event) => void events.push(event),
+    openAlone: () => alone,
+    readCut: () => Promise.resolve(cut),
+    maxCrashes: 3,
     openPlayer: () =>
       refuses === ""
         ? Promise.resolve((rollout, signal) => {
@@ -246,18 +261,53 @@ describe("a queue", () => {
     expect(worker.begun).toEqual([3, 3]);
   });
 
-  test("a rollout lost several times is locked for longer, so that work that blocks a process can end", async () => {
-    const result = (await newPlayer()).play(rolloutOf(1), never);
+  /** Leaves a rollout in the queue that has lost this many workers. */
+  async function putStalled(stalls: number, say?: (text: string) => void): Promise<{ result: Promise<Played> }> {
+    const result = (await newPlayer("one", say)).play(rolloutOf(1), never);
     await expect.poll(async () => (await queueStatus(addressTo(redis.port))).collections[0]?.waiting).toBe(1);
-    await redis.command("hset", lockOf("one", 1).replace(/:lock$/, ""), "stc", 3);
-    let held = 0;
-    await newWorker(async (rollout) => {
-      held = Number(await redis.command("pttl", lockOf("one", 1)));
-      return playedOf(rollout);
-    });
-    await result;
-    expect(held).toBeGreaterThan(20_000);
-    expect(held).toBeLessThanOrEqual(24_000);
+    await redis.command("hset", lockOf("one", 1).replace(/:lock$/, ""), "stc", stalls);
+    return { result };
+  }
+  const crashing: Play = ({ session }) =>
+    Promise.resolve({ outcome: "failed", fields: {}, session, failure: { kind: "worker", reason: "it died" } });
+
+  test("a rollout that ends its own process three times fails as `worker`, with the code that ran", async () => {
+    const { result } = await putStalled(1);
+    const { events, begun } = await newWorker(atOnce, { alone: crashing, cut: "the tool roll" });
+    const reason = (times: number) => `it died while the tool roll was running (${times} of 3 times)`;
+    expect(failureIn(await result)).toEqual({ kind: "worker", reason: reason(3) });
+    expect(begun).toEqual([]);
+    const crashes = events.filter(({ type }) => type === "crashed").map((event) => event.reason);
+    expect(crashes).toEqual([reason(1), reason(2)]);
+  });
+
+  test("the status and the collector tell of a rollout that ends its process", async () => {
+    const said: string[] = [];
+    await putStalled(1, (text) => said.push(text));
+    let times = 0;
+    const once: Play = (...given) => (++times === 1 ? crashing(...given) : untilCancelled(...given));
+    const first = await newWorker(atOnce, { alone: once, cut: "its verify" });
+    const reason = "it died while its verify was running (1 of 3 times)";
+    const trouble = { type: "crashed", times: 1, reason };
+    const status = async () => (await queueStatus(addressTo(redis.port))).collections[0];
+    await expect.poll(status).toMatchObject({ active: 1, trouble });
+    await expect
+      .poll(() => said, { timeout: 15_000 })
+      .toContain(`worker ${first.name} plays a rollout again: ${reason}`);
+  });
+
+  test("a rollout that waited for its model when its worker ended is played beside others, at first", async () => {
+    const { result } = await putStalled(2);
+    const { begun } = await newWorker(atOnce, { alone: crashing });
+    expect((await result).fields).toEqual({ reward: 1 });
+    expect(begun).toEqual([1]);
+  });
+
+  test("a rollout that has lost three workers is played in a process of its own", async () => {
+    const { result } = await putStalled(3);
+    const { begun } = await newWorker(crashing, { alone: atOnce });
+    expect((await result).fields).toEqual({ reward: 1 });
+    expect(begun).toEqual([]);
   });
 
   test("a store failure is not a result: the rollout is played again, any number of times", async () => {
@@ -377,6 +427,9 @@ describe("a queue", () => {
         address,
         concurrency: 4,
         openPlayer: () => Promise.resolve(atOnce),
+        openAlone: () => atOnce,
+        readCut: () => Promise.resolve(undefined),
+        maxCrashes: 3,
         onEvent: () => undefined,
         say: () => undefined,
       });

@@ -59,7 +59,8 @@ function collectionLines({ title, collector, trouble, stalled, ...counts }: Coll
     !collector && "no collector waits for them",
   ];
   // Anyone may have put text into the queue.
-  const why = trouble ? [plainLine(`    put back by ${trouble.worker}: ${trouble.reason}`)] : [];
+  const what = trouble?.type === "crashed" ? "played again by" : "put back by";
+  const why = trouble ? [plainLine(`    ${what} ${trouble.worker}: ${trouble.reason}`)] : [];
   return [plainLine(`  ${title}`), `    ${parts.filter(Boolean).join(", ")}`, ...why];
 }
 

@@ -3,12 +3,16 @@ import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
 import { stopOnSignals } from "../../io/stop-on-signals.ts";
 import { plainLine, print } from "../plain.ts";
 import { queueAddress } from "../../queue/address.ts";
+import { createAlone } from "../../queue/alone.ts";
 import { createCollections } from "../../queue/collections.ts";
+import { startWatchdog } from "../../queue/watchdog.ts";
 
 export interface WorkerFlags {
   queue: string;
   store?: string;
   concurrency: number;
+  maxCrashes: number;
+  maxBlocked: number;
   json?: boolean;
 }
 
@@ -21,20 +25,24 @@ const sayEvery = 30_000;
 
 /** Plays until it is stopped. */
 export async function runWorker(flags: WorkerFlags): Promise<void> {
-  const { queue, store, concurrency, json = false } = flags;
+  const { queue, store, concurrency, maxCrashes, maxBlocked, json = false } = flags;
   const address = queueAddress(queue);
   const say = (text: string): void => {
     if (json) write({ type: "said", text });
     // Anyone may have put text into the queue.
     else process.stderr.write(`${plainLine(text)}\n`);
   };
-  const collections = createCollections({ queue, store, concurrency, folder: process.cwd() });
-  const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0 };
+  const place = { queue, store, folder: process.cwd() };
+  const collections = createCollections({ ...place, concurrency });
+  const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0, crashed: 0 };
   const complain = createComplaints(say);
   const worker = await startQueueWorker({
     address,
     concurrency,
     openPlayer: collections.openPlayer,
+    openAlone: createAlone({ ...place, maxBlocked }),
+    readCut: collections.readCut,
+    maxCrashes,
     say,
     onEvent(event) {
       counts[event.type]++;
@@ -42,6 +50,9 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
       else complain(event);
     },
   });
+  const text =
+    `worker ${worker.name} ends: code of an environment or an agent has blocked it for ${maxBlocked / 1000} s; ` +
+    "its rollouts go to other workers; start it again, or allow more with --max-blocked";
   const stopped = new Promise<void>((resolve) => {
     stopOnSignals({
       onStop() {
@@ -49,6 +60,10 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
         resolve();
       },
     });
+  });
+  startWatchdog({
+    maxBlocked,
+    message: { text: json ? JSON.stringify({ type: "said", text }) : text, to: json ? 1 : 2 },
   });
   if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
   else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);

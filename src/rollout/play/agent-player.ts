@@ -58,7 +58,18 @@ function toPlayed({ session }: Rollout, reply: GymReply): Played {
   };
 }
 
-const kinds = new Set<unknown>(["task", "seed", "model", "agent", "tool", "store", "verify", "timeout", "internal"]);
+const kinds = new Set<unknown>([
+  "task",
+  "seed",
+  "model",
+  "agent",
+  "tool",
+  "store",
+  "verify",
+  "timeout",
+  "worker",
+  "internal",
+]);
 
 /** Maps the agent's own failure names to a kind. */
 function parseKind({ _ng_failure_class, failure_kind, _ng_failure_terminal: isTerminal }: TaskRow): FailureKind {

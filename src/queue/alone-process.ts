@@ -1,0 +1,36 @@
+// The process of one rollout that was being played when its worker ended. It plays what its worker sends, and ends.
+import { messageOf } from "../core/errors.ts";
+import type { Played } from "../core/rollout.ts";
+import { endTelemetry } from "../telemetry/process.ts";
+import type { AloneRequest } from "./alone.ts";
+import { createCollections } from "./collections.ts";
+import { startWatchdog } from "./watchdog.ts";
+
+const stopping = new AbortController();
+
+process.on("disconnect", () => process.exit(1));
+// Ctrl-C reaches every process of a terminal; the worker decides what ends.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
+process.once("message", (request) => {
+  process.on("message", () => stopping.abort());
+  void play(request as AloneRequest);
+});
+
+async function play({ collection, rollout, maxBlocked, ...options }: AloneRequest): Promise<void> {
+  const parent = process.ppid;
+  const collections = createCollections({ ...options, concurrency: 1 });
+  const played = await collections
+    .openPlayer(collection)
+    .then((own) => {
+      // From now on: loading code takes a while on a busy machine.
+      startWatchdog({ maxBlocked, parent });
+      return own(rollout, stopping.signal);
+    })
+    .catch((thrown: unknown): Played => {
+      const failure = { kind: "store" as const, reason: messageOf(thrown) };
+      return { outcome: "failed", fields: {}, session: rollout.session, failure };
+    });
+  await collections.close();
+  await endTelemetry();
+  process.send?.(played, () => process.exit(0));
+}

@@ -1,0 +1,82 @@
+// createAlone(): plays a rollout in a process of its own, so that a rollout that ends its process ends no other one.
+import { fork } from "node:child_process";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { onAbort } from "../io/abort.ts";
+import type { CollectionsOptions } from "./collections.ts";
+import type { QueuedCollection } from "./job.ts";
+import { mostStopping } from "./playing.ts";
+import { blockedSignal } from "./watchdog.ts";
+
+export interface AloneOptions extends Omit<CollectionsOptions, "concurrency"> {
+  /** Milliseconds that code may block the process. */
+  maxBlocked: number;
+}
+
+/** Everything that the process of a rollout receives. */
+export interface AloneRequest extends AloneOptions {
+  collection: QueuedCollection;
+  rollout: Rollout;
+}
+
+/** Processes at once. Further rollouts wait. */
+const mostAlone = 4;
+
+// Its name ends in .ts here, and in .js in the package.
+const entry = fileURLToPath(new URL(`./alone-process${extname(import.meta.url)}`, import.meta.url));
+
+/** Returns players of a collection. A failure of kind `worker` says how the process ended. */
+export function createAlone(options: AloneOptions): (collection: QueuedCollection) => Play {
+  const waiting: (() => void)[] = [];
+  let free = mostAlone;
+
+  async function enter(): Promise<void> {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+  }
+
+  function leave(): void {
+    const next = waiting.shift();
+    if (next) next();
+    else free++;
+  }
+
+  return (collection) => async (rollout, signal) => {
+    await enter();
+    try {
+      if (signal.aborted) return ended(rollout, "internal", "it was cancelled");
+      return await playIn({ ...options, collection, rollout }, signal);
+    } finally {
+      leave();
+    }
+  };
+}
+
+function playIn(request: AloneRequest, signal: AbortSignal): Promise<Played> {
+  return new Promise((resolve) => {
+    const child = fork(entry, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    let played: Played | undefined;
+    const end = (otherwise: Played): void => {
+      stopListening();
+      resolve(played ?? otherwise);
+    };
+    child.on("message", (message) => (played = message as Played));
+    child.on("error", ({ message }) => end(ended(request.rollout, "internal", `its process failed: ${message}`)));
+    child.on("exit", (code, by) => end(ended(request.rollout, "worker", exitText(code, by, request.maxBlocked))));
+    const stopListening = onAbort(signal, () => {
+      if (child.connected) child.send("stop", () => undefined);
+      setTimeout(() => child.kill("SIGKILL"), mostStopping).unref();
+    });
+    child.send(request, () => undefined);
+  });
+}
+
+function exitText(code: number | null, by: NodeJS.Signals | null, maxBlocked: number): string {
+  if (by === blockedSignal) return `its process was blocked for ${maxBlocked / 1000} s`;
+  return by === null ? `its process ended with code ${code}` : `its process was ended by ${by}`;
+}
+
+function ended({ session }: Rollout, kind: "worker" | "internal", reason: string): Played {
+  return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
+}
