@@ -9,8 +9,11 @@ export interface Replica {
 }
 
 /** Starts them all at the same moment. They stop when the test ends. */
-export async function startReplicas(store: string, count = 4): Promise<Replica[]> {
-  const start = () => startServing(["examples/counter", "--port", "0", "--log", "none", "--store", store]);
+export const startReplicas = (store: string, count = 4): Promise<Replica[]> =>
+  startEach(count, () => startServing(["examples/counter", "--port", "0", "--log", "none", "--store", store]));
+
+/** Starts replicas in another way. */
+export async function startEach(count: number, start: () => ReturnType<typeof startServing>): Promise<Replica[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
       let serving = await start();

@@ -19,9 +19,15 @@ export interface Running {
   ended: Promise<Ended>;
 }
 
+interface StartOptions {
+  cwd?: string;
+  /** Runs this file in place of the command. */
+  script?: string;
+}
+
 /** Starts `holdfast …`. It stops when the test ends. */
-export async function start(args: string[], options: { cwd?: string } = {}): Promise<Running> {
-  const main = join(await built(), "cli/main.js");
+export async function start(args: string[], options: StartOptions = {}): Promise<Running> {
+  const main = options.script ?? join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, ...args], {
     cwd: options.cwd ?? root,
     stdio: ["ignore", "pipe", "pipe"],
@@ -50,7 +56,7 @@ export async function run(...args: string[]): Promise<Ended> {
 }
 
 /** Starts `holdfast serve …` and waits until it listens. */
-export async function startServing(args: string[], options: { cwd?: string } = {}): Promise<Running & { url: string }> {
+export async function startServing(args: string[], options: StartOptions = {}): Promise<Running & { url: string }> {
   const running = await start(["serve", ...args], options);
   const ended = running.ended.then(({ code, stderr }) => {
     throw new Error(`it ended with ${code}: ${stderr}`);
