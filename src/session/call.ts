@@ -11,7 +11,7 @@ import { unlessAborted } from "../io/abort.ts";
 import { answer, lookupEpisode, type Call } from "./call-types.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
 import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
-import { createClaims, inDoubt } from "./external-claim.ts";
+import { createClaims, inDoubt, tooLate } from "./external-claim.ts";
 import { assertCallId, lostAnswer, mayBeLost, recordedEvent } from "./find-repeat.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -52,7 +52,7 @@ export function createCalls(options: CallsOptions) {
       const event = await recordedEvent(logs, log, { id, tool, input: pending.input, episode });
       if (!event) throw thrown;
       if (event.type !== "tool.claimed") return answer(log, event, event.version, true);
-      if (Date.now() < event.until) throw thrown;
+      if (claims.isRunning(log, event, timeLimit(tool))) throw thrown;
       return answer(log, { ...event, outcome: inDoubt(tool) }, event.version, true);
     }
   };
@@ -78,6 +78,10 @@ export function createCalls(options: CallsOptions) {
       }
       return kind === "external" ? callExternal(pending, prepared) : callConcurrent(pending, prepared);
     });
+  }
+
+  function timeLimit(tool: string): number {
+    return environment.definitions.get(tool)?.timeout ?? timeout;
   }
 
   function buildExecution(pending: Call, { task }: Session, at: number, seed: number, draws: number): Execution {
@@ -110,13 +114,16 @@ export function createCalls(options: CallsOptions) {
   async function callExternal(given: Call, prepared: Prepared): Promise<Answer> {
     const pending = { ...given, id: given.id ?? options.newId() };
     const { log } = pending;
-    const claim = await claims.claim(pending, prepared.definition.timeout ?? timeout);
-    if (!claim) return answered(pending);
+    const claimed = await claims.claim(pending, timeLimit(pending.tool));
+    if (!claimed) return answered(pending);
+    const { claim, left } = claimed;
+    if (left <= 0) return claims.settle(pending, claim, () => ({ outcome: tooLate(pending.tool) }));
     return withSnapshot(log, async (session) => {
       // The caller cannot cancel it any more: its result is recorded in any case.
       const uncancelled = { ...pending, signal: undefined };
       const execution = buildExecution(uncancelled, session, timeNow(session), newSeed(), 0);
-      const ran = await execute(execution, prepared, session.state);
+      const definition = { ...prepared.definition, timeout: left };
+      const ran = await execute(execution, { ...prepared, definition }, session.state);
       return claims.settle(pending, claim, ({ state }) => ran(state));
     });
   }
@@ -215,7 +222,7 @@ export function createCalls(options: CallsOptions) {
     const { log, tool, input, id = "" } = pending;
     const event = await recordedEvent(logs, log, { id, tool, input, episode: lookupEpisode(pending) });
     if (event?.type !== "tool.claimed") return event && answer(log, event, event.version, true);
-    if (Date.now() < event.until) {
+    if (claims.isRunning(log, event, timeLimit(tool))) {
       throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is running; ask again later`, {
         detail: { call: id, until: event.until },
       });

@@ -17,6 +17,12 @@ type ClaimedCall = Call & { id: string };
 /** Milliseconds to record the result of an external tool, added to its time limit before its claim lapses. */
 const grace = 1000;
 
+/** A claim of this process, and the milliseconds that its tool may take. Without any left, the tool must not begin. */
+export interface Claimed {
+  claim: Claim;
+  left: number;
+}
+
 export interface ClaimsOptions {
   logs: Logs;
   /** Throws if the session has ended. */
@@ -28,11 +34,15 @@ export interface ClaimsOptions {
 }
 
 export function createClaims({ logs, assertOpen, assertReady, answered }: ClaimsOptions) {
+  /** When this process first saw the claims of others, by its monotonic clock. */
+  const watched = new WeakMap<OpenLog, Map<number, number>>();
+
   return {
     /** Commits the claim. Returns undefined if the log has a claim or an answer of the same call id. */
-    async claim(pending: ClaimedCall, timeout: number): Promise<Claim | undefined> {
+    async claim(pending: ClaimedCall, timeout: number): Promise<Claimed | undefined> {
       const { log, tool, input, id: call, signal } = pending;
       let claim: Claim | undefined;
+      let sent = 0;
       const result = await exclusive(log, signal, () =>
         logs.commit(
           log,
@@ -42,12 +52,28 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
             const { episode } = session;
             pending.episode = episode;
             const at = timeNow(session);
+            sent = performance.now();
             claim = { type: "tool.claimed", at, episode, call, tool, input, until: Date.now() + timeout + grace };
             return claim;
           },
         ),
       );
-      return result === "ok" ? claim : undefined;
+      if (result !== "ok" || !claim) return undefined;
+      // A slow store or a paused process: from its end on, others take the claim for that of a dead process.
+      return { claim, left: Math.min(timeout, sent + timeout + grace - performance.now()) };
+    },
+
+    /**
+     * Tells whether the tool of a claim may still be running. A claim that was watched for its whole time has lapsed,
+     * even if it was made by a clock that was ahead.
+     */
+    isRunning(log: OpenLog, { version, until }: Claim & { version: number }, timeout: number): boolean {
+      if (Date.now() >= until) return false;
+      const seen = watched.get(log) ?? new Map<number, number>();
+      watched.set(log, seen);
+      const since = seen.get(version) ?? performance.now();
+      seen.set(version, since);
+      return performance.now() - since < timeout + grace;
     },
 
     /** Commits the result, unless another process has settled the call as unknown meanwhile. */
@@ -81,6 +107,11 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
 
 export function inDoubt(tool: string): Outcome {
   const message = `${tool} was started and its result was never recorded; it may or may not have taken effect`;
+  return refusal("outcome_unknown", message);
+}
+
+export function tooLate(tool: string): Outcome {
+  const message = `${tool} was not run: the store confirmed its claim too late, when others may have been told that its outcome is unknown`;
   return refusal("outcome_unknown", message);
 }
 

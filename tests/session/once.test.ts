@@ -1,6 +1,6 @@
 // Call ids: a repeat gets the recorded answer, from any sender, at any time, in any process.
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineEnvironment, tool, type Json } from "holdfast";
+import { createSessions, defineEnvironment, tool, type Json, type Store } from "holdfast";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { everyStore } from "../every-store.ts";
@@ -240,14 +240,75 @@ test("ONCE: an event from a clock that ran ahead does not lengthen the claim of 
   const { environment } = mailer(() => undefined);
   const time = clock();
   const sessions = place.engine(environment);
-  time.pass(3_600_000);
+  time.jump(3_600_000);
   const { session } = await sessions.open();
-  time.pass(-3_600_000);
+  time.jump(-3_600_000);
   await sessions.call(session, "send", { to: "ann" }, { call: "m1" });
   for await (const event of sessions.events(session)) {
     if (event.type === "tool.claimed") expect(event.until - Date.now()).toBeLessThan(60_000);
   }
   expect.assertions(1);
+});
+
+test("ONCE: a claim made while a clock was ahead lapses after its time, for whoever watches it", async () => {
+  const place = await open(everyStore[0]!);
+  const { environment, sent, until } = mailer(() => new Promise(() => undefined));
+  const time = clock();
+  const { session } = await place.engine(environment).open();
+  const dead = place.engine(environment);
+  time.jump(3_600_000);
+  void dead.call(session, "send", { to: "ann" }, { call: "m1" }).catch(() => undefined);
+  await until(1);
+  time.jump(-3_600_000);
+  const other = await place.replica(environment);
+  const running = { code: "call_in_progress" };
+  await expect(other.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject(running);
+  time.pass(1_400);
+  await expect(other.call(session, "send", { to: "ann" }, { call: "m1" })).rejects.toMatchObject(running);
+  time.pass(200);
+  const unknown = { ok: false, error: { code: "outcome_unknown" } };
+  expect(await other.call(session, "send", { to: "ann" }, { call: "m1" })).toMatchObject(unknown);
+  expect(sent).toHaveLength(1);
+});
+
+/** A store that answers the next claim after `ms`. */
+function lateStore(store: Store, ms: number): Store {
+  const append: Store["append"] = async (...commits) => {
+    const result = await store.append(...commits);
+    if (commits[0].entries[0].body.includes('"tool.claimed"')) await sleep(ms);
+    return result;
+  };
+  return new Proxy(store, {
+    get: (target, name) => (name === "append" ? append : (Reflect.get(target, name) as unknown)),
+  });
+}
+
+onEveryStore("ONCE: an external tool does not begin once its claim has run out", async (place) => {
+  const { sent, environment } = mailer(() => undefined);
+  const late = createSessions({ environment, store: lateStore(place.storage.store, 1_900) });
+  const { session } = await late.open();
+  const asked = late.call(session, "send", { to: "ann" }, { call: "m1" });
+  await sleep(1_650);
+  const other = await place.replica(environment);
+  const unknown = { ok: false, error: { code: "outcome_unknown" } };
+  expect(await other.call(session, "send", { to: "ann" }, { call: "m1" })).toMatchObject(unknown);
+  expect(await asked).toMatchObject({ ...unknown, repeated: true });
+  // Nobody asked meanwhile.
+  const alone = await late.call(session, "send", { to: "bob" }, { call: "m2" });
+  expect(alone).toMatchObject({ ...unknown, repeated: false });
+  expect(alone.ok ? "" : alone.error.message).toContain("was not run");
+  expect(sent).toEqual([]);
+  await late.stop();
+});
+
+test("an external tool whose claim was confirmed late ends before its claim does", async () => {
+  const place = await open(everyStore[0]!);
+  const { environment } = mailer(() => new Promise(() => undefined));
+  const late = createSessions({ environment, store: lateStore(place.storage.store, 1_200) });
+  const { session } = await late.open();
+  const began = performance.now();
+  expect(await late.call(session, "send", { to: "ann" })).toMatchObject({ error: { code: "outcome_unknown" } });
+  expect(performance.now() - began).toBeLessThan(1_650);
 });
 
 test("a repeat that waits for a running call can be cancelled, and the call continues", async () => {
