@@ -7,7 +7,7 @@ import type { AgentEvent, Event, EventOf, OpenTurn } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
 import { withShared, type AgentState } from "../core/shared-state.ts";
-import { busyError, lostTurn, type Leases } from "./lease.ts";
+import { busyError, lostTurn, type Hold, type Leases } from "./lease.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { splitChange, readUser, type Make, type Scopes, type Shared } from "./scopes.ts";
@@ -87,6 +87,14 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     });
   }
 
+  /** Renews until an answer comes in time: one that is later than the lease proves nothing. */
+  async function renewUntilFresh(held: Hold): Promise<void> {
+    while (!held.isFresh()) {
+      await renew();
+      if (!held.isIn(log.session)) throw lostTurn(log.id);
+    }
+  }
+
   /** Lets others continue the turn at once, if the run stops before its end. */
   async function release(): Promise<void> {
     const isFailed = steps.events.at(-1)?.type === "agent.failed";
@@ -119,7 +127,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     timeout: options.timeout,
     signal: ending.signal,
     stored: async () => readState((await logs.load(log.id)).session),
-    assertHeld: () => (!hold || hold.isFresh() ? undefined : renew()),
+    assertHeld: () => (!hold || hold.isFresh() ? undefined : renewUntilFresh(hold)),
     async leave() {
       // Made once: an error comes with a trace of the stack, which costs more than a step.
       refusal ??= runOver;

@@ -235,6 +235,35 @@ describe("ONCE: a turn whose process is silent for its lease", () => {
     await one.stop();
   });
 
+  // The timer renews once before the effect does.
+  for (const [late, count] of [["tools.started", 1] as const, ["turn.renewed", 2] as const]) {
+    onEveryStore(`begins no effect after a late answer to its ${late}`, async (place) => {
+      const { agent, effects } = payer();
+      const slow = await place.storage.second();
+      const append: Store["append"] = async (...commits) => {
+        const result = await slow.append(...commits);
+        const isLate = ["tools.started", late].some((type) => commits[0].entries[0].body.includes(`"${type}"`));
+        if (isLate) await delay(900);
+        return result;
+      };
+      const store = new Proxy(slow, {
+        get: (target, name) => (name === "append" ? append : (Reflect.get(target, name) as unknown)),
+      });
+      const one = createSessions({ app: "app", store, lease: 300 });
+      const two = place.engine("app", { lease: 300 });
+      const { session } = await one.open();
+      const first = codeOf(finish(agent, { sessions: one, session, message: "pay", call: "m1" }));
+      const seen = async (): Promise<number> =>
+        typesOf(await logOf(two, session)).filter((type) => type === late).length;
+      while ((await seen()) < count) await delay(10);
+      const { agent: other } = payer();
+      expect(await finish(other, { sessions: two, session, message: "hello" })).toMatchObject({ outcome: "answered" });
+      expect(await first).toBe("turn_lost");
+      expect(effects).toEqual([]);
+      await one.stop();
+    });
+  }
+
   onEveryStore("holds the turn after all if nobody took it", async (place) => {
     const [inside, held] = [gate(), gate()];
     const { agent, effects } = payer({

@@ -250,7 +250,7 @@ test("ONCE: an event from a clock that ran ahead does not lengthen the claim of 
   expect.assertions(1);
 });
 
-test("ONCE: a claim made while a clock was ahead lapses after its time, for whoever watches it", async () => {
+test("ONCE: a claim made while a clock was ahead lapses once another process has watched it for its time", async () => {
   const place = await open(everyStore[0]!);
   const { environment, sent, until } = mailer(() => new Promise(() => undefined));
   const time = clock();
