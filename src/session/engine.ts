@@ -145,7 +145,7 @@ export function createEngine<State, Fork extends ForkOptions>(
   }
 
   function assertWithinLimits(log: OpenLog): void {
-    const over = limits.over(log.session);
+    const over = limits.over(log);
     if (over) throw closedError(log.id, over);
   }
 
@@ -163,7 +163,7 @@ export function createEngine<State, Fork extends ForkOptions>(
         await logs.refresh(log);
         const always = (): void => undefined;
         const result = await logs.commit(log, always, (session) => {
-          if (session.ended || (reason === "idle" && limits.over(session) !== "idle")) return undefined;
+          if (session.ended || (reason === "idle" && limits.over(log) !== "idle")) return undefined;
           const refusal = kind.conversation?.refusal(log);
           if (refusal && reason === "closed") throw refusal;
           // A limit ends it once its turn is over.

@@ -1,8 +1,9 @@
 // createLimits(): ends sessions that are idle for too long, too old, or too many.
 import { invalidOption } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
-import type { Session } from "../core/session.ts";
 import type { Filter, Store } from "../core/store.ts";
+import type { OpenLog } from "./open-log.ts";
+import { createSteadyClock } from "./steady-clock.ts";
 
 export interface Limits {
   /** Milliseconds without a commit after which a session ends; more than its longest call takes. */
@@ -20,6 +21,7 @@ export function createLimits(
   for (const [name, value] of Object.entries({ idle, age, sessions })) {
     if (!(value > 0)) throw invalidOption(`the limit \`${name}\` must be a number above 0`);
   }
+  const readClock = createSteadyClock();
   let room: Promise<unknown> = Promise.resolve();
   let sweep: Promise<unknown> = Promise.resolve();
 
@@ -45,7 +47,7 @@ export function createLimits(
 
   async function endAllOver(): Promise<number> {
     let ended = 0;
-    const now = Date.now();
+    const now = readClock();
     if (idle < Infinity) ended += await endAll({ idleBefore: now - idle }, "idle");
     if (age < Infinity) ended += await endAll({ openedBefore: now - age }, "age");
     if (sessions < Infinity) ended += await makeRoom();
@@ -54,9 +56,10 @@ export function createLimits(
 
   return {
     /** Returns the reason to end a session now, if there is one. */
-    over(session: Session): EndReason | undefined {
-      const now = Date.now();
-      if (now - session.touched > idle) return "idle";
+    over({ session, committedAt = -Infinity }: OpenLog): EndReason | undefined {
+      const now = readClock();
+      // The time of an event may come from a clock that was behind.
+      if (now - session.touched > idle && performance.now() - committedAt > idle) return "idle";
       return now - session.opened > age ? "age" : undefined;
     },
     /** The useful interval of `expire`, in milliseconds; undefined if never. */

@@ -252,6 +252,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   function accepted(log: OpenLog, event: Event, { entries: [{ body }], mark, snapshot }: Commit): void {
     log.mark = mark as string;
+    log.committedAt = performance.now();
     if (snapshot !== undefined) {
       log.bytesSinceSnapshot = 0;
       log.snapshotBytes = snapshot.body.length;
@@ -335,7 +336,9 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     }
     others.forEach(({ log, event }, at) => accepted(log, event, together[at] as Commit));
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
-    cache.release(cache.put(createOpenLog(id, session as Session, mark, length, length)));
+    const log = createOpenLog(id, session as Session, mark, length, length);
+    log.committedAt = performance.now();
+    cache.release(cache.put(log));
     return session as Session;
   }
 

@@ -24,6 +24,8 @@ export interface OpenLog extends Cached, Stops {
   snapshotBytes: number;
   /** Milliseconds that the call which has it has waited for the store: to load it and to refresh it. */
   waited: number;
+  /** When this process last committed to it, by the monotonic clock; undefined if it has not. */
+  committedAt: number | undefined;
   /** Whether someone works on it exclusively, and who waits to. */
   busy: boolean;
   waiting: Waiter[] | undefined;
@@ -59,6 +61,7 @@ export function createOpenLog(
     bytesSinceSnapshot,
     snapshotBytes,
     waited: 0,
+    committedAt: undefined,
     uses: 0,
     older: undefined,
     newer: undefined,

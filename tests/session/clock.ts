@@ -3,10 +3,19 @@ import { onTestFinished, vi } from "vitest";
 
 /** Stops the engine's clocks until the test ends. `pass` advances both, `jump` only the wall clock. */
 export function clock(): { pass(ms: number): void; jump(ms: number): void } {
-  vi.useFakeTimers({ toFake: ["Date", "performance"], now: 1_700_000_000_000 });
-  onTestFinished(() => void vi.useRealTimers());
+  let now = performance.now();
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+  const monotonic = vi.spyOn(performance, "now").mockImplementation(() => now);
+  onTestFinished(() => {
+    vi.useRealTimers();
+    monotonic.mockRestore();
+  });
+  const jump = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
   return {
-    pass: (ms) => void vi.advanceTimersByTime(ms),
-    jump: (ms) => void vi.setSystemTime(Date.now() + ms),
+    pass(ms) {
+      now += ms;
+      jump(ms);
+    },
+    jump,
   };
 }

@@ -133,6 +133,45 @@ onEveryStore("CLEANUP: an overdue session has ended at the next call, independen
   }
 });
 
+onEveryStore("CLEANUP: a clock that jumps for a moment ends no session", async (place) => {
+  const time = clock();
+  const sessions = place.engine(counter, { limits: { idle: 600_000, age: 3_600_000 }, keepEnded: true });
+  const { session } = await sessions.open({ task });
+  for (const jump of [1_200_000, 86_400_000, -1_200_000]) {
+    time.jump(jump);
+    expect(await sessions.expire()).toBe(0);
+    expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
+    time.pass(30_000);
+    expect(await sessions.expire()).toBe(0);
+    time.jump(-jump);
+    expect(await sessions.expire()).toBe(0);
+  }
+});
+
+onEveryStore(
+  "CLEANUP: a session opened while the clock was behind is not idle when the clock is right",
+  async (place) => {
+    const time = clock();
+    const sessions = place.engine(counter, { limits: { idle: 600_000 }, keepEnded: true });
+    time.jump(-1_200_000);
+    const { session } = await sessions.open({ task });
+    time.jump(1_200_000);
+    expect(await sessions.expire()).toBe(0);
+    expect(await sessions.call(session, "read")).toMatchObject({ ok: true });
+  },
+);
+
+onEveryStore("CLEANUP: a clock that is set ahead for good is believed after a minute", async (place) => {
+  const time = clock();
+  const { session } = await place.engine(counter).open({ task });
+  const sessions = await place.restart(counter, { limits: { idle: 600_000 }, keepEnded: true });
+  time.jump(1_200_000);
+  expect(await sessions.expire()).toBe(0);
+  time.pass(61_000);
+  expect(await sessions.expire()).toBe(1);
+  expect(await sessions.info(session)).toMatchObject({ ended: "idle" });
+});
+
 onEveryStore("CLEANUP: sessions of an earlier process end too", async (place) => {
   const time = clock();
   const { session } = await place.engine(counter).open({ task });
