@@ -117,7 +117,7 @@ test("a missing server or file is reported before anything is played", async () 
   const nobody = await run("collect", "--agent", "http://127.0.0.1:1", "--tasks", file, "--out", out);
   expect(nobody).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^tool_failed: .*could not be reached/) as string,
+    stderr: expect.stringMatching(/^server_failed: .*could not be reached/) as string,
   });
   expect(await run("collect", ...rest)).toMatchObject({
     stderr: expect.stringContaining("name an environment") as string,
