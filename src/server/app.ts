@@ -77,7 +77,8 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
       await Promise.race([store.read("holdfast:ready", 0, 1), late]);
     } catch (cause) {
       if (isHoldfastError(cause) && cause.status === 503) throw cause;
-      throw new HoldfastError("store_failed", "the store does not answer", { cause });
+      const why = isHoldfastError(cause) ? cause.message : "the store does not answer";
+      throw new HoldfastError("store_failed", why, { cause });
     } finally {
       clearTimeout(timer);
     }

@@ -39,6 +39,9 @@ const restartDelay = 1_000;
 /** Milliseconds that the supervisor waits for the report of a worker. */
 const reportTimeout = 1_000;
 
+/** The usual reason of SIGBUS, which no program can catch. */
+const busError = "a file in use was truncated, such as the -shm file of a SQLite store";
+
 /** Starts the workers, restarts workers that die, and stops them all on a signal. */
 export async function superviseWorkers({
   workers,
@@ -74,6 +77,8 @@ export async function superviseWorkers({
           listening = true;
           serving.add(worker);
           resolve(message.url);
+          // A worker that was just starting has missed the first request to stop.
+          if (stopping) worker.send("stop");
         } else if (message.asking !== undefined) void gather(worker, message.asking, message.report);
         else if (message.about !== undefined && message.report) {
           reports.set(worker.id, message.report);
@@ -87,7 +92,8 @@ export async function superviseWorkers({
         if (last) reports.set(worker.id, withoutGauges(last));
         resolve(undefined);
         if (!listening || stopping) return;
-        process.stderr.write(`worker ${worker.process.pid} ended (${signal ?? code}) and is started again\n`);
+        const why = signal === "SIGBUS" ? `${signal}: ${busError}` : (signal ?? code);
+        process.stderr.write(`worker ${worker.process.pid} ended (${why}) and is started again\n`);
         void keepStarting();
       });
     });

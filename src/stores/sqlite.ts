@@ -55,7 +55,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
 }
 
 function sqliteDriver(path: string, durability: "process" | "power"): Driver {
-  const database = openFile(path, durability);
+  const { database, assertSound } = openFile(path, durability);
 
   const beginWriting = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
@@ -109,10 +109,12 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     database.prepare(`DELETE FROM ${what}`),
   );
 
+  const list = createLister(database, transaction);
   // A wrong number does no harm: there are no events under it, and then it is looked up again.
   const numbers = new Map<string, number>();
 
   function transaction<T>(work: () => T): T {
+    assertSound();
     beginWriting.run();
     try {
       const result = work();
@@ -241,6 +243,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     append: (units) => transaction(() => units.map(putUnit)),
 
     read(session, range) {
+      assertSound();
       for (;;) {
         const newest = newestById.get(session) as Newest | undefined;
         if (!newest) return undefined;
@@ -253,17 +256,31 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     },
 
     find(session, key) {
+      assertSound();
       const row = found.get(session, hashOf(key), key) as Entry | undefined;
       return row && toEntry(row);
     },
 
-    list: createLister(database, transaction),
+    list(listing) {
+      assertSound();
+      return list(listing);
+    },
 
-    count: (environment) => (countOf.get(environment) as { open: number } | undefined)?.open ?? 0,
+    count(environment) {
+      assertSound();
+      return (countOf.get(environment) as { open: number } | undefined)?.open ?? 0;
+    },
 
     delete: (session, end) => transaction(() => forget(session, end)),
 
-    close: () => void database.close(),
+    close() {
+      try {
+        assertSound();
+      } catch {
+        // Nothing more is written. The check has repaired the shared memory, which closing reads.
+      }
+      database.close();
+    },
   };
 }
 

@@ -121,6 +121,32 @@ test("DURABLE, ONCE: with one of two workers killed, the episodes continue, and 
   expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
 });
 
+test("DURABLE: when its database is removed, the server is not ready and answers nothing it cannot keep", async () => {
+  const file = join(await newFolder(), "counter.db");
+  const store = ["--store", `sqlite:${file}`, "--log", "none"];
+  const serving = await startServing(["examples/counter", "--port", "0", "--workers", "2", ...store]);
+  const post = (): Promise<Response> =>
+    fetch(`${serving.url}/seed_session`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ initial_count: 1, expected_count: 1 }),
+    });
+  expect((await post()).status).toBe(200);
+  await rm(file);
+  await until(async () => (await fetch(`${serving.url}/readyz`)).status === 503);
+  const ready = await fetch(`${serving.url}/readyz`);
+  expect(await ready.json()).toMatchObject({
+    error: { code: "store_failed", message: expect.stringContaining(`${file} was removed or renamed`) as string },
+  });
+  const refused = await post();
+  expect([refused.status, await refused.json()]).toMatchObject([503, { error: { code: "store_failed" } }]);
+  const [worker] = await childrenOf(serving.process.pid as number);
+  process.kill(worker as number, "SIGBUS");
+  await until(async () => !(await childrenOf(serving.process.pid as number)).includes(worker as number));
+  serving.process.kill("SIGTERM");
+  expect((await serving.ended).stderr).toContain(`worker ${worker} ended (SIGBUS: a file in use was truncated`);
+});
+
 test("on a public address, /v1 and /metrics require the printed token, and the gym protocol does not", async () => {
   const serving = await startServing(["examples/counter", "--port", "0", "--host", "0.0.0.0"]);
   const tokenOf = (printed: string): string | undefined => /^bearer token ([\w-]{32,})$/m.exec(printed)?.[1];

@@ -6,6 +6,7 @@ import { dirname } from "node:path";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
 import { privateFile } from "../../io/private-files.ts";
 import type { Fault } from "../front.ts";
+import { createFileCheck } from "./file-check.ts";
 
 export type Value = string | number | null;
 
@@ -21,6 +22,12 @@ export interface Database {
   prepare(sql: string): Statement;
   exec(sql: string): unknown;
   close(): unknown;
+}
+
+/** An open database, and a check that its files are still in place. */
+export interface OpenedFile {
+  database: Database;
+  assertSound(): void;
 }
 
 /** "hold", in the header of each of our files: SQLite's own way to tell whose a file is. */
@@ -81,8 +88,11 @@ const migrations = [
   "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 
+const readVersion = `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, a.application_id AS application,
+  v.user_version AS version FROM pragma_application_id a, pragma_user_version v`;
+
 /** Opens a file and brings it to our version. Refuses foreign, damaged and newer files, and leaves them unchanged. */
-export function openFile(path: string, durability: "process" | "power"): Database {
+export function openFile(path: string, durability: "process" | "power"): OpenedFile {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined && !existsSync(dirname(path))) {
@@ -102,7 +112,10 @@ export function openFile(path: string, durability: "process" | "power"): Databas
     const database = connect(path, false);
     try {
       prepare(database, path, durability);
-      return database;
+      const assertVersion = (): void => {
+        if (versionOf(database, path) === 0) throw new HoldfastError("store_corrupt", `${path} was emptied`);
+      };
+      return { database, assertSound: createFileCheck(path, applicationId, assertVersion) };
     } catch (cause) {
       database.close();
       throw cause;
@@ -125,21 +138,19 @@ function create(path: string): void {
 
 /** The schema version of a file, which must be ours or empty. */
 function versionOf(database: Database, path: string): number {
-  const valueOf = (sql: string): unknown => Object.values(database.prepare(sql).get() as Record<string, unknown>)[0];
-  const application = valueOf("PRAGMA application_id");
-  const version = Number(valueOf("PRAGMA user_version"));
-  const empty = valueOf("SELECT count(*) FROM sqlite_schema") === 0;
-  if (empty && application === 0 && version === 0) return 0;
+  // One statement, because another process may create the schema between two of them.
+  const { tables, application, version } = database.prepare(readVersion).get() as Record<string, number>;
+  if (tables === 0 && application === 0 && version === 0) return 0;
   if (application !== applicationId) {
     throw new HoldfastError("store_corrupt", `${path} is a database, but not one of Holdfast; it was left untouched`);
   }
-  if (version > migrations.length) {
+  if (version! > migrations.length) {
     throw new HoldfastError(
       "store_newer",
       `${path} was written by a newer Holdfast (its schema is ${version}, this one knows ${migrations.length}); it was left untouched`,
     );
   }
-  return version;
+  return version!;
 }
 
 function prepare(database: Database, path: string, durability: "process" | "power"): void {
