@@ -284,7 +284,8 @@ export function createEngine<State, Fork extends ForkOptions>(
           : track(async () => readState((await logs.load(id, version)).session)),
       async *events(id, { after = 0 } = {}) {
         if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
-        await read(id, () => undefined);
+        // Open here it is known to be of this environment. The log is read, not the state, which may be large.
+        await use(id, () => Promise.resolve());
         yield* logs.events(id, after);
       },
       async *list({ user, labels, ...filter } = {}) {

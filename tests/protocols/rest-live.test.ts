@@ -1,11 +1,12 @@
 // Live events over server-sent events.
 import { getActiveResourcesInfo } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { NumberedEvent } from "holdfast";
+import { createSessions, defineEnvironment, tool, type NumberedEvent, type Store } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { everyStore } from "../every-store.ts";
 import { counter } from "../session/counter.ts";
 import { onEveryStore, open } from "../session/engine.ts";
+import { gate } from "../agent/engine.ts";
 import { clientOf, type Asked, type Client } from "./rest-client.ts";
 
 const [memory] = everyStore as [(typeof everyStore)[0]];
@@ -81,6 +82,50 @@ describe("live events", () => {
     const headers = { "last-event-id": "5" };
     expect(await all(await watch(client, at, { headers }, "?after=2"))).toEqual(upTo(14, 6));
     expect(await all(await watch(client, at, {}, "?after=12"))).toEqual([13, 14]);
+  });
+
+  onEveryStore("a Last-Event-ID beyond the log is refused, because the store was restored", async (place) => {
+    const client = clientOf(place.engine(counter, { keepEnded: true }));
+    const at = await opened(client);
+    const headers = { accept: "text/event-stream", "last-event-id": "3" };
+    const detail = { version: 3, newest: 2 };
+    const refused = { status: 404, body: { error: { code: "version_not_found", detail } } };
+    expect(await client("GET", `${at}/events`, { headers })).toMatchObject(refused);
+    await client("DELETE", at);
+    const ended = { ...headers, "last-event-id": "4" };
+    expect(await client("GET", `${at}/events`, { headers: ended })).toMatchObject({ status: 404 });
+  });
+
+  test("a follower of a session reads its events, and does not load its state while a call runs", async () => {
+    const place = await open(memory);
+    let loads = 0;
+    const { store: inner } = place.storage;
+    const store: Store = {
+      ...inner,
+      load(...given) {
+        loads++;
+        return inner.load(...given);
+      },
+    };
+    const held = gate();
+    const environment = defineEnvironment({
+      name: "slow",
+      tools: { wait: tool({ description: "Waits.", run: () => held.opened }) },
+    });
+    const sessions = createSessions({ environment, store, keepEnded: true });
+    const client = clientOf(sessions);
+    const { session } = await sessions.open({ task: {} });
+    const calling = sessions.call(session, "wait");
+    const streams = await Promise.all(upTo(5).map(() => watch(client, `/v1/sessions/${session}`)));
+    const seen = streams.map(all);
+    const connected = loads;
+    await sleep(600);
+    expect(loads - connected).toBe(0);
+    held.open();
+    await calling;
+    await sessions.close(session);
+    expect(await Promise.all(seen)).toEqual(upTo(5).map(() => upTo(4)));
+    await sessions.stop();
   });
 
   onEveryStore("an ended session sends its remaining events, then 204, so that browsers stop asking", async (place) => {

@@ -85,8 +85,7 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
         take: (events) => taken.push(events.map(({ version }) => version)),
       },
     );
-    await vi.runAllTimersAsync();
-    await following;
+    await Promise.all([following, vi.runAllTimersAsync()]);
     return { asked, taken, states };
   } finally {
     vi.useRealTimers();
@@ -111,6 +110,11 @@ test("an ended session is not reported as lost", async () => {
 test("a session deleted by the store has ended", async () => {
   const { states } = await followed([sent(1), new SourceError(404, "session_not_found", "no such session")]);
   expect(states).toEqual(["connecting", "open", "ended"]);
+});
+
+test("a log that was restored to before the last event is an error", async () => {
+  const restored = new SourceError(404, "version_not_found", "session s has 2 events, and none after 4");
+  await expect(followed([sent(1), restored])).rejects.toBe(restored);
 });
 
 test("an aborted follower receives nothing more", async () => {

@@ -1,6 +1,6 @@
 // eventsReply(): returns the events of a session in pages, or live as server-sent events, each once and in order.
 import { setTimeout as delay } from "node:timers/promises";
-import { isHoldfastError } from "../../core/errors.ts";
+import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import { readText } from "./field-schema.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
@@ -58,6 +58,10 @@ async function live(engine: Engine, session: string, from: number, request: Requ
   // The header wins: a browser that reconnects repeats the old query.
   const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
   const { ended, version } = await engine.info(session);
+  if (after > version) {
+    const message = `session ${session} has ${version} events, and none after ${after}: its store was restored or lost events; start again without Last-Event-ID`;
+    throw new HoldfastError("version_not_found", message, { detail: { version: after, newest: version } });
+  }
   // 204 is the only reply that stops a browser from reconnecting.
   if (ended !== undefined && version <= after) return { status: 204 };
   const { signal } = request;

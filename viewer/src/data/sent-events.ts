@@ -20,7 +20,10 @@ export type Connect = (last: number) => Promise<ReadableStream<Uint8Array> | und
 
 const [shortest, longest] = [250, 5_000];
 
-/** Follows a session until it ends or the signal aborts. Resumes a lost connection after the last event. */
+/**
+ * Follows a session until it ends or the signal aborts. Resumes a lost connection after the last event. Throws if the log
+ * lacks that event.
+ */
 export async function followStream(connect: Connect, { after, take, changed, signal }: Follow): Promise<void> {
   let last = after;
   let wait = shortest;
@@ -42,6 +45,8 @@ export async function followStream(connect: Connect, { after, take, changed, sig
       // The stream ended cleanly. The next request tells whether the session ended too.
     } catch (thrown) {
       if (signal.aborted) return;
+      // The store was restored: the events that the caller has are not in its log.
+      if (thrown instanceof SourceError && thrown.code === "version_not_found") throw thrown;
       // The store deletes ended sessions, so the session will not come back.
       if (thrown instanceof SourceError && thrown.status === 404) return changed("ended");
       changed("lost");

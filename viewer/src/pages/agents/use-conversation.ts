@@ -36,7 +36,9 @@ export function useConversation(at: string, session: string): Conversation {
   useEffect(() => {
     const stop = new AbortController();
     setLog(emptyLog);
-    void follow(at, session, { after: 0, take, changed: setConnection, signal: stop.signal });
+    follow(at, session, { after: 0, take, changed: setConnection, signal: stop.signal }).catch((thrown: unknown) => {
+      if (!stop.signal.aborted) setFailure(messageOf(thrown));
+    });
     return () => stop.abort();
   }, [at, session]);
 
