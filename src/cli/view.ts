@@ -6,14 +6,15 @@ import type { ViewFlags } from "./view/command.ts";
 const example = `
 Examples:
   $ holdfast view runs/counter.jsonl
+  $ holdfast view runs/counter.jsonl --environment examples/counter
   $ holdfast view runs/before.jsonl runs/after.jsonl
   $ holdfast view --store sqlite:counter.db --environment examples/counter
   $ holdfast view --bundle site runs/*.jsonl
 
 The sessions of a file are read from FILE with .db in place of .jsonl, or from
---store. The code of its environment is that of --environment, or what it was
-collected with if that is in this folder; without it episodes can be looked at
-and forked, and not played. A bundle needs no server: open its index.html.`;
+--store. Only code that is named with --environment runs. Without it, episodes
+can be looked at and forked, but not played; the line of each environment says
+how to name its code. A bundle needs no server: open its index.html.`;
 
 const more = (value: string, before: string[] = []): string[] => [...before, value];
 

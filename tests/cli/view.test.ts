@@ -1,5 +1,5 @@
 // holdfast view: serving files and stores, bundles, and refusals.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -46,10 +46,10 @@ async function rowsOf({ url }: Viewing, at = 0): Promise<RowSummary[]> {
 }
 
 describe("files", () => {
-  test("a run is served with its sessions and the code it was collected with", async () => {
+  test("a run is served with its sessions and the code of --environment", async () => {
     const folder = await newFolder();
     const file = await collectCounter(folder, "scripted");
-    const viewing = await view([file]);
+    const viewing = await view([file, "--environment", "examples/counter"]);
     expect(viewing.printed()).toContain(`${file}, with its sessions\ncounter, with the code of examples/counter\n`);
     expect(viewing.printed()).toMatch(/\/view\/#at=runs\/0\n$/);
     const about = await viewing.get<About>("/v1/about");
@@ -92,37 +92,42 @@ describe("files", () => {
     }
   });
 
-  test("code named by a record is loaded only from the working folder", async () => {
-    const folder = await newFolder();
-    const file = await collectCounter(folder, "scripted");
-    const viewing = await view([basename(file)], folder);
-    const { environments, models } = await viewing.get<About>("/v1/about");
-    expect({ environments, models }).toMatchObject({ environments: [{ name: "counter", bare: true }], models: [] });
-    const [first] = await rowsOf(viewing);
-    const forked = await fetch(`${viewing.url}/counter/v1/sessions/${first?.session}/fork`, { method: "POST" });
-    expect(forked.status).toBe(201);
-    expect((await viewing.end()).stderr).toMatch(/counter can be looked at and not played; .* is not in this folder\n/);
-  });
-
-  test("the user's own code is loaded from beside the run, even if it was moved", async () => {
+  test("no code runs that is not named, and the line of its environment says how to name it", async () => {
     const folder = await newFolder();
     const file = await collectTally(folder, await writeTally(folder));
-    const moved = join(folder, "moved");
-    mkdirSync(moved);
-    for (const name of readdirSync(folder)) if (name !== "moved") copyFileSync(join(folder, name), join(moved, name));
-    const viewing = await view([basename(file)], moved);
-    expect(viewing.printed()).toContain("tally, with the code of environment.mjs\n");
-    const record = JSON.parse(readFileSync(join(folder, "tally_run.json"), "utf8")) as { target: string };
-    expect(record.target).toBe("./environment.mjs");
+    const code = readFileSync(join(folder, "environment.mjs"), "utf8");
+    const ran = join(folder, "ran");
+    const attack = `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(ran)}, "");\n`;
+    writeFileSync(join(folder, "environment.mjs"), attack + code);
+    const viewing = await view([basename(file)], folder);
+    expect(viewing.printed()).toContain("tally, without its code, so it cannot be played; name it with --environment");
+    expect(viewing.printed()).toContain(" --environment environment.mjs\n");
+    const { environments, models } = await viewing.get<About>("/v1/about");
+    expect({ environments, models }).toMatchObject({ environments: [{ name: "tally", bare: true }], models: [] });
+    const [first] = await rowsOf(viewing);
+    const forked = await fetch(`${viewing.url}/tally/v1/sessions/${first?.session}/fork`, { method: "POST" });
+    expect(forked.status).toBe(201);
+    expect(await viewing.end()).toMatchObject({ code: 0, stderr: "" });
+    expect(existsSync(ran)).toBe(false);
+    const named = await view([basename(file), "--environment", "environment.mjs"], folder);
+    expect(named.printed()).toContain("tally, with the code of environment.mjs\n");
+    expect(existsSync(ran)).toBe(true);
   });
 
-  test("missing or foreign code is reported and left out", async () => {
+  test("the text of a record that could harm a shell is not printed", async () => {
     const folder = await newFolder();
     const file = basename(await collectTally(folder, await writeTally(folder)));
-    writeFileSync(join(folder, "environment.mjs"), "export default 1");
+    const record = join(folder, "tally_run.json");
+    const { target, ...rest } = JSON.parse(readFileSync(record, "utf8")) as { target: string };
+    expect(target).toBe("./environment.mjs");
+    writeFileSync(record, JSON.stringify({ ...rest, target: "./$(touch x)" }));
     const viewing = await view([file], folder);
-    expect(await viewing.get("/v1/about")).toMatchObject({ environments: [{ name: "tally", bare: true }] });
-    expect((await viewing.end()).stderr).toContain("is not an environment");
+    expect(viewing.printed()).toContain("name it with --environment TARGET\n");
+  });
+
+  test("the code of other environments can be named too", async () => {
+    const folder = await newFolder();
+    const file = basename(await collectTally(folder, await writeTally(folder)));
     const given = await view([join(folder, file), "--environment", "examples/counter"]);
     expect(await given.get("/v1/about")).toMatchObject({
       environments: [

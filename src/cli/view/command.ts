@@ -45,7 +45,7 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
 }
 
 async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
-  const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store, note });
+  const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store });
   if (collections.length === 0 && viewed.length === 0) {
     throw invalidOption("the store has no sessions; name the code of an environment with --environment to begin some");
   }
@@ -87,9 +87,9 @@ function describeAll(collections: ViewedCollection[], viewed: Viewed[]): string[
   const lines = collections.map(({ details: { file, sessions } }) =>
     sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,
   );
-  for (const { environment, target } of viewed) {
-    const code = target === undefined ? "its code is not known (--environment)" : `with the code of ${shown(target)}`;
-    lines.push(`${environment.name}, ${code}`);
+  for (const { environment, target, recorded = "TARGET" } of viewed) {
+    const missing = `without its code, so it cannot be played; name it with --environment ${recorded}`;
+    lines.push(`${environment.name}, ${target === undefined ? missing : `with the code of ${shown(target)}`}`);
   }
   return lines;
 }
