@@ -161,7 +161,7 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
 }
 
 async function list(source: SessionSource, { open, ended, user, label: labels, json }: Flags): Promise<void> {
-  if (!json) print(`${"session".padEnd(22)}  ${"environment".padEnd(16)}  version  last event                ended`);
+  if (!json) print(`${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended`);
   const filter = {
     ...(open !== ended && { open: open === true }),
     ...(user !== undefined && { user }),
@@ -205,7 +205,7 @@ async function exportAll(source: SessionSource, ids: string[]): Promise<void> {
 
 function sessionLine({ session, environment, version, touched, ended }: Listed): string {
   const time = new Date(touched).toISOString();
-  return `${session.padEnd(22)}  ${environment.padEnd(16)}  ${String(version).padStart(7)}  ${time}  ${ended ?? ""}`.trimEnd();
+  return `${session.padEnd(22)}  ${environment.padEnd(20)}  ${String(version).padStart(7)}  ${time}  ${ended ?? ""}`.trimEnd();
 }
 
 function eventLine(event: NumberedEvent): string {

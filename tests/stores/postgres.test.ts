@@ -159,8 +159,8 @@ describe("a Postgres store", () => {
       }
       for (const text of texts) {
         expect(await store.read(text, 0)).toMatchObject([{ version: 1, body: text }]);
-        expect(await store.load(text)).toEqual({ snapshot: { version: 1, body: text }, entries: [] });
-        expect(await store.find(text, text)).toEqual({ version: 1, body: text });
+        expect(await store.load(text)).toMatchObject({ version: 1, snapshot: { version: 1, body: text }, entries: [] });
+        expect(await store.find(text, text)).toMatchObject({ version: 1, body: text, key: text });
       }
       const rows = [];
       for await (const row of store.list()) rows.push(row);

@@ -182,7 +182,11 @@ describe("an unreachable Redis", () => {
       await swallowed;
       // A second send would have been answered with conflict or duplicate.
       expect(error.code).toBe("store_busy");
-      expect(await store.find("a", `k${version}`)).toEqual({ version: version + 1, body: `"${version + 1}"` });
+      expect(await store.find("a", `k${version}`)).toMatchObject({
+        key: `k${version}`,
+        version: version + 1,
+        body: `"${version + 1}"`,
+      });
     }
     expect(proxy.connections()).toBeGreaterThan(10);
     const swallowed = proxy.swallow();
