@@ -31,7 +31,38 @@ export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => 
     await forget(open, written);
     onCase?.();
   }
+  results.push(await checkSessions(open));
   return results;
+}
+
+/** The most damaged sessions to name. */
+const mostNamed = 20;
+
+/** Reads every log of the store, to find damaged ones. */
+async function checkSessions(open: () => Promise<Store>): Promise<Checked> {
+  const what = "every session that is there can be read";
+  const why = "A session that has lost a part is refused with store_corrupt; restore it or delete it.";
+  const damaged: string[] = [];
+  const store = await open();
+  try {
+    for await (const { session } of store.list()) {
+      await readLog(store, session).catch((thrown: unknown) => damaged.push(`${session}: ${messageOf(thrown)}`));
+    }
+  } finally {
+    await store.close();
+  }
+  if (damaged.length === 0) return { what, result: "pass", why };
+  const named = damaged.slice(0, mostNamed).join("; ");
+  return { what, result: "fail", message: `${damaged.length} of them cannot: ${named}`, why };
+}
+
+async function readLog(store: Store, session: string): Promise<void> {
+  await store.load(session);
+  for (let after = 0; ;) {
+    const entries = await store.read(session, after, 1000, 4 * 1024 * 1024);
+    if (entries === undefined || entries.length === 0) return;
+    after = entries.at(-1)!.version;
+  }
 }
 
 async function forget(open: () => Promise<Store>, sessions: Set<string>): Promise<void> {

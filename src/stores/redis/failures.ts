@@ -5,7 +5,7 @@ import type { Fault } from "../front.ts";
 
 /** Said by Redis before it did anything, or by the client before it sent anything. Older servers quote it in a longer text. */
 const refusals =
-  /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS) |enableOfflineQueue options is false|not sent/;
+  /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS|HOLDFASTLOST) |enableOfflineQueue options is false|not sent/;
 
 const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   {
@@ -18,6 +18,11 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   { pattern: /NOAUTH|Authentication required/, code: "store_failed", message: "wants a password; put it into the URL" },
   { pattern: /WRONGPASS|invalid password/, code: "store_failed", message: "does not know that user and password" },
   { pattern: /NOPERM/, code: "store_failed", message: "does not let this user do what the store has to" },
+  {
+    pattern: /HOLDFASTLOST/,
+    code: "store_corrupt",
+    message: "has lost a part of a session (evicted, or deleted by someone else); delete the session",
+  },
   {
     pattern: /WRONGTYPE/,
     code: "store_corrupt",

@@ -53,9 +53,15 @@ const sources = {
     if s[1] ~= version or s[3] or s[5] then return false end
     if seen ~= '' and s[6] ~= version .. ':' .. seen and (s[6] or '@' .. s[4] ~= seen) then return false end
     local keys = base .. ':k:' .. id
-    if key ~= '' and call('HEXISTS', keys, key) == 1 then return 'duplicate' end
+    local found = call('HMGET', keys, '@' .. version, key)
+    if s[6] and not found[1] then return false end
+    if key ~= '' and found[2] then return 'duplicate' end
+    local entries = base .. ':e:' .. id
     version = version + 1
-    call('RPUSH', base .. ':e:' .. id, ARGV[6])
+    if call('RPUSH', entries, ARGV[6]) ~= version then
+      call('RPOP', entries)
+      return false
+    end
     call('HSET', keys, '@' .. version, ARGV[3] .. key)
     if key ~= '' then call('HSET', keys, key, version) end
     call('HSET', hash, 'v', version, 't', ARGV[3], 'm', call('INCR', base .. ':z'))
@@ -68,6 +74,8 @@ const sources = {
     local id, from = ARGV[1], tonumber(ARGV[2])
     local s = call('HMGET', base .. ':s:' .. id, 'i', 'v', 'n', 't', 'c')
     if not s[2] then return {s[1], false} end
+    local missing = lost(id, s[2], s[5])
+    if missing then return missing end
     local to, newest, state = math.min(tonumber(s[2]), tonumber(ARGV[3])), false, false
     if ARGV[6] == '1' then
       newest = call('ZREVRANGEBYSCORE', base .. ':q:' .. id, text(to), '(' .. ARGV[2], 'LIMIT', 0, 1)[1] or false
@@ -79,7 +87,9 @@ const sources = {
 
   /** Session, key → {intent, version, entry}. */
   find: `
-    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'i', 'v')
+    local s = call('HMGET', base .. ':s:' .. ARGV[1], 'i', 'v', 'c')
+    local missing = s[2] and lost(ARGV[1], s[2], s[3])
+    if missing then return missing end
     local version = s[2] and call('HGET', base .. ':k:' .. ARGV[1], ARGV[2])
     if not version then return {s[1], false} end
     version = tonumber(version)

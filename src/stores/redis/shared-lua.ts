@@ -73,12 +73,29 @@ local function isSeen(seen, version, touched, mark)
   return seen == '@' .. touched
 end
 
+-- An error if a part of a session is missing: evicted, or deleted by someone else. Nothing may be committed on top of it.
+-- The note of the newest entry is there if the mark is of its version: version 0.1 wrote neither.
+local function lost(id, version, mark)
+  local part
+  if call('LLEN', base .. ':e:' .. id) ~= tonumber(version) then
+    part = 'entries'
+  elseif mark and string.sub(mark, 1, #version + 1) == version .. ':'
+    and call('HEXISTS', base .. ':k:' .. id, '@' .. version) == 0 then
+    part = 'keys'
+  elseif call('EXISTS', base .. ':p:' .. id) ~= call('EXISTS', base .. ':q:' .. id) then
+    part = 'snapshots'
+  end
+  return part and redis.error_reply('HOLDFASTLOST the ' .. part .. ' of session ' .. id)
+end
+
 -- What the answer to a commit would be; then its lane, or the intent that is in the way.
 local function judge(a, at)
   local id = a[at + ID]
   local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i', 't', 'c')
   if s[3] then return 'intent', s[3] end
   if s[1] then
+    local missing = lost(id, s[1], s[5])
+    if missing then return 'lost', missing end
     for place = at + FIRST, after(a, at) - 1, 2 do
       local key = string.match(a[place], '=.*')
       if key and call('HEXISTS', base .. ':k:' .. id, key) == 1 then return 'duplicate' end
@@ -97,6 +114,7 @@ local function judgeAll(a, at)
   while at <= #a do
     local verdict, lane = judge(a, at)
     if verdict == 'intent' then return {a[at], lane} end
+    if verdict == 'lost' then return lane end
     if verdict == 'duplicate' then return 'duplicate' end
     if verdict == 'conflict' then answer = 'conflict' end
     lanes[at] = lane
