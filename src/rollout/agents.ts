@@ -44,7 +44,7 @@ async function chooseModels(
   if (typeof name !== "string") return () => name;
   if (name !== "scripted") {
     const model = await modelNamed(name, seed);
-    // The random model answers by request alone, so repeats need a field that differs.
+    // The random model answers by request alone, so repeats need a field that differs. Attempts of a rollout play alike.
     return name.startsWith("random") ? (rollout) => withField(model, rollout) : () => model;
   }
   if (given) return () => given.model;
@@ -53,8 +53,8 @@ async function chooseModels(
   throw invalidOption("there is no solution beside the environment to play; choose a --model");
 }
 
-function withField(model: Model, { task, repeat, attempt, origin }: Rollout): Model {
+function withField(model: Model, { task, repeat, origin }: Rollout): Model {
   const branch = origin ? `-${origin.branch}` : "";
-  const metadata = { rollout: `${task}-${repeat}-${attempt}${branch}` };
+  const metadata = { rollout: `${task}-${repeat}${branch}` };
   return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
 }

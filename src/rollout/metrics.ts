@@ -10,7 +10,7 @@ import { createFailures, type FailureCount } from "./metrics/failures.ts";
 import { histogram, type Bin } from "./metrics/histogram.ts";
 import { readOutcome } from "./metrics/outcome.ts";
 import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
-import { byIndex, createRollouts, type Rollouts } from "./metrics/rollouts.ts";
+import { createRollouts, type Rollouts } from "./metrics/rollouts.ts";
 import { readRow } from "./metrics/row.ts";
 import { finite, sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
@@ -149,11 +149,10 @@ interface ByTask {
 function byTask(rollouts: Rollouts): ByTask {
   const found: ByTask = { tasks: [], scores: [], answers: [], costs: {} };
   for (const group of rollouts.groups()) {
-    const ordered = byIndex(rollouts, group);
-    const outcomes = ordered.map((rollout) => readOutcome(rollouts, rollout));
+    const outcomes = group.rollouts.map((rollout) => readOutcome(rollouts, rollout));
     found.tasks.push(taskMetrics(group.task, outcomes));
     found.scores.push(outcomes.map(({ score }) => score));
-    found.answers.push(ordered.map((rollout) => rollouts.answer(rollout)));
+    found.answers.push(group.rollouts.map((rollout) => rollouts.answer(rollout)));
     for (const outcome of outcomes) addCosts(found.costs, outcome);
   }
   return found;

@@ -35,6 +35,37 @@ describe("createMetrics", () => {
     );
   });
 
+  test("gives the same to the last digit, whatever the order in which rollouts ended", async () => {
+    const number = fc.double({ min: -1e3, max: 1e3, noNaN: true });
+    const rewards = fc.array(fc.array(number, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 6 });
+    const rowsOf = (tasks: number[][]): Record<string, unknown>[] =>
+      tasks.flatMap((group, task) =>
+        group.map((reward, rollout) => ({
+          _ng_task_index: task,
+          // Two forks of a rollout have its index.
+          _ng_rollout_index: rollout >> 1,
+          reward,
+          ...(reward > 0 && { [`score_${rollout}`]: reward / 3, [`other_${task}`]: 1 }),
+        })),
+      );
+    const written = async (rows: unknown[]): Promise<string> => {
+      const metrics = createMetrics();
+      for (const row of rows) metrics.add(row);
+      return JSON.stringify([metrics.result(), [...metrics.groups()], await aggregate(rows)]);
+    };
+    const shuffled = rewards.chain((tasks) => {
+      const rows = rowsOf(tasks);
+      const mixed = fc.shuffledSubarray(rows, { minLength: rows.length, maxLength: rows.length });
+      return fc.tuple(fc.constant(rows), mixed);
+    });
+    await fc.assert(
+      fc.asyncProperty(shuffled, async ([rows, mixed]) => {
+        expect(await written(mixed)).toBe(await written(rows));
+      }),
+      { numRuns: runs(100) },
+    );
+  });
+
   test("failed rollouts are not in the statistics, and are missing from their task", async () => {
     const metrics = createMetrics();
     const lost = { ...failed, mask_sample: true, _ng_attempt_index: 2, response: { usage: { total_tokens: 0 } } };

@@ -9,7 +9,7 @@ export type GroupEntry = { [name: string]: Json };
 
 export function overall(rollouts: Rollouts): { agent_metrics: Metrics; key_metrics: Metrics } {
   // Failed rollouts are counted among the failures only.
-  const scored = Array.from({ length: rollouts.count() }, (_, rollout) => rollout).filter(isScored(rollouts));
+  const scored = Array.from(rollouts.groups(), (group) => group.rollouts.filter(isScored(rollouts))).flat();
   const agent = statistics(scored.length, (visit) => scored.forEach((rollout) => rollouts.each(rollout, visit)));
   const means = Object.entries(agent).filter(([name]) => name.startsWith("mean/"));
   return { agent_metrics: agent, key_metrics: Object.fromEntries(means) };

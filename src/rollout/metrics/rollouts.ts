@@ -11,13 +11,13 @@ export interface Rollouts {
   index(rollout: number): number | undefined;
   answer(rollout: number): number | undefined;
   failed(rollout: number): boolean;
-  /** Returns the tasks in the order of their numbers. */
+  /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
   groups(): Iterable<Group>;
 }
 
 export interface Group {
   task: number;
-  /** In the order of their rows. */
+  /** By index. A rollout without one keeps its position. */
   rollouts: number[];
 }
 
@@ -32,6 +32,8 @@ export function createRollouts(): Rollouts {
   // The numbers of rollout r are at starts[r] up to starts[r + 1].
   const [starts, columnIds, values]: [number[], number[], number[]] = [[0], [], []];
 
+  let tasksInOrder: (Group & { isSorted: boolean })[] | undefined;
+
   const orUndefined = (value: number | undefined): number | undefined => (Number.isNaN(value) ? undefined : value);
 
   function addColumns(row: CountedRow): void {
@@ -45,6 +47,7 @@ export function createRollouts(): Rollouts {
   return {
     add(row) {
       addColumns(row);
+      tasksInOrder = undefined;
       for (const [name, value] of row.columns) {
         columnIds.push(columns.get(name) as number);
         values.push(value);
@@ -64,19 +67,43 @@ export function createRollouts(): Rollouts {
     answer: (rollout) => orUndefined(answers[rollout]),
     failed: (rollout) => failures[rollout] === true,
     *groups() {
-      const taskAt = (rollout: number | undefined): number => tasks[rollout as number] as number;
-      const sorted = [...tasks.keys()].sort((a, b) => taskAt(a) - taskAt(b) || a - b);
-      for (let from = 0, to = 0; from < sorted.length; from = to) {
-        const task = taskAt(sorted[from]);
-        while (to < sorted.length && taskAt(sorted[to]) === task) to++;
-        yield { task, rollouts: sorted.slice(from, to) };
+      tasksInOrder ??= split();
+      for (const group of tasksInOrder) {
+        // Sorted when it is asked for: a server pauses between two tasks.
+        if (!group.isSorted) sort(group);
+        yield group;
       }
     },
   };
-}
 
-/** Sorts a group's rollouts by index; a rollout without one keeps its position. */
-export function byIndex(rollouts: Rollouts, group: Group): number[] {
-  const places = group.rollouts.map((rollout, position) => ({ rollout, at: rollouts.index(rollout) ?? position }));
-  return places.sort((a, b) => a.at - b.at).map(({ rollout }) => rollout);
+  function split(): (Group & { isSorted: boolean })[] {
+    const found: (Group & { isSorted: boolean })[] = [];
+    const taskAt = (rollout: number | undefined): number => tasks[rollout as number] as number;
+    const sorted = [...tasks.keys()].sort((a, b) => taskAt(a) - taskAt(b) || a - b);
+    for (let from = 0, to = 0; from < sorted.length; from = to) {
+      const task = taskAt(sorted[from]);
+      while (to < sorted.length && taskAt(sorted[to]) === task) to++;
+      found.push({ task, rollouts: sorted.slice(from, to), isSorted: false });
+    }
+    return found;
+  }
+
+  function sort(group: Group & { isSorted: boolean }): void {
+    const places = group.rollouts.map((rollout, position) => orUndefined(indices[rollout]) ?? position);
+    group.isSorted = true;
+    if (places.every((place, at) => at === 0 || place > (places[at - 1] as number))) return;
+    const placed = group.rollouts.map((rollout, at) => ({ rollout, place: places[at] as number }));
+    placed.sort((a, b) => a.place - b.place || compareNumbers(a.rollout, b.rollout) || a.rollout - b.rollout);
+    group.rollouts = placed.map(({ rollout }) => rollout);
+  }
+
+  /** Orders rollouts of the same index, such as forks, by their numbers. */
+  function compareNumbers(a: number, b: number): number {
+    const [from = 0, end = 0, other = 0] = [starts[a], starts[a + 1], starts[b]];
+    for (let at = 0; from + at < end; at++) {
+      const difference = (values[from + at] as number) - (values[other + at] as number);
+      if (difference) return difference;
+    }
+    return 0;
+  }
 }
