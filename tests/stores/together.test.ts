@@ -58,10 +58,10 @@ function commitsOf({ sessions, off, keys }: Step, model: Model): [Commit, ...Com
 
 async function expectSame(store: Store, model: Model): Promise<void> {
   for (const session of names) {
-    const log = model.logs.get(session)?.map((key, at) => ({ version: at + 1, body: `"${key}"` }));
+    const log = model.logs.get(session)?.map((key, at) => ({ version: at + 1, body: `"${key}"`, at: 1, key }));
     expect(await store.read(session, 0)).toEqual(log);
     expect((await store.load(session))?.entries).toEqual(log);
-    for (const entry of log ?? []) expect(await store.find(session, JSON.parse(entry.body) as string)).toEqual(entry);
+    for (const entry of log ?? []) expect(await store.find(session, entry.key)).toEqual(entry);
   }
   expect(await store.count("shop")).toBe(model.logs.size);
 }

@@ -1,9 +1,9 @@
 // copyLog(): copies the entries of a log into another store, page by page. And how to read a whole log in pages.
 import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../../core/store.ts";
 
-/** The most entries of a page, and about the most bytes, unless one entry has more. */
+/** The most entries of a page, and about the most bytes, unless one entry has more. A copy commits page by page. */
 const pageEntries = 2000;
-const pageBytes = 4 * 1024 * 1024;
+const pageBytes = 1024 * 1024;
 
 /** Reads the entries of a log in pages. Yields nothing for a missing log. */
 export async function* readPages(
