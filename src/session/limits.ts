@@ -14,6 +14,9 @@ export interface Limits {
   sessions?: number;
 }
 
+/** The most surplus sessions that one opening ends, which takes some tens of milliseconds. */
+const piece = 100;
+
 export function createLimits(
   options: Limits & { store: Store; environment: string; end(session: string, reason: EndReason): Promise<boolean> },
 ) {
@@ -23,6 +26,9 @@ export function createLimits(
   }
   const readClock = createSteadyClock();
   let room: Promise<unknown> = Promise.resolve();
+  /** Runs while more sessions are surplus than one opening ends, as after the limit was lowered. */
+  let clearing: Promise<void> | undefined;
+  const cleared = (): void => void (clearing = undefined);
   let sweep: Promise<unknown> = Promise.resolve();
 
   async function endAll(filter: Filter, reason: EndReason, atMost = Infinity, spared?: string): Promise<number> {
@@ -35,14 +41,27 @@ export function createLimits(
     return ended;
   }
 
-  /** Serialised: each run counts the sessions that the previous one has ended. */
+  /**
+   * Ends surplus sessions, but only a piece of them, because an opening waits for it. Serialised, because each run
+   * counts the sessions that the previous one has ended.
+   */
   function makeRoom(spared?: string): Promise<number> {
     const making = room.then(async () => {
       const surplus = (await store.count(environment)) - sessions;
-      return endAll({ idleBefore: Infinity }, "capacity", surplus, spared);
+      return endAll({ idleBefore: Infinity }, "capacity", Math.min(surplus, piece), spared);
     });
     room = making.catch(() => 0);
     return making;
+  }
+
+  /** Ends all surplus sessions, in pieces. Sessions that open meanwhile wait for one piece, not for all. */
+  async function makeAllRoom(): Promise<number> {
+    let ended = 0;
+    for (;;) {
+      const more = await makeRoom();
+      ended += more;
+      if (more < piece) return ended;
+    }
   }
 
   async function endAllOver(): Promise<number> {
@@ -50,7 +69,7 @@ export function createLimits(
     const now = readClock();
     if (idle < Infinity) ended += await endAll({ idleBefore: now - idle }, "idle");
     if (age < Infinity) ended += await endAll({ openedBefore: now - age }, "age");
-    if (sessions < Infinity) ended += await makeRoom();
+    if (sessions < Infinity) ended += await makeAllRoom();
     return ended;
   }
 
@@ -73,7 +92,9 @@ export function createLimits(
     /** Called after a session was opened. If all others are busy, one too many stays until the next time. */
     async opened(session: string): Promise<void> {
       // The new session is open, even if ending another one fails.
-      if (sessions < Infinity) await makeRoom(session).catch(() => 0);
+      if (sessions === Infinity) return;
+      const ended = await makeRoom(session).catch(() => 0);
+      if (ended === piece) clearing ??= makeAllRoom().then(cleared, cleared);
     },
   };
 }

@@ -202,6 +202,19 @@ onEveryStore("CLEANUP: opening one too many ends the session that was idle for l
   expect(await listed(again, true)).toEqual([ids[3], ids[4]]);
 });
 
+test("CLEANUP: opening a session ends at most 100 of many surplus ones; the rest end in the background", async () => {
+  const store = memoryStore();
+  const before = createSessions({ environment: counter, store });
+  for (let n = 0; n < 350; n++) await before.open({ task });
+  const sessions = createSessions({ environment: counter, store, limits: { sessions: 10 } });
+  const { session } = await sessions.open({ task });
+  expect(await store.count("counter")).toBeGreaterThan(100);
+  await expect.poll(() => store.count("counter")).toBe(10);
+  expect((await sessions.info(session)).ended).toBeUndefined();
+  await sessions.stop();
+  await store.close();
+});
+
 onEveryStore("CLEANUP: neither a session with a running call nor the new one is ended to make room", async (place) => {
   const gate = { open: (): void => undefined };
   const gated = defineEnvironment({
