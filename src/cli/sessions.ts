@@ -33,7 +33,10 @@ export function addSessions(program: Command): void {
     sessions
       .command(name)
       .description(description)
-      .requiredOption("--from <url>", "a store, as in sqlite:FILE, or a server, as in http://127.0.0.1:8080")
+      .requiredOption(
+        "--from <url>",
+        "a store, as in sqlite:FILE or https://TOKEN@HOST, or a server, as in http://127.0.0.1:8080",
+      )
       .option("--environment <name>", "only sessions of this environment; of a server, by default the first one's")
       .addOption(new Option("--agent <name>", "only conversations with this agent").conflicts("environment"))
       .option("--token <text>", "the bearer token of the server")

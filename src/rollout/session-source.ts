@@ -49,9 +49,27 @@ export interface SourceOptions {
 
 export async function openSource(url: string, options: SourceOptions): Promise<SessionSource> {
   const { environment, agent, token } = options;
-  if (!/^https?:\/\//.test(url)) return storeSource(await openStore(url, { isThere: true }), options);
+  if (!/^https?:\/\//i.test(url) || (token === undefined && (await isHttpStore(url)))) {
+    return storeSource(await openStore(url, { isThere: true }), options);
+  }
   const name = environment ?? agent;
   return serverSource(url.replace(/\/+$/, "") + (name === undefined ? "" : `/${name}`), token);
+}
+
+/**
+ * Whether an address is that of a store, not of a server: its URL has a token, or it answers as a store does. The token
+ * of a server is never in its URL.
+ */
+async function isHttpStore(url: string): Promise<boolean> {
+  if (URL.canParse(url) && (new URL(url).username !== "" || new URL(url).password !== "")) return true;
+  const storeToken = process.env["HOLDFAST_STORE_TOKEN"]?.trim();
+  const headers = new Headers(storeToken ? { authorization: `Bearer ${storeToken}` } : {});
+  try {
+    const reply = await fetch(`${url.replace(/\/+$/, "")}/about`, { headers, signal: AbortSignal.timeout(5000) });
+    return reply.ok && typeof ((await reply.json()) as { format?: unknown }).format === "number";
+  } catch {
+    return false;
+  }
 }
 
 const agentPrefix = "agent:";
