@@ -133,6 +133,8 @@ test("ATOMIC: a process that dies between any two requests leaves all commits of
         .append(commitOf("a", 1), commitOf("b", 1), commitOf("c", 0))
         .catch((error: { code: string }) => error.code);
       const died = death.reached();
+      // A dead process sends nothing any more.
+      await victim.close();
       server.onRequest(undefined);
       const store = open(server);
       const lengths = await Promise.all(names.map(async (name) => (await store.read(name, 0))?.length ?? 0));
