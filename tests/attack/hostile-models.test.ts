@@ -1,6 +1,5 @@
 // Hostile models, on a store with faults: every rollout ends with the reward that its calls earned. Endless streams and
-// silent servers are in tests/models/wire*.test.ts, hostile jobs in tests/queue, and 700 calls of an agent's own tools in
-// tests/agent/one-engine.test.ts.
+// silent servers are in tests/models/wire*.test.ts, and 700 calls of an agent's own tools in tests/agent/one-engine.test.ts.
 import { createSessions, defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Model } from "holdfast";
 import { faultyStore } from "holdfast/testing";
 import { expect, onTestFailed, test } from "vitest";
@@ -90,7 +89,10 @@ test(
         await Promise.all([sessions.stop(), episodes.stop()]);
         if (played.outcome === "failed") {
           counts["failed attempts"]++;
-          expect(played.failure.reason).toMatch(/a fault was injected/);
+          expect(played.failure).toMatchObject({
+            kind: "store",
+            reason: expect.stringMatching(/a fault was injected/),
+          });
           expect(played.fields).not.toHaveProperty("reward");
         }
       }

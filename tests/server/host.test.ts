@@ -173,6 +173,14 @@ describe("bodies that take long", () => {
     ]);
   });
 
+  test("with too many numbers are refused, and the ids of a hundred thousand tokens are not", async () => {
+    const { url } = await served(appOf([echo()]));
+    const ask = (count: number): Promise<Response> =>
+      fetch(`${url}/echo`, { ...json, body: JSON.stringify(Array.from({ length: count }, (_, at) => at % 10)) });
+    expect((await ask(600_000)).status).toBe(400);
+    expect((await ask(200_000)).status).toBe(200);
+  });
+
   test("show in /readyz only when all places are taken", async () => {
     const protocol = echo();
     const { port, url } = await served(appOf([protocol]), { maxInflight: 1 });

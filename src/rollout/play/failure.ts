@@ -15,6 +15,8 @@ function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFail
 }
 
 function classifyStep(step: string, code: string): FailureKind {
+  // A commit of any step can fail.
+  if (classifyCode(code) === "store") return "store";
   if (step === "model" && code.startsWith("model_")) return "model";
   return step === "tools" && code !== "invalid_agent" ? "tool" : "agent";
 }
