@@ -33,17 +33,17 @@ export interface TieredStoreOptions {
 
 /** `close` closes both stores. */
 export interface TieredStore extends Store {
-  /** Moves out what is idle now, without waiting for the next time. Gives the number of sessions that were moved. */
+  /** Moves idle sessions out now. Returns the number of sessions that were moved. */
   sweep(): Promise<number>;
 }
 
-/** A part of what is appended to the hot store. */
+/** One part of an append to the hot store. */
 interface Part {
   commit: Commit;
   commits: Commit[];
   /** Where the session is if it is stored. */
   next: Place;
-  /** What is not needed any more if it is stored, in the cold store; if it is not, in the hot one. */
+  /** The log that is waste once the part is stored, in the cold store; and the one that is waste otherwise, in the hot one. */
   old?: string;
   copy?: string;
 }
@@ -52,14 +52,14 @@ interface Part {
 type Unready = "again";
 
 /** How long a commit follows a session that others move, in milliseconds. */
-const patience = 5000;
-/** What it waits at most from one sweep to the next, in milliseconds. */
+const followLimit = 5000;
+/** The longest wait from one sweep to the next, in milliseconds. */
 const longestWait = 3_600_000;
 
 /**
- * Two stores as one. Each session has a ticket in the hot store, which says in which log of which store it is. Logs have
- * ids that are used once, and a session changes its place in one append to the ticket and to the log that it leaves or
- * takes, all or none of it: so there is one truth at any moment, whichever processes move it and wherever they die.
+ * Two stores as one. Each session has a ticket in the hot store, which names its store and its log. Ids of logs are used
+ * once. A session moves in one append to its ticket and to the log that it leaves or takes, all or none. So there is one
+ * truth at any moment, whichever processes move it and wherever they die.
  *
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
@@ -127,7 +127,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       return { commit, commits: [opening, log], next: placeAfter(opening, ticket) };
     }
     const { ticket } = place;
-    // One that exists is not opened again, and what is not appended cannot open it.
+    // An existing session is not opened again.
     if (version === 0) return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
     if (ticket.place === "plain") return { commit, commits: [commit], next: place };
     if (ticket.place === "hot") {
@@ -182,7 +182,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       const again = parts.indexOf("again");
       if (!moved && again < 0) return ready.length === parts.length ? answer : judged(parts, commits, fresh);
       if (!moved && fresh[again]?.ticket.place === "cold") throw lostLog(commits[again]!.session);
-      if (performance.now() - started > patience)
+      if (performance.now() - started > followLimit)
         throw new HoldfastError("store_busy", "sessions of a tiered store are moved by others all the time");
       places = fresh;
     }
@@ -219,7 +219,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
         missed = ticket.log;
         continue;
       }
-      // What is left of one whose log was lost can be deleted too.
+      // The rest of a session whose log was lost can be deleted too.
       if (end && (last?.version !== end.version || !isSame(end.seen, last))) return false;
       const gone = ticketCommit(session, place, { place: "gone" }, Math.max(last?.touched ?? 0, Date.now()));
       const left = wasteOf(session);

@@ -16,7 +16,7 @@ export interface Verbs {
 /** How often one session is answered in a row before the others, and for how many milliseconds at most. */
 const [inARow, longestRow] = [32, 5];
 
-/** Up to so many answers in one turn of the event loop are no crowd. */
+/** More answers than this in one turn of the event loop are a crowd. */
 const noCrowd = 64;
 
 const noLimit: Call = { until: Infinity };
@@ -33,7 +33,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   const { deadlines, limitFor, faultOf, ask, askAgain, within } = attempts;
   const queue = groups?.of === "session" ? createSessionQueue<Job>(groups.commits, send) : undefined;
   const group = groups?.of === "store" || groups?.of === "sessions" ? createGroups<Job>(groups, send) : undefined;
-  /** Whether the driver answers appends later, so that those who wait need a deadline. */
+  /** Whether the driver answers appends later, so that waiting callers need a deadline. */
   let isLater = false;
   /** The session that is answered at once by a driver that answers at once, until when, and how often so far. */
   let last = "";

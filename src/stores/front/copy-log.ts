@@ -44,8 +44,8 @@ export interface LogCopy {
 }
 
 /**
- * Copies a log, or the rest of one. Returns the version of the target, which is lower than `upTo` if the source ended
- * before, and the answer that refused a commit, if one did.
+ * Copies a log, or the rest of one. Returns the version of the target, and the answer that refused a commit, if one did.
+ * The version is lower than `upTo` if the source ended before.
  */
 export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
   const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;

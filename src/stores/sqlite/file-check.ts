@@ -19,7 +19,7 @@ interface OpenFile {
 }
 
 /**
- * Gives a function that throws if the files under a path are no longer those that SQLite has open. It checks at most
+ * Gives a function that throws if the files under a path are no longer the files that SQLite has open. It checks at most
  * ten times a second. Commits to a removed file would succeed, and would be missing after a restart.
  *
  * On Linux it also reads the headers of the files, through the handles of SQLite: closing another handle of the same

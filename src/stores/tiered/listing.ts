@@ -14,7 +14,7 @@ export interface Access {
 }
 
 export function createListing({ hot, find, endOf, assertOpen }: Access) {
-  /** What a session is now, for a listing; `listed` is what the hot store says of what is stored under its id. */
+  /** Returns the row of a session as it is now. `listed` is the row that the hot store has under its id. */
   async function rowOf(session: string, listed?: Listed): Promise<Listed | undefined> {
     for (let missed: string | undefined; ;) {
       const place = await find(session);
@@ -49,8 +49,8 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
   }
 
   /**
-   * In the hot store these are the logs of the hot sessions and the tickets of the cold ones, each as old as its newest
-   * entry. One that moves while the store lists may be missing, so it is listed until there is nothing new; then in order.
+   * The hot store lists the logs of hot sessions and the tickets of cold ones, each as old as its newest entry. A session
+   * that moves meanwhile may be missing. So the store is listed until nothing new comes, and the rows are sorted then.
    */
   async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
     const found = new Map<string, Listed>();
@@ -63,7 +63,7 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
     }
     for (const [session, listed] of [...found].sort((a, b) => a[1].touched - b[1].touched)) {
       const row = await rowOf(session, listed);
-      // What was touched meanwhile is not at its place in this order any more.
+      // A session that was touched meanwhile has another place in this order.
       if (row?.touched === listed.touched) yield row;
     }
   }

@@ -11,8 +11,8 @@ export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();
 
   /**
-   * What was true some time after `since`. An answer that comes late does not take the place of what was asked for after
-   * it: in a log that was left, a commit to the next one might be in order.
+   * Remembers a place that was right some time after `since`. A late answer does not replace a newer one: in a log that was
+   * left, a commit to the next log might be in order.
    */
   function remember(session: string, place: Place | undefined, since: number): void {
     if ((places.get(session)?.since ?? since) > since) return;

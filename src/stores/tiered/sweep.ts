@@ -1,4 +1,4 @@
-// The sweep of the tiered store: moves out what is idle, and removes what was left behind.
+// The sweep of the tiered store: moves idle sessions out, and removes logs that were left behind.
 import type { Listed, Store } from "../../core/store.ts";
 import type { LogEnd, Place, Ticket } from "./wrap.ts";
 import {
@@ -114,7 +114,7 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     await hot.delete(session, { version: place.version, seen: place.mark });
   }
 
-  /** Removes a log that no ticket names, if none can come to name it, however late whoever made it goes on. */
+  /** Removes a log that no ticket names, if no ticket can come to name it, however late its maker continues. */
   async function removeIfUnused(store: Store, log: string): Promise<void> {
     const end = store === hot ? await endOf(log) : undefined;
     const named = logOf(await find(sessionOf(log)));

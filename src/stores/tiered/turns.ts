@@ -1,4 +1,4 @@
-// Who goes first in a tiered store: calls on the same session one after the other, clean-up beside them.
+// The order of work in a tiered store: calls on the same session run one after the other, clean-up beside them.
 export function createTurns() {
   const turns = new Map<string, Promise<void>>();
   const aside = new Set<Promise<void>>();
@@ -29,7 +29,7 @@ export function createTurns() {
     aside.add(done);
   }
 
-  /** Until there is nothing under way. */
+  /** Resolves when nothing is running. */
   async function settled(): Promise<void> {
     while (turns.size + aside.size > 0) {
       await Promise.all([...turns.values(), ...aside]);

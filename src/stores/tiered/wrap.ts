@@ -5,7 +5,7 @@ import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.t
 import { copyLog } from "../front/copy-log.ts";
 import { markAfter, timeMark } from "../front/mark.ts";
 
-/** The environment of what is no session: not counted, and not listed. */
+/** The environment of logs that are not sessions: they are neither counted nor listed. */
 export const hidden = "holdfast:tier";
 const prefix = "holdfast:tier:";
 /** Begins the names of logs whose entries are as they were given. Older versions wrote them with a line before the body. */
@@ -78,7 +78,7 @@ export function ticketCommit(
     mark: markAfter(seen, entries),
     entries,
     heading: shown ?? { ...("heading" in ticket ? ticket.heading : { opened: 0 }), environment: hidden },
-    // Stands for nothing: what was said before is only not looked at again.
+    // The body means nothing. A load starts here, and skips the older tickets.
     ...(version > 0 && version % ticketReach === 0 && { snapshot: { version, body: "0" } }),
   };
 }
@@ -146,7 +146,7 @@ function unwrap({ version, body }: Entry): Entry {
   }
 }
 
-/** What ends a log that is left: it refuses whoever still writes there. Only if the log is still as it was found. */
+/** Returns the commit that ends a log which is left, if the log is still as it was found. Later writers are refused. */
 export function leaving(log: string, { version, mark, touched }: LogEnd, heading: Heading): Commit {
   const entries: Commit["entries"] = [{ body: "left", at: touched, key: leftKey }];
   return { session: log, version, seen: mark, entries, heading: { ...heading, environment: hidden } };
