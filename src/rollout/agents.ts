@@ -55,6 +55,7 @@ async function chooseModels(
 
 function withField(model: Model, { task, repeat, origin }: Rollout): Model {
   const branch = origin ? `-${origin.branch}` : "";
-  const metadata = { rollout: `${task}-${repeat}${branch}` };
+  // The 0 was the number of the attempt: collections of version 0.1 are resumed as they began.
+  const metadata = { rollout: `${task}-${repeat}-0${branch}` };
   return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
 }

@@ -97,8 +97,17 @@ export function createRollouts(): Rollouts {
     group.rollouts = placed.map(({ rollout }) => rollout);
   }
 
-  /** Orders rollouts of the same index, such as forks, by their numbers. */
+  function rewardOf(rollout: number): number {
+    if (failures[rollout] === true) return -Infinity;
+    const [from = 0, end = 0, column] = [starts[rollout], starts[rollout + 1], columns.get("reward")];
+    for (let at = from; at < end; at++) if (columnIds[at] === column) return values[at] as number;
+    return -Infinity;
+  }
+
+  /** Orders rollouts of the same index, such as forks, by their reward, then by their other numbers. */
   function compareNumbers(a: number, b: number): number {
+    const [reward, otherReward] = [rewardOf(a), rewardOf(b)];
+    if (reward !== otherReward) return reward < otherReward ? -1 : 1;
     const [from = 0, end = 0, other = 0] = [starts[a], starts[a + 1], starts[b]];
     for (let at = 0; from + at < end; at++) {
       const difference = (values[from + at] as number) - (values[other + at] as number);

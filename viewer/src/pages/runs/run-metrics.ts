@@ -73,13 +73,14 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
   };
 }
 
-/** The scores in the order of the repeats. A row without a repeat number keeps its position. */
+/** The scores in the order of the repeats, then of rewards. A row without a repeat number keeps its position. */
 function scoresOf(rows: readonly RowSummary[], { rows: places }: TaskGroup): Score[] {
   const numbered = places.map((at, position) => {
     const { repeat, reward } = rows[at] as RowSummary;
     return { place: repeat ?? position, score: reward ?? undefined };
   });
-  return numbered.sort((a, b) => a.place - b.place).map(({ score }) => score);
+  const byScore = (a: Score, b: Score): number => (a === b ? 0 : (a ?? -Infinity) < (b ?? -Infinity) ? -1 : 1);
+  return numbered.sort((a, b) => a.place - b.place || byScore(a.score, b.score)).map(({ score }) => score);
 }
 
 function total(rows: readonly RowSummary[], value: (row: RowSummary) => number | null): number | null {
