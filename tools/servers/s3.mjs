@@ -260,7 +260,9 @@ export async function startS3(options = {}) {
         body,
       },
     ) => {
-      response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body ?? "") });
+      // By the clock that dates the objects, which a test may have set.
+      const date = new Date().toUTCString();
+      response.writeHead(status, { ...headers, date, "content-length": Buffer.byteLength(body ?? "") });
       response.end(request.method === "HEAD" ? undefined : body);
     };
     try {
