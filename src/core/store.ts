@@ -107,11 +107,11 @@ export interface Store {
   /**
    * Returns the shortest way to a version: a snapshot at or before it, and the entries from there. By default, and for
    * versions beyond the end, it is the newest version. With `after`, a version that the caller has, only the entries
-   * after it.
+   * after it. `waited`: the milliseconds that the caller's call has waited for the store before, as in a commit.
    */
-  load(session: string, version?: number, after?: number): Promise<Loaded | undefined>;
+  load(session: string, version?: number, after?: number, waited?: number): Promise<Loaded | undefined>;
   /** Returns the entry with this key. */
-  find(session: string, key: string): Promise<Entry | undefined>;
+  find(session: string, key: string, waited?: number): Promise<Entry | undefined>;
   /**
    * Lists sessions. It ends even if its reader opens, changes and deletes sessions meanwhile. It is not a snapshot: each
    * session appears as at some time since the start, and later rows are never older than earlier ones.

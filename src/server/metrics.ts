@@ -297,7 +297,7 @@ export function observedStore(store: Store, metrics: Metrics): Store {
     },
     read: (...range) => store.read(...range).catch(failed),
     load: (...asked) => store.load(...asked).catch(failed),
-    find: (session, key) => store.find(session, key).catch(failed),
+    find: (...asked) => store.find(...asked).catch(failed),
     list: (filter) => store.list(filter),
     count: (environment) => store.count(environment).catch(failed),
     delete: (session, end) => store.delete(session, end).catch(failed),

@@ -17,14 +17,14 @@ export async function recordedEvent(
   call: { id: string; tool: string; input: Json; episode: number },
 ): Promise<Recorded | undefined> {
   const { id, tool, input, episode } = call;
-  const event = await logs.find(log.id, callKey(episode, id));
+  const event = await logs.find(log.id, callKey(episode, id), log.waited);
   if (event?.type !== "tool.called" && event?.type !== "tool.claimed") return undefined;
   if (event.tool !== tool || !equalJson(event.input, input)) {
     throw new HoldfastError("call_conflict", `the call id ${id} was used before, for another call of ${event.tool}`, {
       detail: { call: id, tool: event.tool },
     });
   }
-  const settled = event.type === "tool.claimed" && (await logs.find(log.id, settledKey(event.episode, id)));
+  const settled = event.type === "tool.claimed" && (await logs.find(log.id, settledKey(event.episode, id), log.waited));
   const answering = settled && settled.type === "tool.settled" ? settled : event;
   // Newer than this process has read: a rewind may follow it.
   if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log));

@@ -61,7 +61,7 @@ export interface Logs {
   /** The entries after a version, and up to another one, in pages of about the same size in bytes. */
   pages(id: string, after: number, upTo?: number): AsyncGenerator<Entry[], void, undefined>;
   /** The event that has a key. */
-  find(id: string, key: string): Promise<NumberedEvent | undefined>;
+  find(id: string, key: string, waited?: number): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
   forget(log: OpenLog): void;
   /** Stops all handlers that run. */
@@ -206,7 +206,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   async function refresh(log: OpenLog): Promise<void> {
     const { version } = log.session;
     const since = performance.now();
-    const found = await store.load(log.id, undefined, version).catch((thrown: unknown) => {
+    const found = await store.load(log.id, undefined, version, log.waited).catch((thrown: unknown) => {
       rejectWaiters(log, thrown);
       throw thrown;
     });
@@ -263,6 +263,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   /** One attempt to append. Folds the event if it was accepted. */
   async function append(log: OpenLog, event: Event): Promise<Appended> {
     const commit = commitOf(log, event, JSON.stringify(event));
+    const since = performance.now();
     let result: Appended;
     try {
       result = await store.append(commit);
@@ -271,6 +272,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       throw inDoubt(thrown, commit);
     }
     if (result === "ok") accepted(log, event, commit);
+    else log.waited = (commit.waited ?? 0) + performance.now() - since;
     return result;
   }
 
@@ -359,8 +361,8 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
       }
     },
-    async find(id: string, key: string): Promise<NumberedEvent | undefined> {
-      const entry = await store.find(id, key);
+    async find(id, key, waited) {
+      const entry = await store.find(id, key, waited);
       return entry && { ...decode<Event>(entry.body, id), version: entry.version };
     },
     stopAll(reason) {

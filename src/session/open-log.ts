@@ -22,7 +22,7 @@ export interface OpenLog extends Cached, Stops {
   /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
-  /** Milliseconds that the call which has it has waited for the store: to load it and to refresh it. */
+  /** Milliseconds that the call which has it has waited for the store, before the commit that is accepted. */
   waited: number;
   /** When this process last committed to it, by the monotonic clock; undefined if it has not. */
   committedAt: number | undefined;

@@ -52,11 +52,11 @@ export function createStore(given: Driver): Store {
   }
 
   /** Runs what only asks, within one time limit, however often it asks. */
-  async function reading<T>(run: (call: Call) => Answer<T>): Promise<T> {
+  async function reading<T>(run: (call: Call) => Answer<T>, waited?: number): Promise<T> {
     assertOpen();
     begin();
     try {
-      return await run({ until: limitFor() });
+      return await run({ until: limitFor(0, waited) });
     } finally {
       end();
     }
@@ -138,7 +138,7 @@ export function createStore(given: Driver): Store {
         return page && cutAfter(page.entries, bytes);
       }),
 
-    load: (session, upTo = Infinity, after = 0) =>
+    load: (session, upTo = Infinity, after = 0, waited = 0) =>
       reading(async (call) => {
         // A time tells nothing of the entries before it: the one that the caller has is read again.
         const isAgain = after > 0 && driver.marks === "time";
@@ -151,9 +151,9 @@ export function createStore(given: Driver): Store {
         if (known) loaded.seen = timeMark(known.at);
         if (snapshot) loaded.snapshot = snapshot;
         return loaded;
-      }),
+      }, waited),
 
-    find: (session, key) => reading((call) => findIn(session, key, call)),
+    find: (session, key, waited) => reading((call) => findIn(session, key, call), waited),
 
     list: (filter = {}) => listing({ ...filter }),
 

@@ -65,11 +65,11 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
         () => store.read(session, ...range),
         (found) => found?.length ?? 0,
       ),
-    find: (session, key) =>
+    find: (session, ...asked) =>
       read(
         "holdfast.find",
         session,
-        () => store.find(session, key),
+        () => store.find(session, ...asked),
         (found) => (found ? 1 : 0),
       ),
     list: (filter) => store.list(filter),
