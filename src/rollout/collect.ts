@@ -7,17 +7,9 @@ import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, Tas
 import { onAbort } from "../io/abort.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
+import { withoutOutcome } from "./row-fields.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
-import {
-  toLineage,
-  nodeKey,
-  rowNodeKey,
-  toOrigin,
-  createTree,
-  withoutLineage,
-  type Branching,
-  type Node,
-} from "./tree.ts";
+import { toLineage, nodeKey, rowNodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
 
 export interface CollectOptions {
@@ -334,27 +326,6 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
 function failedRow(row: TaskRow, { kind, reason }: Failure): TaskRow {
   return { ...row, reward: null, failure_kind: kind, failure_reason: reason, mask_sample: true };
 }
-
-/** Removes old outcomes: tasks may be rows of an earlier collection. */
-function withoutOutcome(row: TaskRow): TaskRow {
-  return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !ofOutcomes.has(name)));
-}
-
-const ofOutcomes = new Set([
-  "failure_kind",
-  "failure_reason",
-  "mask_sample",
-  "retried",
-  "stopped",
-  "_ng_attempt_index",
-  "_ng_failure_class",
-  "_ng_failure_reason",
-  "_ng_failure_terminal",
-  "_ng_no_persist",
-  "response",
-  "session_id",
-  "seconds",
-]);
 
 /** Waits for all promises, then throws the first failure. */
 async function waitForAll(work: Promise<void>[]): Promise<void> {

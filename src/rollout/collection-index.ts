@@ -5,7 +5,7 @@ import { basename, extname } from "node:path";
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
-import { assertFile, finishedRollouts, type Finished } from "./finished.ts";
+import { assertFile, finishedRollouts, rolloutIndex, type Finished } from "./finished.ts";
 import { outputPaths } from "./output.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
 import { readRowAt, type BadRow } from "./tasks.ts";
@@ -59,8 +59,8 @@ export function openCollection(details: CollectionDetails): Collection {
     },
     async row(number) {
       const known = await places?.read(number);
-      if (known) return known;
-      // The position is unknown because the row was not read yet, or the file was replaced.
+      if (known && rolloutIndex(known).task !== undefined) return known;
+      // The row was not read yet, the file was replaced, or the task number follows from the rows before it.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
     },

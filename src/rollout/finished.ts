@@ -3,10 +3,12 @@
 import { existsSync, statSync } from "node:fs";
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { createRowNumbering } from "./number-rows.ts";
 import { outputPaths } from "./output.ts";
 import { readRows, type BadRow, type Span } from "./tasks.ts";
 
 export interface Finished {
+  /** The row. If the file does not number its tasks, the row has numbers by the content of its task. */
   row: TaskRow;
   failed: boolean;
   /** Its position, in the file or in the file of failures. */
@@ -44,15 +46,17 @@ export async function* finishedRollouts(
   const { failures } = outputPaths(file);
   const hasFailures = existsSync(failures) && statSync(failures).size > 0;
   const scored = new Set<string>();
+  const number = createRowNumbering();
   for await (const read of readRows(file)) {
     if (!("row" in read)) {
       onBad(read, file);
       continue;
     }
     if (hasFailures) scored.add(toKey(read.row));
-    yield { row: read.row, failed: isFailed(read.row), place: toPlace(file, read) };
+    yield { row: number(read.row), failed: isFailed(read.row), place: toPlace(file, read) };
   }
-  if (hasFailures) yield* lastFailures(failures, scored, onBad);
+  if (!hasFailures) return;
+  for await (const failure of lastFailures(failures, scored, onBad)) yield { ...failure, row: number(failure.row) };
 }
 
 /** Yields only final failures: earlier attempts and rollouts scored later are skipped. */
@@ -70,7 +74,9 @@ async function* lastFailures(
 
   function isLast(row: TaskRow, line: number): boolean {
     const key = toKey(row);
-    return row["retried"] !== true && last.get(key) === line && !scored.has(key);
+    // Without numbers no row replaces another one.
+    const isReplaced = rolloutIndex(row).task !== undefined && (last.get(key) !== line || scored.has(key));
+    return row["retried"] !== true && !isReplaced;
   }
 }
 

@@ -73,7 +73,7 @@ export interface RunningMetrics {
 /**
  * Computes metrics of rows added one by one. It keeps only numbers: 16 bytes per number and 40 per row, at most twice
  * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`. Tokens come from the usage, time
- * from `seconds`.
+ * from `seconds`. A row without `_ng_task_index` counts as task 0, as in NeMo Gym: `finishedRollouts` adds the numbers.
  *
  * @example
  * const metrics = createMetrics({ answerKey: "extracted_answer" });

@@ -3,6 +3,7 @@
 import { open } from "node:fs/promises";
 import type { TaskRow } from "../../core/rollout.ts";
 import { assertFile, rolloutIndex } from "../finished.ts";
+import { createRowNumbering } from "../number-rows.ts";
 import { readRowAt, readRows, type BadRow, type Span } from "../tasks.ts";
 
 export interface RowsOfTask {
@@ -36,12 +37,13 @@ export async function* rowsByTask(
 
 async function placesIn(file: string, onBad: (bad: BadRow, file: string) => void): Promise<Map<number, Place[]>> {
   const places = new Map<number, Place[]>();
+  const number = createRowNumbering();
   for await (const read of readRows(file)) {
     if (!("row" in read)) {
       onBad(read, file);
       continue;
     }
-    const { task = 0, repeat = 0 } = rolloutIndex(read.row);
+    const { task = 0, repeat = 0 } = rolloutIndex(number(read.row));
     const place = { repeat, at: read.at, bytes: read.bytes };
     const known = places.get(task);
     if (known) known.push(place);

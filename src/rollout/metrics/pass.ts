@@ -14,7 +14,7 @@ export interface PassOptions {
 /** The values of a task for k = 1, 2, 3 and so on; undefined where it has none. */
 type Curve = Score[];
 
-/** An upper limit for repeats: a file without task numbers looks like one task with all its rows. */
+/** An upper limit for repeats: the rows of a hostile file may all name one task. */
 const mostTries = 1_000;
 
 /**

@@ -1,0 +1,61 @@
+// The fields of a row that are not part of its task: the outcome, and what verify returned beside the reward.
+import { equalJson, isObject, setOwn, type Json } from "../core/json.ts";
+import type { TaskRow } from "../core/rollout.ts";
+import { withoutLineage } from "./tree.ts";
+
+/** Fields of earlier outcomes. A row with them is a valid task: it may come from an earlier collection. */
+const outcome = ["response", "session_id", "seconds", "stopped"];
+const failure = ["failure_kind", "failure_reason", "mask_sample", "retried"];
+const verdict = ["reward", "metrics", "step_rewards"];
+/** Fields that a Holdfast server adds to a verdict, and fields of forked episodes. */
+const session = ["episode", "reseeds", "verdicts", "parent", "forked_at", "branch"];
+
+const outcomeFields = new Set([...outcome, ...failure, ...verdict, ...session]);
+const played = new Set([...outcome, ...failure]);
+const marks = new Set([
+  "_ng_attempt_index",
+  "_ng_failure_class",
+  "_ng_failure_reason",
+  "_ng_failure_terminal",
+  "_ng_no_persist",
+]);
+
+export const isOutcomeField = (name: string): boolean => outcomeFields.has(name);
+
+/** Removes the outcome of an earlier collection. In a row without a response, `metrics` is a field of the task. */
+export function withoutOutcome(row: TaskRow): TaskRow {
+  const isOld = (name: string): boolean =>
+    played.has(name) || marks.has(name) || (name === "metrics" && row["response"] !== undefined);
+  return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !isOld(name)));
+}
+
+/** Fields of a verdict that stay beside the reward, for trainers and collectors. */
+const isBesideReward = (name: string): boolean =>
+  name === "reward" || name === "mask_sample" || name === "response" || name.startsWith("_ng_");
+
+/**
+ * Puts what verify returned beside the reward under `metrics`, so that it cannot overwrite a field of the task. A server
+ * returns the fields of the task too: with `echoed`, fields with the same value there are dropped.
+ *
+ * @example
+ * toVerdictFields({ reward: 1, cash: 52 }); // { reward: 1, metrics: { cash: 52 } }
+ */
+export function toVerdictFields(given: TaskRow, echoed: TaskRow = {}): TaskRow {
+  const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];
+  for (const [name, value] of Object.entries(given)) {
+    if (isBesideReward(name)) setOwn(fields, name, value);
+    else if (name === "metrics" && isObject(value)) Object.assign(metrics, value);
+    else if (!Object.hasOwn(echoed, name) || !equalJson(echoed[name], value)) setOwn(metrics, name, value);
+  }
+  return Object.keys(metrics).length === 0 ? fields : { ...fields, metrics };
+}
+
+/** Returns fields with their metrics at the top, where NeMo Gym's verifiers put them and its reward profile reads them. */
+export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
+  return { ...fields, ...readMetrics({ metrics: metrics as Json }) };
+}
+
+/** Returns what verify returned beside the reward; {} for rows of other collectors, which have it among their fields. */
+export function readMetrics({ metrics }: TaskRow): TaskRow {
+  return isObject(metrics) ? (metrics as TaskRow) : {};
+}
