@@ -28,9 +28,12 @@ export function assertFree(file: string, { force, input }: { force: boolean; inp
 }
 
 function toStream(stream: NodeJS.WritableStream): LineOutput {
+  /** Shared by all writers: a listener for each would be reported as a leak. */
+  let drained: Promise<unknown> | undefined;
   return {
     async write(line) {
-      if (!stream.write(`${line}\n`)) await once(stream, "drain");
+      if (!stream.write(`${line}\n`)) drained ??= once(stream, "drain").finally(() => (drained = undefined));
+      await drained;
     },
     done: () => Promise.resolve(),
     abandon: () => Promise.resolve(),
