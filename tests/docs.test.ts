@@ -1,9 +1,11 @@
 // The code in the docs compiles and runs, and the links between pages lead to existing targets.
 // Every ```ts block of README.md and docs/ is a separate module. `ts continued` continues the block before it on the
 // page; `ts no-run` is compiled and not run. A block that should not compile must not be a ```ts block.
+// If every console.log of a snippet ends with a comment, the snippet must print these comments.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
+import { format } from "node:util";
 import ts from "typescript";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { fileAt, filesIn, root, type SourceFile } from "./files.ts";
@@ -100,7 +102,7 @@ function compile(snippets: Snippet[]): string[] {
 /** Runs a snippet in an empty folder. Returns its output. */
 async function run(snippet: Snippet): Promise<string[]> {
   const printed: string[] = [];
-  const log = vi.spyOn(console, "log").mockImplementation((...values) => void printed.push(values.join(" ")));
+  const log = vi.spyOn(console, "log").mockImplementation((...values) => void printed.push(format(...values)));
   const before = process.cwd();
   const place = mkdtempSync(join(tmpdir(), "holdfast-docs-"));
   try {
@@ -114,12 +116,25 @@ async function run(snippet: Snippet): Promise<string[]> {
   return printed;
 }
 
+/** The output in the comments behind `console.log`; undefined unless every one has a comment. */
+function expectedOf({ code }: Snippet): string[] | undefined {
+  const lines = code.split("\n").filter((line) => line.includes("console.log("));
+  const comments = lines.map((line) => /; \/\/ (.*)$/.exec(line)?.[1]);
+  return comments.length > 0 && comments.every((comment) => comment !== undefined) ? comments : undefined;
+}
+
+/** Quotes and the layout of objects are not compared. */
+const plain = (line: string): string => line.replaceAll("'", '"').replaceAll(/\s+/g, " ");
+
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
     .trim()
     .replaceAll(/\s/g, "-");
+
+/** The npm package has docs/; its pages, and the site made of them, cannot link to files elsewhere. */
+const isPackaged = (path: string): boolean => path.startsWith("docs/");
 
 /** The broken relative links of a page. */
 function deadLinks(page: SourceFile, read: (path: string) => SourceFile | undefined): string[] {
@@ -130,8 +145,10 @@ function deadLinks(page: SourceFile, read: (path: string) => SourceFile | undefi
   return links.flatMap(([, link = ""]) => {
     if (/^[a-z]+:/.test(link)) return [];
     const [path = "", anchor] = link.split("#");
-    const target = path === "" ? page : read(posix.join(posix.dirname(page.path), path));
+    const leadsTo = posix.join(posix.dirname(page.path), path);
+    const target = path === "" ? page : read(leadsTo);
     if (!target) return [`${page.path}: ${link} is not there`];
+    if (isPackaged(page.path) && !isPackaged(target.path)) return [`${page.path}: ${link} is not in the package`];
     const headings = readPage(target).prose.flatMap((line) => /^#+ (.*)/.exec(line)?.[1] ?? []);
     return anchor && !headings.some((heading) => anchorOf(heading) === anchor)
       ? [`${page.path}: ${link} has no such heading`]
@@ -145,7 +162,11 @@ describe("the docs", () => {
   test("every snippet compiles", () => expect(compile(snippets)).toEqual([]));
 
   for (const snippet of snippets.filter(({ runs }) => runs)) {
-    test(`the snippet at ${snippet.page}:${snippet.line} runs`, () => run(snippet));
+    const expected = expectedOf(snippet);
+    test(`the snippet at ${snippet.page}:${snippet.line} runs${expected ? " and prints its comments" : ""}`, async () => {
+      const printed = await run(snippet);
+      if (expected) expect(printed.map(plain)).toEqual(expected.map(plain));
+    });
   }
 
   test("every relative link leads to an existing target", () => {
@@ -212,6 +233,21 @@ describe("the check of the docs", () => {
 
   test("a misspelt word on a fence is refused", () => {
     expect(() => snippetsOf(page("```ts norun", "```"))).toThrow("sample.md:1: a ts block can be continued or no-run");
+  });
+
+  test("the comments behind console.log are the expected output, if every one has a comment", () => {
+    const expected = (...lines: string[]): unknown => expectedOf({ code: lines.join("\n") } as Snippet);
+    expect(expected("console.log(1); // 1", "const two = 2;", 'console.log("a", two); // a 2')).toEqual(["1", "a 2"]);
+    expect(expected("console.log(1); // 1", "console.log(2);")).toBeUndefined();
+    expect(expected("const one = 1;")).toBeUndefined();
+    expect(plain("{\n  a: 'b' }")).toBe('{ a: "b" }');
+  });
+
+  test("a link from docs/ to a file outside is reported, because the package does not have it", () => {
+    const inDocs = { path: "docs/sample.md", text: "[a](../SECURITY.md) [b](other.md)" };
+    expect(deadLinks(inDocs, (path) => ({ path, text: "" }))).toEqual([
+      "docs/sample.md: ../SECURITY.md is not in the package",
+    ]);
   });
 
   test("a link to a missing page or heading is reported; links in code are ignored", () => {

@@ -137,7 +137,7 @@ async function empty(store: Store): Promise<void> {
 }
 
 test("the page has a row for every verb of the document, and an example of each", () => {
-  const rows = tableIn(page, "verb", "asked with").map(([verb]) => verb);
+  const rows = tableIn(page, "request", "body", "reply").map(([verb]) => verb);
   const verbs = Object.entries(document.paths).map(([path, methods]) => {
     return `\`${Object.keys(methods)[0]?.toUpperCase()} ${path.slice(1)}\``;
   });
