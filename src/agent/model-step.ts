@@ -121,9 +121,8 @@ async function buildRequest(
       : await instruction(invocation.readonlyContext(place));
   // A copy: a callback may change this request, but not the next one.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
-  const sight = { agent: place.agent, branch: place.branch, alone: place.alone?.path };
-  const seen = await itemsFor(invocation.entered, sight);
-  const input = place.alone ? [...place.alone.request, ...seen] : seen;
+  const { agent: name, branch, alone } = place;
+  const input = await itemsFor(invocation.entered, { agent: name, branch, alone });
   return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
 }
 

@@ -9,14 +9,15 @@ import {
   type Item,
 } from "../core/model.ts";
 import type { View } from "../core/turn.ts";
+import { transferTool } from "./transfer.ts";
 
 /** Selects the part of the conversation that an agent sees. */
 export interface Sight {
   agent: string;
   /** Its branch of a `parallel`. */
   branch: string | undefined;
-  /** The path of an agent that is another one's tool: it sees its request and the events below it. */
-  alone: string | undefined;
+  /** The path and the request of an agent that is another one's tool: it sees these, and the events below the path. */
+  alone: { path: string; request: Item[] } | undefined;
 }
 
 /** The parts of a conversation that models see. */
@@ -30,7 +31,7 @@ interface Seen {
 export async function itemsFor(conversation: Seen, sight: Sight): Promise<Item[]> {
   const { agent, branch, alone } = sight;
   const { steps } = conversation;
-  if (alone !== undefined) return updatePart(steps, sight, askedAt(steps, alone)).items();
+  if (alone) return updatePart(steps, sight, askedAt(steps, alone.path)).items();
   const whole = await conversation.view(agent, () => createSight(agent));
   return branch === undefined ? whole.items() : [...whole.itemsBefore(), ...updatePart(steps, sight, 0).items()];
 }
@@ -45,7 +46,7 @@ function createSight(agent: string) {
       if (event.type === "invocation.began") {
         transcript.end();
         before = transcript.items.length;
-        transcript.items.push(...event.items);
+        transcript.begin(event.items);
       }
       // An agent that is a tool speaks to its caller only, through the result of the call.
       if (isByAgent(event) && !event.path.includes("#")) transcript.add(event);
@@ -72,21 +73,22 @@ const parts = new WeakMap<readonly NumberedEvent[], Map<string, Part>>();
 function updatePart(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
   let known = parts.get(steps);
   if (!known) parts.set(steps, (known = new Map()));
-  const key = `${agent} ${branch ?? ""} ${alone ?? ""}`;
+  const key = `${agent} ${branch ?? ""} ${alone?.path ?? ""}`;
   let part = known.get(key);
   if (!part) known.set(key, (part = createPart(agent, branch, alone, from)));
   for (; part.seen < steps.length; part.seen++) part.add(steps[part.seen] as NumberedEvent);
   return part;
 }
 
-function createPart(agent: string, branch: string | undefined, alone: string | undefined, from: number): Part {
+function createPart(agent: string, branch: string | undefined, alone: Sight["alone"], from: number): Part {
   const transcript = createTranscript(agent);
+  if (alone) transcript.begin(alone.request);
   return {
     seen: from,
     add(event) {
-      if (event.type === "invocation.began" && alone === undefined) transcript.items.push(...event.items);
+      if (event.type === "invocation.began" && !alone) transcript.begin(event.items);
       if (!isByAgent(event) || areSideBySide(event.branch, branch)) return;
-      if (alone === undefined ? !event.path.includes("#") : isBelow(event.path, alone)) transcript.add(event);
+      if (alone ? isBelow(event.path, alone.path) : !event.path.includes("#")) transcript.add(event);
     },
     items: transcript.shown,
   };
@@ -152,6 +154,10 @@ function createTranscript(agent: string) {
   const own = new Set<string>();
   /** Later items of others, held back: servers require results directly after their calls. */
   let held: Item[] = [];
+  /** The place of the message that is to be answered. */
+  let message = { at: 0, length: 0 };
+  /** The path of the run that transfers the conversation to this agent. */
+  let transferring: string | undefined;
 
   function release(path: string): void {
     open.delete(path);
@@ -170,8 +176,20 @@ function createTranscript(agent: string) {
     release(path);
   }
 
+  /** Moves the message to the end: after a transfer, the agent answers the user, not a note about other agents. */
+  function answerNext(): void {
+    const moved = items.splice(message.at, message.length);
+    message = { at: items.length, length: moved.length };
+    items.push(...moved);
+  }
+
   return {
     items,
+    /** Adds the message of a turn. */
+    begin(said: readonly Item[]): void {
+      message = { at: items.length, length: said.length };
+      items.push(...said);
+    },
     shown: (): Item[] => [...items, ...held],
     /** The invocation is over. */
     end(): void {
@@ -184,7 +202,11 @@ function createTranscript(agent: string) {
       const said = event.items ?? [];
       if (isOwn) items.push(...said);
       else (own.size > 0 ? held : items).push(...said.flatMap((item) => inWords(item, event, open.get(event.path))));
-      if (event.type === "tools.answered") release(event.path);
+      if (event.type === "tools.answered") {
+        release(event.path);
+        transferring = event.transfer === agent ? event.path : undefined;
+      }
+      if (event.type === "agent.ended" && event.outcome === "transferred" && event.path === transferring) answerNext();
       if (event.type !== "model.answered") return;
       const calls = said.filter(isFunctionCall);
       if (calls.length === 0) return;
@@ -194,16 +216,19 @@ function createTranscript(agent: string) {
   };
 }
 
-/** Describes an item of another agent as a message to this one. */
+/** Describes an item of another agent as a message to this one. A transfer is not described: it concerns no model. */
 function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
   const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);
   if (isMessage(item)) {
     const text = toText(item.content);
     return said(text && `[${agent}] said: ${text}`);
   }
-  if (isFunctionCall(item)) return said(`[${agent}] called ${item.name} with ${item.arguments}`);
+  if (isFunctionCall(item)) {
+    return item.name === transferTool ? [] : said(`[${agent}] called ${item.name} with ${item.arguments}`);
+  }
   if (item.type !== "function_call_output") return [];
   const { call_id, output } = item as FunctionCallOutput;
   const name = calls.find((call) => call.call_id === call_id)?.name ?? "a tool";
+  if (name === transferTool) return [];
   return said(`[${agent}] was given by ${name}: ${toText(output)}`);
 }

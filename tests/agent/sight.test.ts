@@ -10,6 +10,7 @@ import {
   tool,
   type Agent,
   type Item,
+  type ScriptedAnswer,
 } from "holdfast";
 import { expect, test } from "vitest";
 import { toText } from "../../src/core/model.ts";
@@ -172,4 +173,79 @@ test("the results of an agent's own calls come right after the calls, whichever 
     expect(seen.filter((text) => text === "work()")).toHaveLength(2);
     for (const [at, text] of seen.entries()) if (text === "work()") expect(seen[at + 1]).toMatch(/^= /);
   }
+});
+
+test("after a transfer the user's message is last, behind what the others said and did", async () => {
+  const shown: Shown = {};
+  const watched = (name: string, answers: ScriptedAnswer[]) =>
+    scriptedModel(({ input }) => {
+      const questions = (shown[name] ??= []);
+      questions.push(texts(input));
+      return answers[questions.length - 1];
+    });
+  const transfer = (to: string) => ({ name: "transfer_to_agent", arguments: { agent: to } });
+  const billing = defineAgent({
+    name: "billing",
+    model: watched("billing", ["billing0", { calls: [transfer("support")] }]),
+  });
+  const support = defineAgent({
+    name: "support",
+    model: watched("support", [
+      { calls: [{ name: "look" }] },
+      { text: "One moment.", calls: [transfer("billing")] },
+      "support again",
+    ]),
+    tools: { look: tool({ description: "Look.", run: () => "order 7" }) },
+    agents: [billing],
+    callbacks: { afterAgent: () => "Bye." },
+  });
+  await talk(support, "refund me", "and now?");
+  expect(shown["billing"]).toEqual([
+    [
+      "[support] called look with {}",
+      "[support] was given by look: order 7",
+      "[support] said: One moment.",
+      "[support] said: Bye.",
+      "refund me",
+    ],
+    [
+      "[support] called look with {}",
+      "[support] was given by look: order 7",
+      "[support] said: One moment.",
+      "[support] said: Bye.",
+      "refund me",
+      "billing0",
+      "and now?",
+    ],
+  ]);
+  expect(shown["support"]?.at(-1)).toEqual([
+    "refund me",
+    "look()",
+    "= order 7",
+    "One moment.",
+    "transfer_to_agent()",
+    '= {"transferred":"billing"}',
+    "Bye.",
+    "[billing] said: billing0",
+    "and now?",
+  ]);
+});
+
+test("after a transfer inside of an agent that is a tool, its request is last", async () => {
+  const shown: Shown = {};
+  const inner = speaker(shown)("inner");
+  const outer = defineAgent({
+    name: "outer",
+    model: scriptedModel([
+      { text: "Not mine.", calls: [{ name: "transfer_to_agent", arguments: { agent: "inner" } }] },
+    ]),
+    agents: [inner],
+  });
+  const root = defineAgent({
+    name: "root",
+    model: scriptedModel([{ calls: [{ name: "ask", arguments: { request: "do it" } }] }, "Done."]),
+    tools: { ask: outer },
+  });
+  await talk(root, "hi");
+  expect(shown["inner"]).toEqual([["[outer] said: Not mine.", "do it"]]);
 });
