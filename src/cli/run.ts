@@ -21,12 +21,13 @@ Examples:
   $ echo "book a table for 2" | holdfast run examples/concierge --save trip.json
   $ holdfast run examples/concierge --resume trip.json --model openai:gpt-5.1
 
-On a terminal, Ctrl-C ends the agent's answer; at the prompt, Ctrl-C, Ctrl-D or
-exit ends the chat. With piped input every line is a query. A file of queries is
-{"state": {…}, "queries": ["…"]}; a saved session that is given to --replay is
-run again and compared. From a file or a pipe, the first turn that fails ends
-the run, and the exit code is 1. Models are scripted, random, random:SEED,
-openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
+In a chat, /state shows the state, /tools the tools and /help all commands.
+Ctrl-C interrupts an answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the chat.
+With piped input, every line is a query. A file of queries is
+{"state": {…}, "queries": ["…"]}. A saved session given to --replay is run again
+and compared. From a file or a pipe, the first turn that fails ends the run, and
+the exit code is 1. Models are scripted, random, random:SEED, openai:NAME,
+chat:NAME, anthropic:NAME and recorded:FILE.`;
 
 export function addRun(program: Command): void {
   program
@@ -34,19 +35,20 @@ export function addRun(program: Command): void {
     .description("Talk to an agent: on a terminal, through a pipe, or with the queries of a file.")
     .argument("<agent>", "a folder with agent.ts, a file or a package that exports an agent")
     .option("--replay <file>", "ask the queries of a file, or run a saved session again and compare")
-    .option("--resume <file>", "show a saved session and go on with it")
+    .option("--resume <file>", "show a saved session and continue it")
     .option("--save <file>", "save the session when the run ends")
-    .option("--session <id>", "go on with this session of the store, or open it")
+    .option("--session <id>", "continue this session of the store, or open it")
     .option(
       "--store <url>",
       "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
       "memory:",
     )
-    .option("--user <name>", "whose session it is; by default user")
+    .option("--user <name>", 'the user of the session; by default "user"')
     .option("--model <name>", "the model of every agent, in place of its own")
     .option("--stream", "print answers while they are written; the default in a chat")
     .option("--no-stream", "print answers when they are whole")
     .option("--json", "print every committed event as a line of JSON")
+    .option("--quiet", "do not print calls of tools and their results")
     .addHelpText("after", example)
     .action(run);
 }
@@ -54,7 +56,7 @@ export function addRun(program: Command): void {
 async function run(target: string, flags: Flags): Promise<void> {
   const { replay, resume, model, save, json = false } = flags;
   if (replay !== undefined && resume !== undefined) {
-    throw invalidOption("--replay and --resume cannot be given together");
+    throw invalidOption("--replay and --resume cannot be used together");
   }
   const { assertWritable, readReplay, readSaved } = await import("./run/files.ts");
   if (save !== undefined) await assertWritable(save);
@@ -80,6 +82,6 @@ function assertBare({ save, session, user, model, store }: Flags): void {
   const given = Object.entries({ save, session, user, model, store: store === "memory:" ? undefined : store });
   const flag = given.find(([, value]) => value !== undefined)?.[0];
   if (flag === undefined) return;
-  const message = `--${flag} does not go with a saved session in --replay, which is run again as it was; use --resume`;
+  const message = `--${flag} cannot be used with a saved session in --replay, which runs again unchanged; use --resume`;
   throw invalidOption(message);
 }

@@ -24,6 +24,7 @@ function sit(options: { isCutShort?: boolean; history?: string[] } = {}) {
     isTerminal: true,
     history: options.history ?? [],
     isCutShort: options.isCutShort ?? false,
+    commands: new Map([["state", async () => '{"room": 12}']]),
     stopped: stopping.signal,
     abandon: () => void abandoned++,
     async say(message, signal) {
@@ -66,6 +67,17 @@ describe("at the prompt", () => {
     expect(screen()).toContain("[user]: hello\n");
   });
 
+  test("a word with a slash is a command, and any other line is a message", async () => {
+    const { asked, ended, screen, type } = sit();
+    await type("/state\r");
+    await type("/stat\r");
+    await type("/etc/hosts is broken\r");
+    await type("exit\r");
+    await ended;
+    expect(asked).toEqual(["/etc/hosts is broken"]);
+    expect(screen()).toContain('[user]: /state\n{"room": 12}\n[user]: /stat\n/stat is not a command; /help lists');
+  });
+
   test.each([
     ["Ctrl-C", "\x03"],
     ["Ctrl-D", "\x04"],
@@ -96,7 +108,7 @@ describe("while the agent answers", () => {
     await type("\x03");
     await ended;
     expect(asked).toEqual(["slow", "again"]);
-    expect(screen()).toContain("The turn was cut short.\n[user]: again");
+    expect(screen()).toContain("The answer was interrupted.\n[user]: again");
   });
 
   test("a second Ctrl-C ends the chat if the turn does not end", async () => {
@@ -162,9 +174,13 @@ describe("streamed answers", () => {
   };
 
   function printed(...events: RunEvent[]): string {
+    return printedWith(false, ...events);
+  }
+
+  function printedWith(quiet: boolean, ...events: RunEvent[]): string {
     let text = "";
     const out = (more: string): void => void (text += more);
-    const printer = createPrinter({ out, error: out, json: false, showUser: false });
+    const printer = createPrinter({ out, error: out, json: false, showUser: false, quiet });
     for (const event of events) printer.show(event);
     printer.finish();
     return text;
@@ -186,6 +202,39 @@ describe("streamed answers", () => {
   test("are not interleaved for parallel agents", () => {
     const both = [piece("He", "a"), piece("By", "b"), piece("llo", "a"), answered("Bye", "b"), answered("Hello", "a")];
     expect(printed(...both)).toBe("[a]: Hello\n[b]: Bye\n");
+  });
+
+  test("have the calls of tools and their results between them, unless --quiet hides these", () => {
+    const call: RunEvent = {
+      ...about,
+      type: "model.answered",
+      items: [
+        { type: "message", role: "assistant", content: "Let me see." },
+        { type: "function_call", call_id: "c1", name: "look", arguments: '{"at":1}' },
+        { type: "function_call", call_id: "c2", name: "book", arguments: "{}" },
+      ],
+    };
+    const results: RunEvent = {
+      ...about,
+      type: "tools.answered",
+      items: [
+        { type: "function_call_output", call_id: "c1", output: "two\nlines" },
+        { type: "function_call_output", call_id: "c2", output: "unread" },
+      ],
+      failed: [{ call: "c2", code: "tool_failed", message: "no table" }],
+    };
+    const shown = printed(piece("Let me see."), call, results, answered("Done"));
+    expect(shown.split("\n")).toEqual([
+      "[a]: Let me see.",
+      '[a] calls look {"at":1}',
+      "[a] calls book {}",
+      "[look]: two",
+      "    lines",
+      "[book] failed: tool_failed: no table",
+      "[a]: Done",
+      "",
+    ]);
+    expect(printedWith(true, call, results, answered("Done"))).toBe("[a]: Let me see.\n[a]: Done\n");
   });
 
   test("exclude those of an agent used as a tool", () => {

@@ -68,7 +68,7 @@ describe("concierge", () => {
   const example = "examples/concierge";
 
   test("books, asks before a large expense, and only the guest can allow it", async () => {
-    const { code, stdout } = await ask("", example, "--replay", `${example}/input.json`);
+    const { code, stdout } = await ask("", example, "--quiet", "--replay", `${example}/input.json`);
     expect(stdout.split("\n")).toEqual([
       "[user]: I like quiet tables by the window",
       "[concierge]: I will remember: quiet tables by the window.",
@@ -85,9 +85,19 @@ describe("concierge", () => {
     expect(code).toBe(0);
   });
 
+  test("prints the calls of tools and their results", async () => {
+    const { stdout } = await ask("book a table for 2\n", example);
+    expect(stdout.split("\n")).toEqual([
+      '[concierge] calls book_table {"guests":2}',
+      '[book_table]: {"guests":2,"paid":20}',
+      "[concierge]: A table for 2 is booked; 20 was paid to hold it.",
+      "",
+    ]);
+  });
+
   test("does not take a yes for more than it asked, nor twice, nor after a no", async () => {
     const queries = ["yes", "book a table for 8", "no", "yes", "book a table for 9", "yes", "book a table for 9"];
-    const { stdout } = await ask(queries.join("\n"), example);
+    const { stdout } = await ask(queries.join("\n"), example, "--quiet");
     expect(stdout.split("\n")).toEqual([
       "[concierge]: What can I do for you?",
       "[concierge]: Shall I go on? 80 is more than 50; the guest has to say yes first.",
@@ -103,7 +113,7 @@ describe("concierge", () => {
   test("remembers a guest's first conversation in the second, and tells no other guest", async () => {
     const store = `sqlite:${join(await newFolder(), "concierge.db")}`;
     const say = async (user: string, query: string): Promise<string> =>
-      (await ask(`${query}\n`, example, "--store", store, "--user", user)).stdout;
+      (await ask(`${query}\n`, example, "--quiet", "--store", store, "--user", user)).stdout;
     expect(await say("ann", "I prefer green tea.")).toBe("[concierge]: I will remember: green tea.\n");
     expect(await say("ann", "what do you know about me?")).toBe("[concierge]: You like green tea.\n");
     expect(await say("bob", "what do you know about me?")).toBe("[concierge]: I know nothing of you yet.\n");

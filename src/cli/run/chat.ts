@@ -2,6 +2,7 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { onAbort } from "../../io/abort.ts";
+import { plain } from "../plain.ts";
 import type { Conversation } from "./conversation.ts";
 
 export interface ChatOptions extends Conversation {
@@ -13,6 +14,8 @@ export interface ChatOptions extends Conversation {
   history: string[];
   /** An earlier turn was interrupted, and continues first. */
   isCutShort: boolean;
+  /** The lines that are not messages, such as /help. Each returns the text to show. */
+  commands: ReadonlyMap<string, () => string | Promise<string>>;
   /** Ends the chat and a running answer. */
   stopped: AbortSignal;
   /** Called at the second Ctrl-C, for an answer that does not end. */
@@ -71,10 +74,15 @@ export async function chat(options: ChatOptions): Promise<void> {
     answering = new AbortController();
     try {
       const turn = await say(message, AbortSignal.any([answering.signal, stopped]));
-      if (turn === "cancelled") screen.write("The turn was cut short.\n");
+      if (turn === "cancelled") screen.write("The answer was interrupted.\n");
     } finally {
       answering = undefined;
     }
+  }
+
+  async function obey(line: string): Promise<string> {
+    const command = options.commands.get(line.slice(1));
+    return command ? plain(await command()) : `${plain(line)} is not a command; /help lists the commands`;
   }
 
   try {
@@ -82,7 +90,8 @@ export async function chat(options: ChatOptions): Promise<void> {
     while (!stopped.aborted) {
       const line = (await nextLine())?.trim();
       if (line === undefined || line === "exit") return;
-      if (line !== "") await answer(line);
+      if (isCommand(line)) screen.write(`${await obey(line)}\n`);
+      else if (line !== "") await answer(line);
     }
   } finally {
     reader.close();
@@ -90,6 +99,9 @@ export async function chat(options: ChatOptions): Promise<void> {
     stopListening();
   }
 }
+
+/** A message may start with a slash too, as in "/etc/hosts is broken". */
+const isCommand = (line: string): boolean => /^\/[a-z]+$/.test(line);
 
 /** Creates a stream to the screen that can be closed. It has the terminal's width, by which readline wraps lines. */
 function createGate(screen: NodeJS.WriteStream | Writable) {

@@ -30,7 +30,7 @@ export function createConversation(session: string, options: ConversationOptions
 
   async function answer(given: RunOptions): Promise<Turn> {
     const traces = await telemetry();
-    const running = run(traces?.agent(agent) ?? agent, given);
+    const running = run(traces?.agent(agent) ?? agent, { ...given, throwOnFailure: false });
     const events = traces?.run(agent.name, running) ?? running;
     for (;;) {
       const next = await events.next();
@@ -40,15 +40,19 @@ export function createConversation(session: string, options: ConversationOptions
       }
       const { outcome } = next.value;
       if (outcome === "failed") return "failed";
-      if (limits.has(outcome)) error(`[${agent.name}] stopped: it reached its limit of ${outcome}\n`);
+      if (limits.has(outcome)) error(`[${agent.name}] stopped: it reached the limit \`${outcome}\`\n`);
       return "done";
     }
   }
 
   return {
     async say(message, signal) {
+      const asked = { sessions, session, message, signal, stream };
       try {
-        return await answer({ sessions, session, message, signal, stream });
+        return await answer({ ...asked, busy: "refuse" }).catch((thrown: unknown) => {
+          error(`${waitingFor(session, thrown)}\n`);
+          return answer(asked);
+        });
       } catch (thrown) {
         if (!isHoldfastError(thrown)) throw thrown;
         printer.finish();
@@ -60,6 +64,14 @@ export function createConversation(session: string, options: ConversationOptions
       }
     },
   };
+}
+
+/** Explains why a turn has to wait. Throws any other error. */
+function waitingFor(session: string, thrown: unknown): string {
+  if (!isHoldfastError(thrown) || thrown.code !== "session_busy") throw thrown;
+  const { lapsesIn } = thrown.detail;
+  const atMost = typeof lapsesIn === "number" ? `; if that process has died, for ${Math.ceil(lapsesIn / 1000)} s` : "";
+  return `Waiting: another process is running a turn of session ${session}${atMost}`;
 }
 
 const limits: ReadonlySet<string> = new Set(["steps", "tokens", "seconds", "empty"]);
@@ -84,7 +96,7 @@ export async function openSession(sessions: Conversations, opening: Opening): Pr
   assertUser(`session ${known.session}`, known.user ?? "user", user);
   if (known.ended) throw new HoldfastError("session_closed", `session ${known.session} was closed`);
   if (state && Object.keys(state).length > 0) {
-    const message = `session ${known.session} is there already; the state of the file is for a new one`;
+    const message = `session ${known.session} exists, and the state of the file is for a new session; remove \`state\` from the file, or choose another --session`;
     throw new HoldfastError("session_exists", message);
   }
   return known.session;
@@ -92,7 +104,7 @@ export async function openSession(sessions: Conversations, opening: Opening): Pr
 
 function assertUser(what: string, is: string, wanted: string | undefined): void {
   if (wanted === undefined || wanted === is) return;
-  throw invalidOption(`${what} is of the user ${is}, not ${wanted}`);
+  throw invalidOption(`${what} belongs to the user ${is}, not to ${wanted}`);
 }
 
 /** Reads the events of a session that are in force. */

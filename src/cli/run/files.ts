@@ -34,7 +34,7 @@ export async function readReplay(file: string): Promise<Replay> {
 export async function readSaved(file: string): Promise<SavedConversation> {
   const read = await readObject(file, "--resume");
   if ("queries" in read && !("events" in read)) {
-    throw cannotLoad(`${file} has queries and is no saved session; give it to --replay`);
+    throw cannotLoad(`${file} is a file of queries, not a saved session; use it with --replay`);
   }
   return savedIn(read, file);
 }
@@ -52,7 +52,7 @@ function savedIn(read: { [field: string]: unknown }, file: string): SavedConvers
 
 async function readObject(file: string, flag: string): Promise<{ [field: string]: unknown }> {
   const text = await readFile(file, "utf8").catch((cause: NodeJS.ErrnoException) => {
-    throw cannotLoad(`the file ${file} of ${flag} ${whyNot(cause)}`, cause);
+    throw cannotLoad(`cannot read the file ${file} of ${flag}: it ${whyNot(cause)}`, cause);
   });
   let read: unknown;
   try {
@@ -62,13 +62,13 @@ async function readObject(file: string, flag: string): Promise<{ [field: string]
     throw cannotLoad(`the file ${file} of ${flag} is not JSON: ${messageOf(cause)}`, cause);
   }
   if (isObject(read)) return read;
-  throw cannotLoad(`the file ${file} of ${flag} holds no JSON object`);
+  throw cannotLoad(`the file ${file} of ${flag} is not a JSON object`);
 }
 
 /** Refuses a file that cannot be written, before the conversation starts. */
 export async function assertWritable(file: string): Promise<void> {
   const refuse = (cause: NodeJS.ErrnoException): never => {
-    const message = `a session cannot be saved to ${file}: its folder ${whyNot(cause)}`;
+    const message = `cannot save a session to ${file}: its folder ${whyNot(cause)}`;
     throw new HoldfastError("invalid_option", message, { cause });
   };
   if (
@@ -77,7 +77,7 @@ export async function assertWritable(file: string): Promise<void> {
       () => false,
     )
   ) {
-    throw invalidOption(`a session cannot be saved to ${file}: it is a folder`);
+    throw invalidOption(`cannot save a session to ${file}: it is a folder`);
   }
   await access(dirname(file), constants.W_OK).catch(refuse);
 }
@@ -91,12 +91,12 @@ export async function writeSaved(file: string, saved: SavedConversation): Promis
 }
 
 const reasons: { [code: string]: string } = {
-  ENOENT: "is not there",
+  ENOENT: "does not exist",
   EISDIR: "is a folder",
-  EACCES: "may not be used by you",
-  ENOTDIR: "is not there",
+  EACCES: "is not accessible to you (EACCES)",
+  ENOTDIR: "does not exist",
 };
 
 function whyNot({ code = "", message }: NodeJS.ErrnoException): string {
-  return reasons[code] ?? `cannot be used: ${message}`;
+  return reasons[code] ?? `is not accessible: ${message}`;
 }

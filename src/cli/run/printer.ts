@@ -1,7 +1,15 @@
-// Prints a conversation: `[who]: text` for every message, or every event as a line of JSON.
+// Prints a conversation: `[who]: text` for every message, calls of tools and their results, or every event as JSON.
 import type { RunEvent } from "../../agent/invocation.ts";
-import type { NumberedEvent } from "../../core/event.ts";
-import { answerText, isMessage, toText, type Item } from "../../core/model.ts";
+import { ellipsis } from "../../core/ellipsis.ts";
+import type { EventOf, NumberedEvent } from "../../core/event.ts";
+import {
+  answerText,
+  isFunctionCall,
+  isMessage,
+  toText,
+  type FunctionCallOutput,
+  type Item,
+} from "../../core/model.ts";
 
 export interface PrinterOptions {
   out(text: string): void;
@@ -10,6 +18,8 @@ export interface PrinterOptions {
   json: boolean;
   /** Prints the user's messages too; not on a terminal, where they are typed. */
   showUser: boolean;
+  /** Prints no calls of tools. */
+  quiet: boolean;
 }
 
 export interface Printer {
@@ -24,6 +34,8 @@ export function createPrinter(options: PrinterOptions): Printer {
   let open: { path: string; text: string } | undefined;
   // Parallel agents answer at the same time: one is printed piece by piece, the others when it is done.
   let waiting: NumberedEvent[] = [];
+  /** The names of called tools, by path and call id. */
+  const called = new Map<string, string>();
 
   function closeLine(): void {
     if (open) out("\n");
@@ -47,7 +59,24 @@ export function createPrinter(options: PrinterOptions): Printer {
       error(`[${event.agent}] error: ${event.error.code}: ${event.error.message}\n`);
     }
     if (said && !isPrinted && (said.who !== "user" || options.showUser)) out(`[${said.who}]: ${said.text}\n`);
+    if (!options.quiet) showTools(event);
     flush();
+  }
+
+  function showTools(event: NumberedEvent): void {
+    if (!("path" in event) || isOfTool(event.path)) return;
+    const { path, agent, items = [] } = event;
+    for (const { name, call_id, arguments: given } of items.filter(isFunctionCall)) {
+      called.set(`${path} ${call_id}`, name);
+      out(`[${agent}] calls ${name} ${shortened(given)}\n`);
+    }
+    if (event.type !== "tools.answered") return;
+    for (const { call_id, output } of items as FunctionCallOutput[]) {
+      const name = called.get(`${path} ${call_id}`) ?? "tool";
+      called.delete(`${path} ${call_id}`);
+      const failed = event.failed?.find(({ call }) => call === call_id);
+      out(`[${name}]${failed ? failureText(failed) : `: ${shortened(toText(output))}`}\n`);
+    }
   }
 
   function flush(): void {
@@ -69,7 +98,15 @@ export function createPrinter(options: PrinterOptions): Printer {
   };
 }
 
-/** Tells whether an agent runs as a tool: its words are the result of a call, and calls are not printed. */
+const longestText = 1_000;
+
+/** Shortens a text, and indents its later lines, so that none looks like a line of the conversation. */
+const shortened = (text: string): string => ellipsis(text, longestText).replaceAll("\n", "\n    ");
+
+const failureText = ({ code, message }: NonNullable<EventOf<"tools.answered">["failed"]>[number]): string =>
+  ` failed: ${code}: ${shortened(message)}`;
+
+/** Tells whether an agent runs as a tool: its words are the result of a call. */
 const isOfTool = (path: string): boolean => path.includes("#");
 
 /** Returns the speaker and the text of an event, if it has any. */

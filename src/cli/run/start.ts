@@ -5,6 +5,7 @@ import type { NumberedEvent } from "../../core/event.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { openStore } from "../../stores/open.ts";
 import { chat } from "./chat.ts";
+import { createCommands } from "./commands.ts";
 import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
 import { writeSaved, type Queries } from "./files.ts";
 import { createPrinter } from "./printer.ts";
@@ -19,6 +20,7 @@ export interface RunFlags {
   user?: string;
   stream?: boolean;
   json?: boolean;
+  quiet?: boolean;
 }
 
 /** The contents of the files of a run. */
@@ -77,27 +79,29 @@ interface Talk {
 async function talk(options: Talk): Promise<void> {
   const { agent, flags, given, sessions, session, terminal } = options;
   // Without a reader at the terminal, do not stream: so the output of callbacks stays in the order of events.
-  const { json = false, stream = options.isChat && terminal.isWatched } = flags;
+  const { json = false, quiet = false, stream = options.isChat && terminal.isWatched } = flags;
   const before = await eventsInForce(sessions, session);
   if (given.resumed) {
-    const printer = createPrinter({ ...terminal, json, showUser: true });
+    const printer = createPrinter({ ...terminal, json, quiet, showUser: true });
     for (const event of before) printer.show(event);
   }
-  const printer = createPrinter({ ...terminal, json, showUser: given.queries !== undefined });
+  const printer = createPrinter({ ...terminal, json, quiet, showUser: given.queries !== undefined });
   const { error } = terminal;
   const conversation = createConversation(session, { agent, sessions, printer, stream: stream && !json, error });
   const unanswered = cutShort(before);
-  if (unanswered !== undefined) error(`Going on with a turn that was cut short: ${unanswered}\n`);
+  if (unanswered !== undefined) error(`Resuming an interrupted turn: ${unanswered}\n`);
   await (options.isChat ? chatOn : askOn)(options, { ...conversation, before, isCutShort: unanswered !== undefined });
 }
 
 type Going = ReturnType<typeof createConversation> & { before: readonly NumberedEvent[]; isCutShort: boolean };
 
-async function chatOn({ agent, terminal, stopping }: Talk, { say, before, isCutShort }: Going): Promise<void> {
+async function chatOn(talk: Talk, { say, before, isCutShort }: Going): Promise<void> {
+  const { agent, terminal, stopping } = talk;
   const { screen } = terminal;
-  screen.write(`Running agent ${agent.name}, type exit to exit.\n`);
+  screen.write(`Talking to ${agent.name}. Type /help for commands, exit to leave.\n`);
   await chat({
     say,
+    commands: createCommands(talk),
     isCutShort,
     screen,
     input: process.stdin,
