@@ -122,7 +122,7 @@ export {
 } from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";
-export { run, type RunOptions, type RunResult } from "./agent/run.ts";
+export { ask, run, type Asked, type AskOptions, type RunOptions, type RunResult } from "./agent/run.ts";
 export type { PartialEvent, RunEvent } from "./agent/invocation.ts";
 export { scriptedModel, type Script, type ScriptedAnswer, type ScriptedCall } from "./models/scripted.ts";
 export { memoryStore } from "./stores/memory.ts";

@@ -155,14 +155,15 @@ export function createInvocation(options: InvocationOptions) {
       if (signal.aborted) throw cancelledRun(signal);
       // Nothing more can be committed, or everything was.
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
-      const { code, message } = toError(thrown, step);
+      const error = toError(thrown, step);
+      const { code, message } = error;
       const event = await commit({
         type: "agent.failed" as const,
         ...placed(place, id),
         step,
         error: { code, message },
       });
-      throw new Failed(event);
+      throw new Failed(event, error);
     },
   };
 }
@@ -196,8 +197,10 @@ function conflictAt(
 /** Thrown to end a run whose failure is in the log. */
 export class Failed {
   readonly event: EventOf<"agent.failed"> & { version: number };
-  constructor(event: EventOf<"agent.failed"> & { version: number }) {
+  readonly error: HoldfastError;
+  constructor(event: EventOf<"agent.failed"> & { version: number }, error: HoldfastError) {
     this.event = event;
+    this.error = error;
   }
 }
 

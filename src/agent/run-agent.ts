@@ -1,20 +1,14 @@
 // runAgent(): runs an agent with its callbacks: a model with its tools, or other agents. Every step first looks for its
 // own event in the log, so a resumed run does not repeat committed steps.
 import { setMaxListeners } from "node:events";
-import {
-  agentSchema,
-  type Agent,
-  type CallOfTool,
-  type Composition,
-  type ModelAgent,
-  type Said,
-} from "../core/agent.ts";
+import type { Agent, CallOfTool, Composition, ModelAgent, Said } from "../core/agent.ts";
+import type { ToolDefinition } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { AgentOutcome, EventOf } from "../core/event.ts";
+import type { AgentOutcome, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
-import { toJsonSchema } from "../core/schema.ts";
 import { cancelledRun, firstValue, toItems } from "./callbacks.ts";
+import { ownTools } from "./list-tools.ts";
 import { createFamily, transferSchema } from "./transfer.ts";
 import { Failed, placed, type Invocation } from "./invocation.ts";
 import type { Place } from "./world.ts";
@@ -177,13 +171,9 @@ async function listTools(
     schemas.push(schema);
     answerers.set(schema.name, answerer);
   };
-  for (const [name, made] of agent.tools) {
-    if (!("run" in made)) {
-      add(agentSchema(name, made), { agent: made });
-      continue;
-    }
-    const parameters = { type: "object", properties: {}, ...toJsonSchema(made.input) };
-    add({ type: "function", name, description: made.description, parameters }, { tool: made });
+  for (const schema of ownTools(agent)) {
+    const made = agent.tools.get(schema.name) as ToolDefinition | Agent;
+    add(schema, "run" in made ? { tool: made } : { agent: made });
   }
   for (const toolset of agent.toolsets) {
     for (const schema of await toolset.list(invocation.readonlyContext(place))) add(schema, { toolset });
@@ -208,8 +198,13 @@ async function runAsTool(invocation: Invocation, agent: Agent, place: Place, cal
     isOutermost: false,
     alone: { path, request: [{ type: "message", role: "user", content: request }] },
   });
-  const said = invocation.entered.steps.findLast(
-    (event) => "path" in event && event.path.startsWith(path) && answerText(event.items ?? []) !== "",
+  return lastWords(invocation.entered.steps, (event) => event.path.startsWith(path));
+}
+
+/** Returns the last words of the selected runs; "" if there are none. */
+export function lastWords(events: readonly NumberedEvent[], isSelected: (event: { path: string }) => boolean): string {
+  const said = events.findLast(
+    (event) => "items" in event && "path" in event && isSelected(event) && answerText(event.items ?? []) !== "",
   );
   return answerText((said as EventOf<"model.answered"> | undefined)?.items ?? []);
 }

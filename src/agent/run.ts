@@ -1,20 +1,23 @@
 // run(): runs an agent on a message, or continues an interrupted run. Yields events after their commit.
+// ask(): the same to its end, for the answer.
 import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
 import { canonicalText } from "../core/digest.ts";
-import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError, type ErrorCode } from "../core/errors.ts";
 import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { faultInItems, type Item } from "../core/model.ts";
 import { onAbort } from "../io/abort.ts";
+import { createSessions } from "../session/sessions.ts";
+import { memoryStore } from "../stores/memory.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
 import { createFamily, type Family } from "./transfer.ts";
-import { createInvocation, Failed, type RunEvent } from "./invocation.ts";
-import { runAgent } from "./run-agent.ts";
+import { createInvocation, Failed, type PartialEvent, type RunEvent } from "./invocation.ts";
+import { lastWords, runAgent } from "./run-agent.ts";
 import { liveWorld, type Place, type World } from "./world.ts";
 
 export interface RunOptions {
@@ -41,35 +44,87 @@ export interface RunOptions {
    * to be gone; otherwise a run continues it after its lease.
    */
   busy?: "wait" | "refuse" | "take" | undefined;
+  /**
+   * Whether a failed run throws its reason, after all its events. Default true. With false, the outcome is "failed", and
+   * `error` has the reason. A reached limit is an outcome in both cases, and a cancelled run always throws.
+   */
+  throwOnFailure?: boolean | undefined;
 }
 
-/** The end of an invocation. "failed": the last event has the reason, and a run without a message retries that step. */
+/** The end of an invocation. */
 export interface RunResult {
   session: string;
   invocation: string;
+  /** "failed": a run without a message retries that step. "abandoned": another message arrived before its end. */
   outcome: AgentOutcome | "failed" | "abandoned";
-  /** The call id is a repeat: these are the recorded events. "abandoned": another message arrived before its end. */
+  /** The call id is a repeat: these are the recorded events. */
   repeated: boolean;
+  /** Why it failed. */
+  error?: { code: ErrorCode; message: string };
 }
 
 /**
- * Runs an agent on a message. Every event is committed before it is yielded; partial ones are never committed.
+ * Runs an agent on a message. Every event is committed before it is yielded; partial ones are never committed. A failed
+ * run throws a HoldfastError with the code and the message of the failure, after all its events.
  *
  * @example
  * for await (const event of run(agent, { sessions, session, message: "hello" })) {
  *   if (event.type === "model.answered") console.log(answerText(event.items));
  * }
  */
-export function run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
-  return runWith(agent, options);
+export async function* run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+  const { failure, ...result } = yield* runWith(agent, options);
+  if (failure && options.throwOnFailure !== false) throw failure;
+  return result;
 }
 
-/** Like `run`, in a world of its own. */
+export interface AskOptions extends Omit<RunOptions, "sessions" | "stream"> {
+  /** By default a store in memory that only this call uses: the conversation is lost afterwards. */
+  sessions?: Conversations | undefined;
+}
+
+/** The answer of an agent, and the end of its run. */
+export interface Asked extends RunResult {
+  /** The last words of the agent; "" if it said nothing. */
+  text: string;
+  /** All events of the run, in order. */
+  events: Exclude<RunEvent, PartialEvent>[];
+}
+
+/**
+ * Runs an agent to its end, and returns its answer. Throws like `run` if the run fails.
+ *
+ * @example
+ * const { text, outcome } = await ask(agent, { sessions, session, message: "hello" });
+ */
+export async function ask(agent: Agent, options: AskOptions): Promise<Asked> {
+  const own = options.sessions ? undefined : createSessions({ app: agent.name, store: memoryStore() });
+  const sessions = options.sessions ?? (own as Conversations);
+  const events: Asked["events"] = [];
+  try {
+    const running = run(agent, { ...options, sessions });
+    for (;;) {
+      const { done, value } = await running.next();
+      // An agent that is a tool speaks to its caller only.
+      if (done) return { ...value, text: lastWords(events, ({ path }) => !path.includes("#")), events };
+      if (value.type !== "partial") events.push(value);
+    }
+  } finally {
+    await own?.stop();
+  }
+}
+
+/** The result of a run, and the error that ended it. */
+interface Ran extends RunResult {
+  failure?: HoldfastError;
+}
+
+/** Like `run`, in a world of its own. A failure is a result. */
 export async function* runWith(
   agent: Agent,
   options: RunOptions,
   world: World = liveWorld,
-): AsyncGenerator<RunEvent, RunResult, undefined> {
+): AsyncGenerator<RunEvent, Ran, undefined> {
   const { sessions, user, message, call, stateDelta, signal, busy } = options;
   if (message === undefined && stateDelta !== undefined) {
     throw invalidOption("stateDelta is set with a message, and there is none");
@@ -105,7 +160,7 @@ async function* runEntered(
   items: Item[] | undefined,
   digest: string | undefined,
   world: World,
-): AsyncGenerator<RunEvent, RunResult | "not begun", undefined> {
+): AsyncGenerator<RunEvent, Ran | "not begun", undefined> {
   const { session, user, call, signal } = options;
   let isBegun = false;
   const stopping = new AbortController();
@@ -118,7 +173,7 @@ async function* runEntered(
   // Both may have been aborted while the session was entered.
   const stopListening = onAbort(signal, stop);
   onAbort(entered.signal, stop);
-  let working: Promise<RunResult> | undefined;
+  let working: Promise<Ran> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
     if (user !== undefined && user !== entered.user) {
@@ -170,14 +225,18 @@ async function* runEntered(
       }
       isBegun = true;
     };
-    working = (async (): Promise<RunResult> => {
+    working = (async (): Promise<Ran> => {
       await begin();
       const about = { session, invocation: start.invocation, repeated: false };
       try {
         return { ...about, outcome: await runAgent(invocation, first, place) };
       } catch (thrown) {
-        if (thrown instanceof Failed) return { ...about, outcome: "failed" };
-        throw thrown;
+        if (!(thrown instanceof Failed)) throw thrown;
+        const { event, error } = thrown;
+        const { code, message } = event.error;
+        const detail = { ...error.detail, session, invocation: start.invocation, agent: event.agent };
+        const failure = new HoldfastError(code, message, { cause: error, detail });
+        return { ...about, outcome: "failed", error: { code, message }, failure };
       }
     })();
     // Not at the end of reading: the reader may never ask again.

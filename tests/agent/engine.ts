@@ -56,13 +56,13 @@ export function onEveryStore(title: string, run: (place: Place) => Promise<void>
 
 export type Committed = Exclude<RunEvent, { type: "partial" }>;
 
-/** Runs an agent to the end. Calls `look` at every event, while the run waits. */
+/** Runs an agent to the end; a failure is an outcome. Calls `look` at every event, while the run waits. */
 export async function finish(
   agent: Agent,
   options: RunOptions,
   look: (event: RunEvent) => unknown = () => undefined,
 ): Promise<RunResult & { events: RunEvent[] }> {
-  const running = run(agent, options);
+  const running = run(agent, { throwOnFailure: false, ...options });
   const events: RunEvent[] = [];
   try {
     for (;;) {

@@ -34,7 +34,8 @@ async function say(
   stateDelta?: AgentState,
 ): Promise<string[]> {
   const types: string[] = [];
-  for await (const event of run(agent, { sessions, session, message, stateDelta })) types.push(event.type);
+  const running = run(agent, { sessions, session, message, stateDelta, throwOnFailure: false });
+  for await (const event of running) types.push(event.type);
   return types;
 }
 

@@ -101,7 +101,10 @@ describe("a conversation resumes", () => {
     const more = await ask("state\n", agent, "--store", store, "--session", "one");
     expect(more.stdout).toMatch(/^\[echo\]: 2 /);
     const other = await ask("state\n", agent, "--store", store, "--session", "one", "--user", "bob");
-    expect(other).toMatchObject({ code: 1, stderr: "invalid_option: session one belongs to the user ann, not to bob\n" });
+    expect(other).toMatchObject({
+      code: 1,
+      stderr: "invalid_option: session one belongs to the user ann, not to bob\n",
+    });
     const input = await newFile("input.json", { state: { start: 1 }, queries: ["x"] });
     const late = await ask("", agent, "--store", store, "--session", "one", "--replay", input);
     expect(late).toMatchObject({ code: 1, stderr: expect.stringMatching(/^session_exists: /) as string });

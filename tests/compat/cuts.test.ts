@@ -31,5 +31,5 @@ test.each(cuts)("DURABLE: the journal %s of version 0.1, cut after any line, con
       : cutConversation(place, await cutAfter(line, lines), app, session));
     now.push({ line, session, ...result });
   }
-  expect(now).toEqual(asContinued(before));
+  expect(now).toEqual(before.map(asContinued));
 });

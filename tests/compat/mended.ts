@@ -8,21 +8,27 @@ export const mended: Record<string, Record<string, Record<number, unknown>>> = {
 };
 
 /**
- * Where a turn of version 0.1 continues with other answers, by text of expected/cuts.json. After a transfer, the scripted
- * models of that turn repeat the last message: now the user's, then a note about the transfer. `said` is in the state.
+ * Where a turn of version 0.1 continues with other words, in expected/cuts.json. After a transfer, the scripted models of
+ * that turn repeat the last message: it was a note about the transfer, and is the user's message now.
  */
-const continued: [string, string][] = [
-  [
-    'The specialist: [clerk] was given by transfer_to_agent: {"transferred":"specialist"}.',
-    "The specialist: specialist.",
-  ],
-  ['Done: [specialist] was given by transfer_to_agent: {"transferred":"clerk"}.', "Done: clerk."],
-  ["41a273605541", "027bb1acdf2b"],
+const continued: { was: string; now: string; state?: string }[] = [
+  {
+    was: 'The specialist: [clerk] was given by transfer_to_agent: {"transferred":"specialist"}.',
+    now: "The specialist: specialist.",
+  },
+  {
+    was: 'Done: [specialist] was given by transfer_to_agent: {"transferred":"clerk"}.',
+    now: "Done: clerk.",
+    // Its output key has the words.
+    state: "027bb1acdf2b",
+  },
 ];
 
-/** Returns what version 0.1 answered, as this version answers. */
-export function asContinued<T>(expected: T): T {
-  let text = JSON.stringify(expected);
-  for (const [then, now] of continued) text = text.replaceAll(JSON.stringify(then), JSON.stringify(now));
-  return JSON.parse(text) as T;
+/** Returns a resumed turn of version 0.1 as this version continues it. */
+export function asContinued<Cut extends object>(cut: Cut): Cut {
+  const { resumed } = cut as { resumed?: { said?: string[]; state?: string } };
+  const found = continued.find(({ was }) => resumed?.said?.includes(was));
+  if (!resumed?.said || !found) return cut;
+  const said = resumed.said.map((text) => (text === found.was ? found.now : text));
+  return { ...cut, resumed: { ...resumed, said, state: found.state ?? resumed.state } };
 }

@@ -40,7 +40,7 @@ export const engines: Engines = {
   conversations: (store, app) => createSessions({ app, store }),
   async turn(sessions, agent, session, start) {
     const items: holdfast.Item[] = [];
-    const running = run(agent, { sessions, session, ...start });
+    const running = run(agent, { sessions, session, throwOnFailure: false, ...start });
     for (let next = await running.next(); ; next = await running.next()) {
       if (next.done) return { outcome: next.value.outcome, invocation: next.value.invocation, items };
       if (next.value.type !== "partial") items.push(...(next.value.items ?? []));

@@ -2,14 +2,7 @@
 import type { RunEvent } from "../../agent/invocation.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
-import {
-  answerText,
-  isFunctionCall,
-  isMessage,
-  toText,
-  type FunctionCallOutput,
-  type Item,
-} from "../../core/model.ts";
+import { answerText, isFunctionCall, isMessage, toText, type FunctionCallOutput, type Item } from "../../core/model.ts";
 
 export interface PrinterOptions {
   out(text: string): void;

@@ -1,10 +1,10 @@
 // The REST API of an agent: its own routes, its description, and runs, streamed on request.
 import { run } from "../../agent/run.ts";
-import { agentSchema, type Agent, type ReadonlyAgentContext } from "../../core/agent.ts";
+import { ownTools, toolsetTools } from "../../agent/list-tools.ts";
+import type { Agent } from "../../core/agent.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { Item, ToolSchema } from "../../core/model.ts";
 import type { Protocol, Reply } from "../../core/protocol.ts";
-import { toJsonSchema } from "../../core/schema.ts";
 import type { Conversations } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { sentEvent, streamReply, wantsStream } from "../http/events-reply.ts";
@@ -24,6 +24,8 @@ export interface RunRequest {
   signal: AbortSignal;
   stream: boolean;
   busy: "refuse";
+  /** A failed run is a reply, with its reason. */
+  throwOnFailure: false;
 }
 
 type Running = AsyncGenerator<{ type: string }, { session: string; invocation: string; outcome: string }, undefined>;
@@ -40,12 +42,12 @@ export function conversationRouter(
   return createRouter(
     conversationRoutes,
     {
-      ...sharedHandlers(sessions, () => ({ ...described, tools: ownTools(agent) })),
+      ...sharedHandlers(sessions, () => ({ ...described, tools: ownTools(agent).map(listedTool) })),
       agent: async ({ request: { signal } }) =>
         ok({
           ...about,
           model: agent.kind === "model" ? agent.model.name : null,
-          tools: [...ownTools(agent), ...(await toolsetTools(agent, signal))],
+          tools: [...ownTools(agent), ...(await toolsetTools(agent, signal))].map(listedTool),
           agents: agent.agents.map(({ name }) => name),
         }),
       openSession: async ({ body }) => opened(await sessions.open(body)),
@@ -54,7 +56,17 @@ export function conversationRouter(
         const stream = wantsStream(request);
         const { state_delta: stateDelta, call } = body;
         const message = body.message as string | Item[] | undefined;
-        const running = runAgent({ sessions, session: id, message, stateDelta, call, signal, stream, busy: "refuse" });
+        const running = runAgent({
+          sessions,
+          session: id,
+          message,
+          stateDelta,
+          call,
+          signal,
+          stream,
+          busy: "refuse",
+          throwOnFailure: false,
+        });
         return stream ? streamed(running, signal) : whole(running);
       },
       forkSession: async ({ id, body }) => opened(await sessions.fork(id, body)),
@@ -70,32 +82,6 @@ const listedTool = ({ name, description = "", parameters }: ToolSchema): ListedT
   description,
   input: parameters,
 });
-
-function ownTools(agent: Agent): ListedTool[] {
-  const tools = agent.kind === "model" ? [...agent.tools] : [];
-  return tools.map(([name, made]) => {
-    if ("run" in made) {
-      return { name, description: made.description, input: { type: "object", ...toJsonSchema(made.input) } };
-    }
-    return listedTool(agentSchema(name, made));
-  });
-}
-
-/** Lists the tools of toolsets, as a new conversation would see them. Leaves out a toolset that cannot be reached. */
-async function toolsetTools(agent: Agent, signal: AbortSignal): Promise<ListedTool[]> {
-  const context: ReadonlyAgentContext = {
-    state: {},
-    agent: agent.name,
-    session: "",
-    user: "user",
-    invocation: "",
-    signal,
-    stored: async () => ({}),
-  };
-  const toolsets = agent.kind === "model" ? agent.toolsets : [];
-  const listed = await Promise.allSettled(toolsets.map(async (toolset) => toolset.list(context)));
-  return listed.flatMap((one) => (one.status === "rejected" ? [] : one.value.map(listedTool)));
-}
 
 async function whole(running: Running): Promise<Reply> {
   const events: unknown[] = [];

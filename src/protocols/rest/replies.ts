@@ -105,6 +105,7 @@ export const replies = {
     invocation: { ...text, description: "the id of the turn in the log" },
     outcome: { ...text, description: "answered, failed, abandoned, or the limit that it reached" },
     repeated: { ...flag, description: "the call id was seen before: these are the recorded events" },
+    "error?": { ...shape({ code: text, message: text }), description: "why it failed" },
     events: { type: "array", items: event },
   }),
   State: shape({ session: text, version: count, state: any }),

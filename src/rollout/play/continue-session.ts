@@ -83,7 +83,13 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
       const toolsets = [ownCalls(tools, conversation, lost)];
       const agent = defineAgent({ name: "player", model: attentive(model), toolsets, limits: { steps } });
       const both = AbortSignal.any([signal, lost.signal]);
-      const running = run(agent, { sessions, session: conversation, message, signal: both });
+      const running = run(agent, {
+        sessions,
+        session: conversation,
+        message,
+        signal: both,
+        throwOnFailure: false,
+      });
       const events: NumberedEvent[] = [];
       let next = await running.next();
       for (; !next.done; next = await running.next()) if (next.value.type !== "partial") events.push(next.value);

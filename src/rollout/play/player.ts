@@ -109,8 +109,14 @@ export function createPlayerOn(
     const message = isBegun ? undefined : firstMessage(rollout.row);
     const { signal } = deadline;
     // Only one process plays a rollout, so the process that began the turn is gone.
-    const turn = { sessions, session: rollout.session, message, signal, busy: "take" as const };
-    const running = run(playing as Agent, turn);
+    const running = run(playing as Agent, {
+      sessions,
+      session: rollout.session,
+      message,
+      signal,
+      busy: "take",
+      throwOnFailure: false,
+    });
     // Events are committed before they are yielded, so the log need not be read again.
     const events = [...before];
     for (;;) {

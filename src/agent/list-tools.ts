@@ -1,0 +1,30 @@
+// Lists the tools of an agent for people: its own, and those of its toolsets.
+import { agentSchema, type Agent, type ReadonlyAgentContext } from "../core/agent.ts";
+import type { ToolSchema } from "../core/model.ts";
+import { toJsonSchema } from "../core/schema.ts";
+
+/** Returns the schemas of an agent's own tools. */
+export function ownTools(agent: Agent): ToolSchema[] {
+  const tools = agent.kind === "model" ? [...agent.tools] : [];
+  return tools.map(([name, made]) => {
+    if (!("run" in made)) return agentSchema(name, made);
+    const parameters = { type: "object", properties: {}, ...toJsonSchema(made.input) };
+    return { type: "function", name, description: made.description, parameters };
+  });
+}
+
+/** Returns the schemas of toolsets, as a new conversation would see them. Leaves out a toolset that cannot be reached. */
+export async function toolsetTools(agent: Agent, signal: AbortSignal): Promise<ToolSchema[]> {
+  const context: ReadonlyAgentContext = {
+    state: {},
+    agent: agent.name,
+    session: "",
+    user: "user",
+    invocation: "",
+    signal,
+    stored: async () => ({}),
+  };
+  const toolsets = agent.kind === "model" ? agent.toolsets : [];
+  const listed = await Promise.allSettled(toolsets.map(async (toolset) => toolset.list(context)));
+  return listed.flatMap((one) => (one.status === "rejected" ? [] : one.value));
+}
