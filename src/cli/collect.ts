@@ -1,5 +1,5 @@
 // holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
 import { duration, finite, whole } from "./flags.ts";
@@ -77,7 +77,13 @@ export function addCollect(program: Command): void {
     .option("--reply-idle <duration>", "between two parts of such a reply; by default 2m", duration)
     .option("--max-reply <megabytes>", "of the largest such reply; by default 64", whole(1, 256))
     .option("--limit <number>", "how many rows of the tasks", whole(1))
-    .option("--seed <number>", "of the environment's luck, the random model and the confidence intervals", whole(0), 0)
+    .option("--seed <number>", "random seed for environments, the random model and confidence intervals", whole(0), 0)
+    .addOption(
+      new Option(
+        "--random-seed <per>",
+        "what shares the environment's random numbers: all repeats of a task, or nothing (default: per-task)",
+      ).choices(["per-task", "per-rollout"]),
+    )
     .option("--temperature <number>", "passed to the model", finite("It is a number, as in 0.7."))
     .option("--resume", "go on with what is in OUT already; what failed is played again")
     .option("--force", "go on also if the settings are others than before; not if a task that was begun is another")

@@ -1,4 +1,6 @@
 // Rollouts: the playing of a task, and its outcome.
+import { showJson } from "./ellipsis.ts";
+import { HoldfastError } from "./errors.ts";
 import type { Json } from "./json.ts";
 import { faultInItems, type Item } from "./model.ts";
 
@@ -17,7 +19,10 @@ export interface Rollout {
   row: TaskRow;
   /** Id of its conversation; the same each time the collection is resumed. */
   session: string;
-  /** Random seed of the environment: equal in all collections with the same seed, and in all attempts. */
+  /**
+   * Random seed of the environment: equal in all collections with the same seed, in all attempts and, by default, in all
+   * repeats of the task.
+   */
   random: number;
   /** Fork after this tool step. Its continuations are scored, not the episode itself. */
   forkAfter?: number;
@@ -101,7 +106,20 @@ export function pickTask(row: TaskRow): TaskRow {
   return Object.fromEntries(fields);
 }
 
-const forOthers = new Set(["responses_create_params", "agent_ref"]);
+/**
+ * The field of a row with the random seed of its episodes. Collectors of NeMo Gym send rows as they are, so a data set can
+ * have it too. It is not part of the task.
+ */
+export const randomSeedField = "_holdfast_random_seed";
+
+/** Returns the random seed in a row, if it has one. Throws `invalid_task` if it is not a number. */
+export function readRandomSeed({ [randomSeedField]: seed }: TaskRow): number | undefined {
+  if (seed === undefined || seed === null) return undefined;
+  if (typeof seed === "number") return seed;
+  throw new HoldfastError("invalid_task", `\`${randomSeedField}\` must be a number, not ${showJson(seed, 60)}`);
+}
+
+const forOthers = new Set(["responses_create_params", "agent_ref", randomSeedField]);
 
 /** Returns the input of a row as items, or a text that describes its problem. */
 export function inputItems(row: TaskRow): Item[] | string {

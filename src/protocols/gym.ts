@@ -3,6 +3,7 @@
 import { errorTable, HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { stringifyInPieces } from "../io/pace.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
@@ -114,7 +115,9 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   async function seed(exchange: Exchange): Promise<Reply> {
     const { request, caller, rollout } = exchange;
     const { session } = caller;
-    const task = parseRow(request.body);
+    const row = parseRow(request.body);
+    const randomSeed = readRandomSeed(row);
+    const { [randomSeedField]: _, ...task } = row;
     const labels = buildLabels(task, rollout);
     return sending(exchange, "/seed_session", task, true, async (sent) => {
       const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
@@ -128,11 +131,11 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       if (caller.isNew) {
         const before = sent.opened;
         sent.opened = true;
-        const info = await open(caller, { task, labels });
+        const info = await open(caller, { task, labels, randomSeed });
         if (info) return seeded(info);
         sent.opened = before;
       }
-      if (!sent.opened) return seeded(await sessions.seed(session, task, { call: sent.call, labels }));
+      if (!sent.opened) return seeded(await sessions.seed(session, task, { call: sent.call, labels, randomSeed }));
       const { episode } = await sessions.info(session);
       return ok({ session_id: session, episode });
     });
@@ -232,7 +235,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   async function verify({ request, caller, rollout }: Exchange): Promise<Reply> {
-    const row = parseRow(request.body);
+    const { [randomSeedField]: _, ...row } = parseRow(request.body);
     const { response, ...asked } = row;
     if (caller.isNew) {
       // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it

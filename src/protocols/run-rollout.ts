@@ -4,7 +4,7 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import { newSeed, randomStream } from "../core/random.ts";
-import type { Play, Played, Rollout, TaskRow } from "../core/rollout.ts";
+import { readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
 
 export interface RunProtocolOptions {
   play: Play;
@@ -28,14 +28,14 @@ export interface RunProtocolOptions {
 export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): Protocol {
   async function run(given: TaskRow, signal: AbortSignal): Promise<TaskRow> {
     const session = newSession();
-    let row: TaskRow;
+    let rollout: Rollout;
     try {
-      row = await prepare(given);
+      rollout = toRollout(await prepare(given), session);
     } catch (thrown) {
       const failure = { kind: "task" as const, reason: messageOf(thrown) };
       return answerTo(given, { outcome: "failed", fields: {}, session, failure });
     }
-    return answerTo(row, await play(toRollout(row, session), signal));
+    return answerTo(rollout.row, await play(rollout, signal));
   }
 
   return {
@@ -69,8 +69,9 @@ function toRollout(row: TaskRow, session: string): Rollout {
     return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
   };
   const [task, repeat] = [index("_ng_task_index"), index("_ng_rollout_index") ?? 0];
-  // The same rollout gets the same random seed.
-  const random = task === undefined ? newSeed() : Math.floor(randomStream(task, repeat)() * 0x100000000);
+  // All repeats of a task share the environment's random numbers.
+  const random =
+    readRandomSeed(row) ?? (task === undefined ? newSeed() : Math.floor(randomStream(task, 0)() * 0x100000000));
   return { task: task ?? 0, repeat, attempt: index("_ng_attempt_index") ?? 0, row, session, random };
 }
 

@@ -9,7 +9,7 @@ import { differences, readRecord, type CollectionRecord } from "./collection-rec
 import { readRows } from "./tasks.ts";
 import type { Branching } from "./tree.ts";
 import { fileIn, locate } from "./load.ts";
-import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
 
 type Settings = CollectionRecord["settings"];
 
@@ -21,15 +21,16 @@ export async function buildRecord(
   flags: CollectionSettings,
 ): Promise<CollectionRecord> {
   const { rows, inputs, failures, run } = outputPaths(flags.out);
-  const settings = await buildSettings(target, name, tasks, flags);
   // Checked before an error suggests --force, which does not help against changed tasks.
   const assertTasks = (): Promise<void> => assertSameTasks(inputs, tasks, flags);
   const before = await readEarlierRecord(run, flags, assertTasks);
+  const randomSeed = flags.randomSeed ?? (before ? defaultOf(before) : "per-task");
+  const settings = await buildSettings(target, name, tasks, { ...flags, randomSeed });
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume)
     throw invalidOption(`${there ?? run} is there already; go on with --resume, or choose another --out`);
-  const changed = before && differences(before.settings, settings);
+  const changed = before && differences({ "random-seed": defaultOf(before), ...before.settings }, settings);
   if (changed?.length !== 0 || flags.force) await assertTasks();
   if (flags.force || changed?.length === 0) return { run: before?.run ?? randomUUID(), settings };
   throw invalidOption(
@@ -38,6 +39,10 @@ export async function buildRecord(
       : `${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`,
   );
 }
+
+/** Returns the default of --random-seed. Collections of version 0.1 had no such setting, and resume as they began. */
+const defaultOf = ({ settings }: CollectionRecord): RandomSeedPolicy =>
+  settings["random-seed"] === undefined ? "per-rollout" : "per-task";
 
 /** Reads the record of the existing files. With --resume --force, an unreadable record is ignored. */
 async function readEarlierRecord(
@@ -77,7 +82,8 @@ async function buildSettings(
   tasks: string,
   flags: CollectionSettings,
 ): Promise<Settings> {
-  const { repeats, branch, model, seed, maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
+  const { repeats, branch, model, seed, randomSeed = null } = flags;
+  const { maxSteps = null, temperature = null, limit = null, timeout = null } = flags;
   return {
     tasks: await digestFile(tasks),
     environment,
@@ -87,6 +93,7 @@ async function buildSettings(
     repeats,
     limit,
     seed,
+    "random-seed": randomSeed,
     temperature,
     "max-steps": maxSteps,
     timeout,

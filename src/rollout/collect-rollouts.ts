@@ -6,7 +6,7 @@ import { cannotLoad, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
-import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
 import { storeFileFor } from "./output.ts";
 import { forgetIn } from "./forget.ts";
 import { locate } from "./load.ts";
@@ -91,6 +91,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
       ...observers,
       out,
       seed,
+      randomSeed: record.settings["random-seed"] as RandomSeedPolicy,
       limit,
       repeats,
       branches,

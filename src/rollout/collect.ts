@@ -1,12 +1,13 @@
 // collect(): plays every task several times, concurrently, and writes each outcome.
-import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
+import type { RandomSeedPolicy } from "./collection-settings.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
+import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
 import { withoutOutcome } from "./row-fields.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
 import { toLineage, nodeKey, rowNodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
@@ -24,6 +25,8 @@ export interface CollectOptions {
   run: string;
   /** Seed of the environment's random numbers. */
   seed: number;
+  /** What shares random numbers; by default the repeats of a task. A row with a random seed keeps its own. */
+  randomSeed?: RandomSeedPolicy | undefined;
   repeats: number;
   /** Where episodes are forked. Default: nowhere. Steps must be distinct. */
   branches?: readonly Branching[] | undefined;
@@ -147,7 +150,7 @@ interface Forked {
  * opening removes torn lines.
  */
 async function planned(options: CollectOptions, files: Files, collected: Collected) {
-  const { tasks, repeats, attempts, limit = Infinity, run, seed, onStart, onFewer } = options;
+  const { tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
   const paths = outputPaths(options.out);
   const done = await keysIn(paths.rows, rowNodeKey);
   const known = await keysIn(paths.inputs);
@@ -182,7 +185,8 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
       }
       const row = { ...prepared.row, ...index };
       if (!known.has(rolloutKey(index))) files.inputs.write(row);
-      yield* planNode(node, { row, random: toRandomSeed(seed, task, repeat) });
+      const random = toRandomSeed(row, [seed, task, randomSeed === "per-rollout" ? repeat : 0]);
+      yield* planNode(node, { row, random });
     }
   }
 
@@ -332,28 +336,4 @@ async function waitForAll(work: Promise<void>[]): Promise<void> {
   const settled = await Promise.allSettled(work);
   const failed = settled.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
   if (failed) throw failed.reason;
-}
-
-/**
- * Gives a rollout its session id: stable when the collection is resumed, and unguessable without the collection's id.
- */
-function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
-  const { task, repeat, origin } = rollout;
-  const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];
-  return { ...rollout, attempt, session: toSessionId(about) };
-}
-
-function toSessionId(about: (string | number)[]): string {
-  return digestParts(...about)
-    .toString("base64url")
-    .slice(0, 22)
-    .replace(/^-/, "_");
-}
-
-function toRandomSeed(seed: number, task: number, repeat: number): number {
-  return digestParts(seed, task, repeat).readUInt32BE();
-}
-
-function digestParts(...parts: (string | number)[]): Buffer {
-  return createHash("sha256").update(JSON.stringify(parts)).digest();
 }

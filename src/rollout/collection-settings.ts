@@ -35,11 +35,19 @@ export interface CollectionSettings {
   maxReply?: number;
   limit?: number;
   seed: number;
+  /** Default "per-task". */
+  randomSeed?: RandomSeedPolicy;
   temperature?: number;
   resume?: boolean;
   force?: boolean;
   json?: boolean;
 }
+
+/**
+ * Which rollouts share the environment's random numbers: all repeats of a task, so that their rewards differ only by what
+ * the model did, or none.
+ */
+export type RandomSeedPolicy = "per-task" | "per-rollout";
 
 /** Tells a server's URL from a folder, file or package. */
 export function isUrl(target: unknown): target is string {

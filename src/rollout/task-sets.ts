@@ -3,7 +3,7 @@ import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
-import { inputItems, pickTask, type TaskRow } from "../core/rollout.ts";
+import { inputItems, pickTask, readRandomSeed, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { assertFile } from "./finished.ts";
 import { toFields } from "./conversation.ts";
@@ -25,6 +25,11 @@ export async function findProblems(row: TaskRow, environment: AnyEnvironment | u
   if (typeof items === "string") problems.push(items);
   const { tools } = toFields(row["responses_create_params"]);
   if (tools !== undefined && tools !== null && !Array.isArray(tools)) problems.push("its `tools` are no list");
+  try {
+    readRandomSeed(row);
+  } catch (thrown) {
+    problems.push(messageOf(thrown));
+  }
   if (!environment) return problems;
   const checked = await check(environment.task, pickTask(row));
   if (!checked.ok) problems.push(`it does not fit ${environment.name}: ${checked.message}`);

@@ -121,6 +121,34 @@ describe("the wire", () => {
     expect(await sessions.state(json.session_id)).toEqual({ count: 1 });
   });
 
+  test("a seed can carry a random seed, which is not part of the task, and verify does not return it", async () => {
+    const die = defineEnvironment({
+      name: "die",
+      state: z.object({ sum: z.number().default(0) }),
+      tools: { roll: tool({ description: "", run: ({ state, random }) => (state.sum += random()) }) },
+      verify: ({ state }) => state.sum,
+    });
+    const { sessions, client } = start(die);
+    const rolled = async (body: object): Promise<unknown> => {
+      client.cookie = undefined;
+      await client.post("/seed_session", body);
+      return (await client.post("/roll")).json;
+    };
+    const seed = { _holdfast_random_seed: 5 };
+    const first = await rolled(seed);
+    expect(await rolled(seed)).toBe(first);
+    expect(await rolled({ _holdfast_random_seed: 6 })).not.toBe(first);
+    expect(await rolled({ _holdfast_random_seed: null })).not.toBe(await rolled({}));
+    await rolled({ n: 1, ...seed });
+    const { json } = await client.post("/verify", { n: 1, ...seed, response });
+    expect(json).not.toHaveProperty("_holdfast_random_seed");
+    expect((await sessions.info(json.session_id)).task).toEqual({ n: 1 });
+    client.cookie = undefined;
+    expect(await client.post("/seed_session", { _holdfast_random_seed: "x" })).toMatchObject({
+      json: { error: { code: "invalid_task", message: '`_holdfast_random_seed` must be a number, not "x"' } },
+    });
+  });
+
   test("a refused seed leaves no session behind", async () => {
     const { sessions, client } = start(gymCounter);
     expect((await client.post("/seed_session", {})).status).toBe(422);

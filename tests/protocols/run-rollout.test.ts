@@ -161,7 +161,7 @@ function protocolOf(played: { stopped?: string } = {}, seen: Rollout[] = []) {
   });
 }
 
-test("a rollout is identified by its numbers, and has the same randomness each time", async () => {
+test("a rollout is identified by its numbers, and all repeats of a task have the same random seed", async () => {
   const seen: Rollout[] = [];
   const protocol = protocolOf({ stopped: "steps" }, seen);
   const numbers = { _ng_task_index: 7, _ng_rollout_index: 2, _ng_attempt_index: 1 };
@@ -179,6 +179,15 @@ test("a rollout is identified by its numbers, and has the same randomness each t
     [0, 0, 0],
   ]);
   expect(seen[0]?.random).toBe(seen[1]?.random);
+  const seedOf = async (body: object): Promise<number | undefined> => {
+    await protocol.handle(requestOf({ path: "/run", body }));
+    return seen.at(-1)?.random;
+  };
+  expect(await seedOf({ ...numbers, _ng_rollout_index: 5 })).toBe(seen[0]?.random);
+  expect(await seedOf({ ...numbers, _ng_task_index: 8 })).not.toBe(seen[0]?.random);
+  expect(await seedOf({ ...numbers, _holdfast_random_seed: 11 })).toBe(11);
+  const refused = await protocol.handle(requestOf({ path: "/run", body: { _holdfast_random_seed: "x" } }));
+  expect(refused).toMatchObject({ status: 200, body: { _ng_failure_class: "task", mask_sample: true } });
 });
 
 test("only a row posted to /run is played", async () => {

@@ -41,10 +41,11 @@ const response = { id: "resp_1", output: [] };
 const body = (fields: object): { body: string } => ({ body: JSON.stringify({ response, ...fields }) });
 
 test("the row is posted, and the verdict is returned unchanged", async () => {
-  const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", session_id: "theirs" }));
+  const seed = { _holdfast_random_seed: 1 };
+  const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", session_id: "theirs", ...seed }));
   const played = await createAgentPlayer({ client: createGymClient(url) })(rollout, never);
   expect(played).toEqual({ outcome: "scored", fields: { response, reward: 0.5, extra: "kept" }, session: "theirs" });
-  expect(bodies).toEqual([["POST", "/run", { goal: 6, responses_create_params: { input: "Go." } }]]);
+  expect(bodies).toEqual([["POST", "/run", { goal: 6, responses_create_params: { input: "Go." }, ...seed }]]);
 });
 
 const failed: [what: string, answer: Parameters<typeof agentOf>[0], kind: string][] = [

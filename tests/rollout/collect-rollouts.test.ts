@@ -1,14 +1,16 @@
 // collectRollouts(): a collection from code, with objects instead of names.
-import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defineAgent, defineEnvironment, scriptedModel, tool } from "holdfast";
+import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool } from "holdfast";
 import { collectRollouts } from "holdfast/rollout";
-import { expect, onTestFinished, test } from "vitest";
+import { serve } from "holdfast/serve";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { Model } from "../../src/core/model.ts";
+import type { TaskRow } from "../../src/core/rollout.ts";
 
 const lamp = defineEnvironment({
   name: "lamp",
@@ -85,6 +87,60 @@ test("ISOLATION: repeats, attempts, forks and other collections of a store do no
   ];
   const whole = [first, second];
   expect(seen).toEqual([whole, whole, whole, [first, second, second], [first, second, second]].flat(2));
+});
+
+describe("the random seed of the environment", () => {
+  const die = defineEnvironment({
+    name: "die",
+    state: z.object({ rolled: z.array(z.number()).default([]) }),
+    tools: {
+      press: tool({ description: "Roll.", run: ({ state, random }) => state.rolled.push(Math.floor(random() * 1e9)) }),
+    },
+    verify: ({ state }) => ({ reward: 1, rolled: state.rolled[0] }),
+  });
+
+  async function rolled(given: Partial<Parameters<typeof collectRollouts>[0]> = {}): Promise<number[]> {
+    const { environment: _, ...base } = await settings();
+    const rows: TaskRow[] = [];
+    const onRow = (row: TaskRow): void => void rows.push(row);
+    await collectRollouts({ ...base, environment: die, repeats: 3, onRow, ...given });
+    return rows
+      .sort((a, b) => Number(a["_ng_rollout_index"]) - Number(b["_ng_rollout_index"]))
+      .map((row) => Number(row["rolled"]));
+  }
+
+  test("is shared by the repeats of a task, unless it is asked for per rollout", async () => {
+    const [first, ...others] = await rolled();
+    expect(others).toEqual([first, first]);
+    expect(new Set(await rolled({ randomSeed: "per-rollout" })).size).toBe(3);
+  });
+
+  test("is sent to servers", async () => {
+    const store = memoryStore();
+    const serving = await serve({ environments: [die], store, port: 0, log: { what: "none" } });
+    onTestFinished(() => serving.close());
+    const served = { environment: undefined, server: serving.url, store: "memory:" };
+    expect(await rolled(served)).toEqual(await rolled());
+    const apart = await rolled({ ...served, randomSeed: "per-rollout" });
+    expect(apart).toEqual(await rolled({ randomSeed: "per-rollout" }));
+  });
+
+  test("RESUME: a collection from before this setting continues per rollout, as it began", async () => {
+    const wanted = await rolled({ randomSeed: "per-rollout" });
+    const { environment: _, ...base } = await settings();
+    const run = base.out.replace(".jsonl", "_run.json");
+    await collectRollouts({ ...base, environment: die, repeats: 3, limit: 1, randomSeed: "per-rollout" });
+    const { settings: recorded, ...record } = JSON.parse(await readFile(run, "utf8"));
+    expect(recorded["random-seed"]).toBe("per-rollout");
+    delete recorded["random-seed"];
+    await writeFile(run, JSON.stringify({ ...record, settings: recorded }));
+    // As if it had been killed before its first row.
+    await rm(base.out);
+    const again = { ...base, environment: die, repeats: 3, limit: 1, resume: true, store: "memory:" };
+    const changed = collectRollouts({ ...again, randomSeed: "per-task" });
+    await expect(changed).rejects.toThrow('random-seed was "per-rollout" and is "per-task"');
+    expect(await rolled({ ...again })).toEqual(wanted);
+  });
 });
 
 const hanging: RequestListener = () => undefined;

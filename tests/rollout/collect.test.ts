@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readFileSync, rmSync, truncateSync } from "no
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { FailureKind, Play, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
 import { outputPaths } from "../../src/rollout/output.ts";
@@ -271,18 +271,47 @@ test("RESUME: wherever the files are truncated, the collection ends with the sam
   );
 });
 
-test("the same seed gives every rollout the same randomness in another collection, in new sessions", async () => {
-  const lucks = async (run: string, seed: number): Promise<Rollout[]> => {
+describe("the random seed of a rollout", () => {
+  const played = async (options: Parameters<typeof collected>[1] = {}): Promise<Rollout[]> => {
     const found: Rollout[] = [];
     const play: Play = (rollout, signal) => (found.push(rollout), scored(rollout, signal));
-    await collected(newOut(), { run, seed, play, concurrency: 1, repeats: 2 });
+    await collected(newOut(), { play, concurrency: 1, repeats: 2, ...options });
     return found;
   };
-  const [a, b, c] = [await lucks("a", 1), await lucks("b", 1), await lucks("b", 2)];
-  expect(a.map(({ random }) => random)).toEqual(b.map(({ random }) => random));
-  expect(a.map(({ random }) => random)).not.toEqual(c.map(({ random }) => random));
-  expect(new Set(a.map(({ random }) => random)).size).toBe(6);
-  expect(a.map(({ session }) => session)).not.toEqual(b.map(({ session }) => session));
+  const seedsIn = (rollouts: Rollout[]): number[] => rollouts.map(({ random }) => random);
+
+  test.each(["per-task", "per-rollout"] as const)(
+    "%s: is the same in another collection with the same seed",
+    async (randomSeed) => {
+      const [a, b, c] = [
+        await played({ run: "a", seed: 1, randomSeed }),
+        await played({ run: "b", seed: 1, randomSeed }),
+        await played({ run: "b", seed: 2, randomSeed }),
+      ];
+      expect(seedsIn(a)).toEqual(seedsIn(b));
+      expect(seedsIn(a)).not.toEqual(seedsIn(c));
+      expect(a.map(({ session }) => session)).not.toEqual(b.map(({ session }) => session));
+    },
+  );
+
+  test("per-task: all repeats of a task share it, also if the data set repeats the row", async () => {
+    const rollouts = await played({ randomSeed: "per-task", lines: ['{"n":0}', '{"n":1}', '{"n":0}'] });
+    expect(rollouts.map(({ task }) => task)).toEqual([0, 0, 1, 1, 0, 0]);
+    const [zero, , one] = seedsIn(rollouts);
+    expect(seedsIn(rollouts)).toEqual([zero, zero, one, one, zero, zero]);
+    expect(zero).not.toBe(one);
+  });
+
+  test("per-rollout: no two rollouts share it", async () => {
+    expect(new Set(seedsIn(await played({ randomSeed: "per-rollout" }))).size).toBe(6);
+  });
+
+  test("is that of the row, if the row has one", async () => {
+    const lines = ['{"n":0,"_holdfast_random_seed":7}', '{"n":1}'];
+    const [first, second, third] = seedsIn(await played({ randomSeed: "per-rollout", lines }));
+    expect([first, second]).toEqual([7, 7]);
+    expect(third).not.toBe(7);
+  });
 });
 
 test("a row's result in an earlier collection does not affect the new one", async () => {

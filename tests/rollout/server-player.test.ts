@@ -89,7 +89,13 @@ test("an episode on a strict third-party server: every cookie is the newest, als
   ]);
   // The whole row, except the fields that such servers refuse.
   const { responses_create_params: params, ...fields } = (requests[0] as { body: unknown }).body as TaskRow;
-  expect(fields).toEqual({ initial_count: 3, expected_count: 6, _ng_task_index: 4, _ng_rollout_index: 1 });
+  expect(fields).toEqual({
+    initial_count: 3,
+    _holdfast_random_seed: 7,
+    expected_count: 6,
+    _ng_task_index: 4,
+    _ng_rollout_index: 1,
+  });
   expect(params).toEqual({
     input: "Make it six.",
     temperature: 0.5,

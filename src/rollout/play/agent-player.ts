@@ -1,5 +1,12 @@
 // createAgentPlayer(): lets a remote agent play an episode. Posts the row to its /run and receives the verdict.
-import type { FailureKind, Play, Played, Rollout, TaskRow } from "../../core/rollout.ts";
+import {
+  randomSeedField,
+  type FailureKind,
+  type Play,
+  type Played,
+  type Rollout,
+  type TaskRow,
+} from "../../core/rollout.ts";
 import { messageOf } from "../../core/errors.ts";
 import { failureIn, isOk, objectIn, rowAsSent, shownText, type GymClient, type GymReply } from "../gym-client.ts";
 import { createDeadline } from "./deadline.ts";
@@ -18,7 +25,7 @@ export function createAgentPlayer({ client, timeout }: AgentPlayerOptions): Play
   return async (rollout, signal) => {
     const deadline = createDeadline(signal, timeout);
     try {
-      const body = rowAsSent(rollout.row);
+      const body = { ...rowAsSent(rollout.row), [randomSeedField]: rollout.random };
       return toPlayed(rollout, await client.post({ path: "/run", body, signal: deadline.signal }));
     } catch (thrown) {
       const failure = deadline.failure() ?? { kind: "agent" as const, reason: messageOf(thrown) };
@@ -37,7 +44,7 @@ function toPlayed({ session }: Rollout, reply: GymReply): Played {
     const reason = `the agent answered /run with ${reply.status}: ${shownText(reply.text)}`;
     return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
   }
-  const { session_id, reward, ...fields } = given;
+  const { session_id, reward, [randomSeedField]: _, ...fields } = given;
   const about = { session: typeof session_id === "string" ? session_id : session };
   const failed = failureIn(given);
   if (failed !== undefined)

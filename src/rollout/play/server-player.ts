@@ -6,7 +6,7 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
 import { isReservedTool } from "../../core/reserved-names.ts";
-import type { Play, Rollout, TaskRow } from "../../core/rollout.ts";
+import { randomSeedField, type Play, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
 import { errorIn, failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
@@ -35,10 +35,10 @@ function serverHost(client: GymClient): EpisodeHost {
     throw new HoldfastError("outcome_unknown", `the episode was not begun at ${client.root}`);
   }
 
-  async function seed({ row }: Rollout, signal: AbortSignal): Promise<AgentState> {
+  async function seed({ row, random }: Rollout, signal: AbortSignal): Promise<AgentState> {
     const { cookies, ...reply } = await lifecycle("seed_failed", {
       path: "/seed_session",
-      body: rowAsSent(row),
+      body: { ...rowAsSent(row), [randomSeedField]: random },
       signal,
     });
     if (isOk(reply)) return { [key]: cookies };

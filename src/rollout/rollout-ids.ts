@@ -1,0 +1,29 @@
+// The session id and the random seed of a rollout: functions of its collection and its numbers, so that a resumed
+// collection finds and repeats them.
+import { createHash } from "node:crypto";
+import { readRandomSeed, type Rollout, type TaskRow } from "../core/rollout.ts";
+
+/**
+ * Gives a rollout its session id: stable when the collection is resumed, and unguessable without the collection's id.
+ */
+export function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
+  const { task, repeat, origin } = rollout;
+  const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];
+  return { ...rollout, attempt, session: toSessionId(about) };
+}
+
+/** Returns the random seed of the row, or else one derived from these numbers. */
+export function toRandomSeed(row: TaskRow, numbers: [seed: number, task: number, repeat: number]): number {
+  return readRandomSeed(row) ?? digestParts(...numbers).readUInt32BE();
+}
+
+function toSessionId(about: (string | number)[]): string {
+  return digestParts(...about)
+    .toString("base64url")
+    .slice(0, 22)
+    .replace(/^-/, "_");
+}
+
+function digestParts(...parts: (string | number)[]): Buffer {
+  return createHash("sha256").update(JSON.stringify(parts)).digest();
+}
