@@ -77,10 +77,10 @@ function eventOf(path, input, output, count) {
  * @returns {Promise<(session: string, body: string) => Promise<void>>}
  */
 export async function groupWriter(file) {
-  const { default: Database } = await import("better-sqlite3");
-  const database = new Database(file);
-  database.pragma("journal_mode = WAL");
-  database.pragma("synchronous = NORMAL");
+  /** @type {typeof import("@photostructure/sqlite")} */
+  const { DatabaseSync } = process.getBuiltinModule?.("node:sqlite") ?? (await import("@photostructure/sqlite"));
+  const database = new DatabaseSync(file);
+  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
   database.exec(
     "CREATE TABLE entries (session TEXT, version INTEGER, at INTEGER, body TEXT, PRIMARY KEY (session, version)) WITHOUT ROWID",
   );
@@ -89,13 +89,16 @@ export async function groupWriter(file) {
   const versions = new Map();
   /** @type {{ session: string, body: string, resolve: () => void }[]} */
   let waiting = [];
-  const writeAll = database.transaction((/** @type {typeof waiting} */ group) => {
+  const [begin, commit] = ["BEGIN IMMEDIATE", "COMMIT"].map((sql) => database.prepare(sql));
+  function writeAll(/** @type {typeof waiting} */ group) {
+    begin?.run();
     for (const { session, body } of group) {
       const version = (versions.get(session) ?? 0) + 1;
       versions.set(session, version);
       insert.run(session, version, Date.now(), body);
     }
-  });
+    commit?.run();
+  }
   function flush() {
     const group = waiting;
     waiting = [];

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 const manifest = JSON.parse(readFileSync("package.json", "utf8"));
 /** Node has SQLite of its own in the image. */
-const left = new Set(["better-sqlite3"]);
+const left = new Set(["@photostructure/sqlite"]);
 /** What the examples import. */
 const examples = ["zod"];
 

@@ -338,10 +338,10 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
         ["src/session/a.ts imports zod, which is not declared"],
       ],
       [
-        [file("src/stores/a.ts", `import Database from "better-sqlite3";`)],
-        ["src/stores/a.ts imports the optional better-sqlite3 before it is needed"],
+        [file("src/stores/a.ts", `import Database from "@photostructure/sqlite";`)],
+        ["src/stores/a.ts imports the optional @photostructure/sqlite before it is needed"],
       ],
-      [[file("src/stores/a.ts", `import type D from "better-sqlite3"; await import("better-sqlite3");`)], []],
+      [[file("src/stores/a.ts", `import type D from "@photostructure/sqlite"; await import("@photostructure/sqlite");`)], []],
     ],
   },
   {

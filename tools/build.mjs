@@ -3,22 +3,25 @@ import { execFile } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { root } from "./modules.mjs";
 
 const require = createRequire(import.meta.url);
-export const root = fileURLToPath(new URL("..", import.meta.url));
+export { root };
 
 const parts = {
   src: {
     output: "dist/build.tsbuildinfo",
     sources: ["src", "tsconfig.json", "tsconfig.build.json"],
-    command: [require.resolve("typescript/bin/tsc"), "-b", "tsconfig.build.json"],
+    command: () => [require.resolve("typescript/bin/tsc"), "-b", "tsconfig.build.json"],
   },
   viewer: {
     output: "dist/viewer/app.js",
     // The page imports parts of src.
     sources: ["viewer/src", "viewer/vite.config.ts", "src"],
-    command: [join(require.resolve("vite/package.json"), "../bin/vite.js"), "build", "viewer", "--logLevel", "warn"],
+    command: () => [
+      join(require.resolve("vite/package.json"), "../bin/vite.js"),
+      ...["build", "viewer", "--logLevel", "warn"],
+    ],
   },
 };
 
@@ -39,7 +42,7 @@ export function findOld() {
 /** Builds these parts. The compiler writes its output in spite of type errors. */
 export async function build(names) {
   const runs = names.map(async (name) => {
-    const [status, output] = await run(parts[name].command);
+    const [status, output] = await run(parts[name].command());
     return { name, status, output };
   });
   const results = await Promise.all(runs);

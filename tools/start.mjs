@@ -2,23 +2,14 @@
 // Writes to a new folder of runs/ with its sessions in SQLite, and prints the metrics, one transcript and the next
 // commands.
 // `npm start -- FOLDER` uses that folder instead of runs/.
-import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
-import { build, findOld, root } from "./build.mjs";
-import "./native.mjs";
-
-const command = "dist/cli/main.js";
-
-function run(args) {
-  const { status, error } = spawnSync(process.execPath, args, { cwd: root, stdio: "inherit" });
-  if (error) console.error(error.message);
-  if (status !== 0) process.exit(status ?? 1);
-}
+import { build, findOld } from "./build.mjs";
+import { ensureModules, root, run } from "./modules.mjs";
 
 function holdfast(...args) {
-  console.log(`\n$ node ${command} ${args.join(" ")}`);
-  run([command, ...args]);
+  console.log(`\n$ npx holdfast ${args.join(" ")}`);
+  run(process.execPath, ["dist/cli/main.js", ...args]);
 }
 
 /** The first of start-1, start-2 and so on that does not exist yet. */
@@ -35,9 +26,10 @@ function newFolder(parent) {
   }
 }
 
+ensureModules();
 const old = findOld();
 if (old.length > 0) {
-  console.log("building (some seconds, once)");
+  console.log("Building Holdfast and its viewer into dist, about 15 seconds");
   const { failed, output } = await build(old);
   if (failed.length > 0) {
     console.error(output);
@@ -49,20 +41,20 @@ const folder = newFolder(process.argv[2] ?? "runs");
 const scripted = `${folder}/scripted.jsonl`;
 const random = `${folder}/random.jsonl`;
 const repeats = ["--repeats", "4", "--out"];
-console.log("The solution of the example plays its 60 tasks, and then a model that calls tools at random.");
+console.log("Two models play the 60 tasks of examples/counter: its solution, then a model that calls tools at random.");
 holdfast("collect", "examples/counter", "--model", "scripted", ...repeats, scripted);
 holdfast("collect", "examples/counter", "--model", "random", ...repeats, random);
-console.log("\nThe second run beside the first:");
+console.log("\nCompare the two:");
 holdfast("metrics", scripted, random);
-console.log("\nOne episode, with the state after each change:");
+console.log("\nRead one episode, with the state after each change:");
 holdfast("show", scripted, "--task", "3");
 
 const next = [
-  ["both runs in a browser: every episode, its state step by step", `view ${scripted} ${random}`],
-  ["the same task, played at random", `show ${random} --task 3`],
-  ["what the solution did, as rows for fine-tuning", `export ${scripted} --format sft --out ${folder}/sft.jsonl`],
-  ["whether the environment keeps what every environment promises", "check examples/counter"],
-  ["an environment of your own; docs/tutorial.md goes on from there", "init my-environment"],
+  ["open both in a browser: every episode, its state step by step", `view ${scripted} ${random}`],
+  ["read the same task, played at random", `show ${random} --task 3`],
+  ["write the solution's answers as rows for fine-tuning", `export ${scripted} --format sft --out ${folder}/sft.jsonl`],
+  ["check the environment against the promises of every environment", "check examples/counter"],
+  ["make an environment of your own; docs/tutorial.md continues from there", "init my-environment"],
 ];
-console.log(`\nAll of it is in ${folder}. Next:`);
-for (const [what, args] of next) console.log(`  # ${what}\n  node ${command} ${args}`);
+console.log(`\nThe files are in ${folder}. Next, you can`);
+for (const [what, args] of next) console.log(`  # ${what}\n  npx holdfast ${args}`);

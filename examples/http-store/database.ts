@@ -1,4 +1,4 @@
-// The tables of the example, on the SQLite of Node (22.13 and newer) or of better-sqlite3.
+// The tables of the example, on the SQLite of Node (22.13 and newer) or of a package with the same API.
 import { createRequire } from "node:module";
 
 type Value = string | number | null;
@@ -43,11 +43,9 @@ const tables = `
     session INTEGER NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (session, version));`;
 
 function open(file: string): Database {
-  const builtin = process.getBuiltinModule?.("node:sqlite") as
-    { DatabaseSync: new (file: string) => Database } | undefined;
-  if (builtin) return new builtin.DatabaseSync(file);
-  const Driver = createRequire(import.meta.url)("better-sqlite3") as new (file: string) => Database;
-  return new Driver(file);
+  const { DatabaseSync } = (process.getBuiltinModule?.("node:sqlite") ??
+    createRequire(import.meta.url)("@photostructure/sqlite")) as { DatabaseSync: new (file: string) => Database };
+  return new DatabaseSync(file);
 }
 
 export function openDatabase(file: string) {

@@ -7,7 +7,8 @@ import { createStore } from "./front.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
 import type { Value } from "./sqlite/file.ts";
 import { faultOf, openFile } from "./sqlite/file.ts";
-import { createLister, placeText, toText, wholeText } from "./sqlite/listing.ts";
+import { createLister, placeText } from "./sqlite/listing.ts";
+import { anyText, toText, toValue, wholeText } from "./sqlite/text.ts";
 
 export interface SqliteStoreOptions {
   /** The database file. It is made if it is not there; its folder must be. */
@@ -60,31 +61,31 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const beginWriting = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
-  const numberById = database.prepare("SELECT n FROM sessions WHERE id = ?");
+  const numberById = database.prepare(`SELECT n FROM sessions WHERE id = ${anyText}`);
   const openSession = database.prepare(
     `INSERT INTO sessions (id, environment, opened, parent, parentVersion, ended, touched)
-     VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+     VALUES (${anyText}, ${anyText}, ?, ${anyText}, ?, ?, ?) ON CONFLICT DO NOTHING`,
   );
   const changeSession = database.prepare(
-    `UPDATE sessions SET environment = ?, opened = ?, parent = ?, parentVersion = ?, ended = ?, touched = ?
+    `UPDATE sessions SET environment = ${anyText}, opened = ?, parent = ${anyText}, parentVersion = ?, ended = ?, touched = ?
      WHERE n = ?`,
   );
   const first = database.prepare(
-    "INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ?, ?, ?)",
+    `INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ${anyText}, ?, ?)`,
   );
   // The whole of a common commit. A chain of NULL is that of an event whose mark is its time.
   const atEnd = "e.session = ? AND e.version = ? AND (e.chain IS ? OR ?) AND e.at = ifnull(?, e.at)";
   const next = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body, chain)
-     SELECT e.session, e.version + 1, ?, ?, ?, ?, ? FROM events e WHERE ${atEnd}
-     AND NOT EXISTS (SELECT 1 FROM events k WHERE k.session = e.session AND k.mark = ? AND k.key = ?)
+     SELECT e.session, e.version + 1, ?, ?, ${anyText}, ?, ? FROM events e WHERE ${atEnd}
+     AND NOT EXISTS (SELECT 1 FROM events k WHERE k.session = e.session AND k.mark = ? AND k.key = ${anyText})
      ON CONFLICT DO NOTHING`,
   );
   const nextKeyless = database.prepare(
     `INSERT INTO events (session, version, at, body, chain)
      SELECT e.session, e.version + 1, ?, ?, ? FROM events e WHERE ${atEnd} ON CONFLICT DO NOTHING`,
   );
-  const keyed = database.prepare("SELECT version FROM events WHERE session = ? AND mark = ? AND key = ?");
+  const keyed = database.prepare(`SELECT version FROM events WHERE session = ? AND mark = ? AND key = ${anyText}`);
   const newestOf = database.prepare(
     "SELECT session AS n, version, at, chain FROM events WHERE session = ? ORDER BY version DESC LIMIT 1",
   );
@@ -92,19 +93,20 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   const newestById = database.prepare(
     `SELECT s.n, e.version, e.at, e.chain FROM sessions s JOIN events e ON e.session = s.n
-     WHERE s.id = ? ORDER BY e.version DESC LIMIT 1`,
+     WHERE s.id = ${anyText} ORDER BY e.version DESC LIMIT 1`,
   );
   const entry = `e.version, e.at, ${wholeText("e.key")} AS key, e.body`;
   const between = database.prepare(
     `SELECT ${entry} FROM events e WHERE e.session = ? AND e.version > ? AND e.version <= ? ORDER BY e.version`,
   );
   const found = database.prepare(
-    `SELECT ${entry} FROM sessions s JOIN events e ON e.session = s.n WHERE s.id = ? AND e.mark = ? AND e.key = ?`,
+    `SELECT ${entry} FROM sessions s JOIN events e ON e.session = s.n
+     WHERE s.id = ${anyText} AND e.mark = ? AND e.key = ${anyText}`,
   );
   const snapshotBefore = database.prepare(
     "SELECT version, body FROM snapshots WHERE session = ? AND version > ? AND version <= ? ORDER BY version DESC LIMIT 1",
   );
-  const countOf = database.prepare("SELECT open FROM counts WHERE environment = ?");
+  const countOf = database.prepare(`SELECT open FROM counts WHERE environment = ${anyText}`);
   const deletes = ["events WHERE session = ?", "snapshots WHERE session = ?", "sessions WHERE n = ?"].map((what) =>
     database.prepare(`DELETE FROM ${what}`),
   );
@@ -133,7 +135,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   }
 
   function numberOf(session: string): number | undefined {
-    const row = numberById.get(session) as { n: number } | undefined;
+    const row = numberById.get(toValue(session)) as { n: number } | undefined;
     if (row === undefined) {
       numbers.delete(session);
       return undefined;
@@ -144,14 +146,14 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   }
 
   const hasKey = (n: number, { key }: NewEntry): boolean =>
-    key !== undefined && keyed.get(n, hashOf(key), key) !== undefined;
+    key !== undefined && keyed.get(n, hashOf(key), toValue(key)) !== undefined;
 
   /** Appends one entry if the log ends there and has no such key. */
   function extend(n: number, seen: End, { at, key, body }: NewEntry, chain: string | null): boolean {
     const end = [n, seen.version, chainOf(seen.mark), seen.mark === "" ? 1 : 0, timeOfMark(seen.mark) ?? null];
     if (key === undefined) return Number(nextKeyless.run(at, body, chain, ...end).changes) === 1;
-    const hash = hashOf(key);
-    return Number(next.run(at, hash, key, body, chain, ...end, hash, key).changes) === 1;
+    const [hash, text] = [hashOf(key), toValue(key)];
+    return Number(next.run(at, hash, text, body, chain, ...end, hash, text).changes) === 1;
   }
 
   function put(write: Write): Appended {
@@ -162,10 +164,10 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     const chainAt = (index: number): string | null => (index === rest.length ? chainOf(mark) : null);
     let n: number | undefined;
     if (seen.version === 0) {
-      const { changes } = openSession.run(session, ...valuesOf(heading!), touched);
+      const { changes } = openSession.run(toValue(session), ...valuesOf(heading!), touched);
       n = numberOf(session)!;
       if (Number(changes) === 0) return entries.some((entry) => hasKey(n!, entry)) ? "duplicate" : "conflict";
-      first.run(n, head.at, hashOf(head.key), head.key ?? null, head.body, chainAt(0));
+      first.run(n, head.at, hashOf(head.key), toValue(head.key), head.body, chainAt(0));
     } else {
       n = numbers.get(session) ?? numberOf(session);
       if (n === undefined) return "conflict";
@@ -245,19 +247,19 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     read(session, range) {
       assertSound();
       for (;;) {
-        const newest = newestById.get(session) as Newest | undefined;
+        const newest = newestById.get(toValue(session)) as Newest | undefined;
         if (!newest) return undefined;
         const page = pageOf(newest, range);
         const start = page.snapshot?.version ?? range.after;
         const isEmpty = page.entries.length === 0 && start < Math.min(newest.version, range.upTo) && range.limit > 0;
         // Deleted by another process since, and perhaps opened again.
-        if (!isEmpty || (newestById.get(session) as Newest | undefined)?.n === newest.n) return page;
+        if (!isEmpty || (newestById.get(toValue(session)) as Newest | undefined)?.n === newest.n) return page;
       }
     },
 
     find(session, key) {
       assertSound();
-      const row = found.get(session, hashOf(key), key) as Entry | undefined;
+      const row = found.get(toValue(session), hashOf(key), toValue(key)) as Entry | undefined;
       return row && toEntry(row);
     },
 
@@ -268,7 +270,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
 
     count(environment) {
       assertSound();
-      return (countOf.get(environment) as { open: number } | undefined)?.open ?? 0;
+      return (countOf.get(toValue(environment)) as { open: number } | undefined)?.open ?? 0;
     },
 
     delete: (session, end) => transaction(() => forget(session, end)),
@@ -309,7 +311,7 @@ function hashOf(key: string | undefined): number | null {
 }
 
 function valuesOf({ environment, opened, parent, ended }: Heading): Value[] {
-  return [environment, opened, parent?.session ?? null, parent?.version ?? null, ended ?? null];
+  return [toValue(environment), opened, toValue(parent?.session), parent?.version ?? null, ended ?? null];
 }
 
 function toEntry({ version, at, key, body }: { version: number; at: number; key?: unknown; body: string }): Entry {

@@ -91,12 +91,14 @@ describe("the Dockerfile", () => {
     expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 
-  test("all optional packages but better-sqlite3 stay, at the ranges of the lock file", async () => {
+  test("all optional packages but @photostructure/sqlite stay, at the ranges of the lock file", async () => {
     const place = folder();
     cpSync(join(root, "package.json"), join(place, "package.json"));
     await run(process.execPath, [join(root, "deploy/dependencies.mjs")], { cwd: place });
     const made = JSON.parse(readFileSync(join(place, "package.json"), "utf8")) as typeof manifest;
-    const wanted = [...Object.keys(manifest.peerDependencies), "zod"].filter((name) => name !== "better-sqlite3");
+    const wanted = [...Object.keys(manifest.peerDependencies), "zod"].filter(
+      (name) => name !== "@photostructure/sqlite",
+    );
     expect(Object.keys(made.dependencies).sort()).toEqual([...Object.keys(manifest.dependencies), ...wanted].sort());
     for (const name of wanted) {
       expect(made.dependencies[name as "pino"]).toBe(manifest.devDependencies[name as "zod"]);

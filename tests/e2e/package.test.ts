@@ -43,7 +43,7 @@ console.log(storeCases.length > 50);
 `;
 
 test("the packed package works and has its types", { timeout: 120_000 }, async () => {
-  const folder = await folderWithPackage("zod", "better-sqlite3", "@types/node");
+  const folder = await folderWithPackage("zod", "@photostructure/sqlite", "@types/node");
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await writeFile(join(folder, "program.ts"), program);
   const options = [

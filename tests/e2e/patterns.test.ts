@@ -97,7 +97,7 @@ test("the checklist runs, and every case that it names is tried", { tags: ["full
   const commands = linesOf(checklist.replaceAll("npx ", "").replaceAll(/&& npm install$/gm, ""));
   const [init = "", npmTest = "", check = "", serve = "", checkUrl = "", checkStore = "", ...rest] = commands;
   expect([...rest, ...more]).toEqual([]);
-  const parent = await folderWithPackage("zod", "typescript", "@types/node", "better-sqlite3");
+  const parent = await folderWithPackage("zod", "typescript", "@types/node", "@photostructure/sqlite");
   const folder = join(parent, "thermostat");
   const run = async (command: string, cwd: string): Promise<string> => {
     const { code, stdout, stderr } = await inShell(command, cwd);

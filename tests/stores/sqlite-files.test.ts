@@ -30,9 +30,9 @@ const shell = (command: string, file: string): void =>
   void execFileSync("bash", ["-ec", command], { env: { ...process.env, F: file } });
 
 const sql = (statements: string) =>
-  `node -e 'const builtin = process.getBuiltinModule?.("node:sqlite");
-  const db = builtin ? new builtin.DatabaseSync(process.env.F) : new (require("better-sqlite3"))(process.env.F);
-  db.exec("${statements}")'`;
+  `"${process.execPath}" -e 'const { DatabaseSync } =
+    process.getBuiltinModule?.("node:sqlite") ?? require("@photostructure/sqlite");
+  new DatabaseSync(process.env.F).exec("${statements}")'`;
 
 describe("a SQLite file under a running process", () => {
   test.each<[string, string, "store_failed" | "store_corrupt" | "store_newer"]>([

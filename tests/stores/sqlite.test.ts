@@ -53,8 +53,8 @@ interface Raw {
 }
 
 // The driver that the store would use, as text: it is part of the program of children.
-const driver = `const builtin = process.getBuiltinModule?.("node:sqlite");
-  const connect = (file) => builtin ? new builtin.DatabaseSync(file) : new (require("better-sqlite3"))(file);`;
+const driver = `const { DatabaseSync } = process.getBuiltinModule?.("node:sqlite") ?? require("@photostructure/sqlite");
+  const connect = (file) => new DatabaseSync(file);`;
 
 /** Opens the file without the store. */
 function raw(file: string): Raw {

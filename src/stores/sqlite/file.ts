@@ -1,5 +1,4 @@
 // The file under the SQLite store: which driver opens it, whether it is ours, its schema, and what its failures mean.
-import type BetterSqlite from "better-sqlite3";
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
@@ -8,9 +7,9 @@ import { privateFile } from "../../io/private-files.ts";
 import type { Fault } from "../front.ts";
 import { createFileCheck } from "./file-check.ts";
 
-export type Value = string | number | null;
+export type Value = string | number | null | Uint8Array;
 
-/** What better-sqlite3 and node:sqlite have in common. */
+/** The parts of node:sqlite that the store uses. */
 export interface Statement {
   run(...values: Value[]): { changes: number | bigint };
   get(...values: Value[]): unknown;
@@ -187,63 +186,63 @@ function insistently<T>(work: () => T): T {
     try {
       return work();
     } catch (cause) {
-      if (!/^SQLITE_(BUSY|LOCKED)/.test(reasonOf(cause)) || Date.now() > deadline) throw cause;
+      if (!hasCode(cause, busy) || Date.now() > deadline) throw cause;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }
 }
 
-function connect(path: string, readonly: boolean): Database {
-  const builtin = process.getBuiltinModule?.("node:sqlite") as
-    { DatabaseSync: new (path: string, options: { readOnly: boolean }) => Database } | undefined;
-  if (builtin !== undefined) return new builtin.DatabaseSync(path, { readOnly: readonly });
-  let Driver: typeof BetterSqlite;
+interface Sqlite {
+  DatabaseSync: new (path: string, options: { readOnly: boolean }) => Database;
+}
+
+function connect(path: string, readOnly: boolean): Database {
+  const { DatabaseSync } = loadSqlite();
+  return new DatabaseSync(path, { readOnly });
+}
+
+/** Loads the SQLite of Node, or before Node 22.13 a package with the same API and error numbers. */
+function loadSqlite(): Sqlite {
+  const builtin = process.getBuiltinModule?.("node:sqlite") as Sqlite | undefined;
+  if (builtin !== undefined) return builtin;
   try {
-    Driver = createRequire(import.meta.url)("better-sqlite3") as typeof BetterSqlite;
+    return createRequire(import.meta.url)("@photostructure/sqlite") as Sqlite;
   } catch (cause) {
-    const message = "sqliteStore needs Node 22.13 or newer, or `npm install better-sqlite3`";
+    const message = "sqliteStore needs Node 22.13 or newer, or `npm install @photostructure/sqlite@2`";
     throw new HoldfastError("missing_dependency", message, { cause });
   }
-  return new Driver(path, { readonly });
 }
 
-/** node:sqlite gives the number of what better-sqlite3 gives the name of. */
-const reasons: Record<number, string> = {
-  5: "SQLITE_BUSY",
-  6: "SQLITE_LOCKED",
-  11: "SQLITE_CORRUPT",
-  13: "SQLITE_FULL",
-  26: "SQLITE_NOTADB",
-  778: "SQLITE_IOERR_WRITE",
-  4874: "SQLITE_IOERR_SHMSIZE",
-};
-
-function reasonOf(thrown: unknown): string {
-  const { code, errcode } = thrown as { code?: unknown; errcode?: unknown };
-  if (typeof errcode === "number") return reasons[errcode] ?? reasons[errcode & 255] ?? "";
-  return typeof code === "string" ? code : "";
+/** Tells whether a failure has one of these result codes of SQLite. A primary code stands for its extended ones. */
+function hasCode(thrown: unknown, codes: number[]): boolean {
+  const { errcode } = (thrown ?? {}) as { errcode?: unknown };
+  return typeof errcode === "number" && (codes.includes(errcode) || codes.includes(errcode & 255));
 }
 
-const faults: { pattern: RegExp; fault: Omit<Fault, "effect"> }[] = [
+// SQLITE_BUSY, SQLITE_LOCKED
+const busy = [5, 6];
+
+const faults: { codes: number[]; fault: Omit<Fault, "effect"> }[] = [
   {
-    pattern: /^SQLITE_(BUSY|LOCKED)/,
-    fault: { code: "store_busy", message: "is held by another process for too long", passing: true, pause: 6 },
+    codes: busy,
+    fault: { code: "store_busy", message: "is locked by another process", passing: true, pause: 6 },
   },
   {
-    // A write that fails for a quota or a limit of size is not told apart from other failed writes.
-    pattern: /^SQLITE_(FULL|IOERR_WRITE|IOERR_SHMSIZE)/,
-    fault: { code: "store_full", message: "has no room left; nothing was written" },
+    // SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE. SQLite reports a quota or a size limit as a failed write.
+    codes: [13, 778, 4874],
+    fault: { code: "store_full", message: "has no space left; nothing was written" },
   },
   {
-    pattern: /^SQLITE_(CORRUPT|NOTADB)/,
-    fault: { code: "store_corrupt", message: "is damaged, or no database at all" },
+    // SQLITE_CORRUPT, SQLITE_NOTADB
+    codes: [11, 26],
+    fault: { code: "store_corrupt", message: "is damaged or not a database" },
   },
-  { pattern: /^/, fault: { code: "store_failed", message: "failed", single: true } },
 ];
 
-/** What a failure of SQLite means. Every verb that writes is a transaction, which was rolled back. */
+/** Translates a failure of SQLite. Every verb that writes is a transaction, and that was rolled back. */
 export function faultOf(cause: unknown): Fault {
-  const reason = reasonOf(cause);
-  const { fault } = faults.find(({ pattern }) => pattern.test(reason))!;
+  const { fault } = faults.find(({ codes }) => hasCode(cause, codes)) ?? {
+    fault: { code: "store_failed", message: "failed", single: true } as const,
+  };
   return { ...fault, message: `${fault.message}: ${messageOf(cause)}`, effect: "nothing", cause };
 }

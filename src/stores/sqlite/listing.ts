@@ -3,6 +3,7 @@ import type { EndReason } from "../../core/event.ts";
 import type { Listing, Row, Rows } from "../front.ts";
 import { timeMark } from "../front/mark.ts";
 import type { Database, Statement, Value } from "./file.ts";
+import { anyText, toText, toValue, wholeText } from "./text.ts";
 
 interface Found {
   n: number;
@@ -31,8 +32,8 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
     const conditions = [condition];
     const all = [...values];
     if (environment !== undefined) {
-      conditions.push("s.environment = ?");
-      all.push(environment);
+      conditions.push(`s.environment = ${anyText}`);
+      all.push(toValue(environment));
     }
     if (openedBefore !== undefined) {
       conditions.push("s.opened < ?");
@@ -85,15 +86,6 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
 /** Sorts as a text as it does as a number. */
 export function placeText(n: number): string {
   return String(n).padStart(16, "0");
-}
-
-/** Reads a text as bytes if there is a NUL in it: the node:sqlite of Node 22 ends a text at its first one. */
-export function wholeText(column: string): string {
-  return `CASE WHEN instr(CAST(${column} AS BLOB), x'00') > 0 THEN CAST(${column} AS BLOB) ELSE ${column} END`;
-}
-
-export function toText(text: string | Uint8Array): string {
-  return typeof text === "string" ? text : Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString();
 }
 
 function toRow(found: Found): Row {

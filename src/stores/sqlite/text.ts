@@ -1,0 +1,18 @@
+// Texts with a NUL in them, which some drivers end at their first one: they are written and read as bytes.
+import type { Value } from "./file.ts";
+
+/** Stands for an id, a key or a name in a statement. Its value is from `toValue`. */
+export const anyText = "CAST(? AS TEXT)";
+
+export function toValue(text: string | undefined): Value {
+  return text?.includes("\0") ? Buffer.from(text) : (text ?? null);
+}
+
+/** Selects a text, as bytes if it has a NUL. `toText` reads it. */
+export function wholeText(column: string): string {
+  return `CASE WHEN instr(CAST(${column} AS BLOB), x'00') > 0 THEN CAST(${column} AS BLOB) ELSE ${column} END`;
+}
+
+export function toText(text: string | Uint8Array): string {
+  return typeof text === "string" ? text : Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString();
+}
