@@ -1,10 +1,11 @@
-// holdfast init: makes a new environment, with a solution, tasks and a test.
+// holdfast init: makes a new environment or agent, with a test.
 import { Option, type Command } from "commander";
 
 const kinds = {
-  stateless: "tools that only answer; what was asked is scored",
-  stateful: "a state that tools change, and that is scored in the end",
-  "multi-step": "tools that need each other's results, on a state with structure",
+  stateless: "an environment whose tools only answer; the calls are scored",
+  stateful: "an environment whose tools change a state; the state is scored",
+  "multi-step": "an environment whose tools need each other's results",
+  agent: "an agent with tools, callbacks and a state",
 };
 type KindName = keyof typeof kinds;
 const names = Object.keys(kinds) as KindName[];
@@ -19,18 +20,19 @@ Kinds:
 ${names.map((name) => `  ${name.padEnd(10)}  ${kinds[name]}`).join("\n")}
 
 Examples:
-  $ holdfast init thermostat
-  $ holdfast init mail-room --kind multi-step
+  $ npx holdfast init thermostat
+  $ npx holdfast init mail-room --kind multi-step
+  $ npx holdfast init shopping-list --kind agent
 
-Without --kind it asks on a terminal, and makes a stateful one elsewhere.`;
+Without --kind, init asks for it on a terminal. Elsewhere it is stateful.`;
 
 export function addInit(program: Command): void {
   program
     .command("init")
-    .description("Make a new environment: a folder with a solution, tasks, a test and a README.")
-    .argument("<name>", "of the folder, the package and the environment")
-    .addOption(new Option("--kind <kind>", "what to start from").choices(names))
-    .option("--json", "print what was made as JSON")
+    .description("Make a new environment or agent: a folder with a test and a README.")
+    .argument("<name>", "name of the folder, the package and the environment or agent")
+    .addOption(new Option("--kind <kind>", "what to make").choices(names))
+    .option("--json", "print the created files and the next commands as JSON")
     .addHelpText("after", example)
     .action(run);
 }
@@ -40,7 +42,7 @@ async function run(name: string, flags: Flags): Promise<void> {
   refuseName(name);
   const chosen = flags.kind ?? (await askedKind(flags.json ?? false));
   const files = await createProject(name, name, chosen);
-  const next = nextCommands(name);
+  const next = [`cd ${name}`, "npm install", "npm test", chosen === "agent" ? "npm start" : "npm run collect"];
   if (flags.json) process.stdout.write(`${JSON.stringify({ name, kind: chosen, files, next }, null, 2)}\n`);
   else process.stdout.write(inWords({ name, kind: chosen, files, next }));
 }
@@ -65,21 +67,15 @@ async function askedKind(json: boolean): Promise<KindName> {
   }
 }
 
-function nextCommands(name: string): string[] {
-  const hasSqlite = process.getBuiltinModule?.("node:sqlite") !== undefined;
-  // SQLite, where collect and serve keep their sessions, is in Node from 22.13 on.
-  return [`cd ${name}`, `npm install${hasSqlite ? "" : " better-sqlite3"}`, "npm test", "npm run collect"];
-}
-
 function inWords({ name, kind, files, next }: { name: string; kind: string; files: string[]; next: string[] }): string {
   return [
-    `Made ${name}, a ${kind} environment:`,
+    `Made ${name}, ${kind === "agent" ? "an agent" : `a ${kind} environment`}:`,
     ...files.map((file) => `  ${name}/${file}`),
     "",
     "Next:",
     ...next.map((command) => `  ${command}`),
     "",
-    "Then make environment.ts your own. README.md says what each file is for.",
+    `Then change ${kind === "agent" ? "agent" : "environment"}.ts. README.md says what each file is for.`,
     "",
   ].join("\n");
 }

@@ -6,6 +6,7 @@ import { format } from "prettier";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { createProject, projectFiles, versions } from "../../src/cli/init/create.ts";
+import { ownSpec } from "../../src/cli/init/own-spec.ts";
 import { inShell } from "../e2e/installed.ts";
 import { built } from "../built.ts";
 import { root } from "../files.ts";
@@ -20,7 +21,7 @@ async function init(args: string, cwd: string) {
   return inShell(`"${process.execPath}" "${join(await built(), "cli/main.js")}" init ${args}`, cwd);
 }
 
-describe.each(["stateless", "stateful", "multi-step"])("the files of %s", (kind) => {
+describe.each(["stateless", "stateful", "multi-step", "agent"])("the files of %s", (kind) => {
   test("are formatted", async () => {
     for (const [path, text] of await projectFiles("sample", kind)) {
       if (!/\.(ts|json)$/.test(path)) continue;
@@ -28,25 +29,60 @@ describe.each(["stateless", "stateful", "multi-step"])("the files of %s", (kind)
     }
   });
 
-  test("name the environment and the package", async () => {
+  test("name the environment or agent, and the package", async () => {
     const files = await projectFiles("price-list", kind);
     expect(files.get("README.md")).toMatch(/^# price-list\n/);
     expect([...files.values()].join("\n")).not.toMatch(/NAME"|PARTS/);
-    expect(files.get("environment.ts")).toContain('  name: "price-list",\n');
+    expect(files.get(kind === "agent" ? "agent.ts" : "environment.ts")).toContain('  name: "price-list",\n');
     expect((JSON.parse(files.get("package.json") ?? "") as { name: string }).name).toBe("price-list");
   });
 });
 
+describe("the new project depends on the Holdfast that made it:", () => {
+  /** Installs nothing but a package.json of Holdfast, in a project that asks for it as `spec`. */
+  async function installed(
+    spec: string | undefined,
+    under = "node_modules",
+  ): Promise<{ project: string; own: string }> {
+    const project = await newFolder();
+    const own = join(project, under, "holdfast");
+    await mkdir(own, { recursive: true });
+    await writeFile(join(own, "package.json"), '{"version":"1.2.3"}');
+    const dependencies = spec === undefined ? {} : { holdfast: spec };
+    await writeFile(join(project, "package.json"), JSON.stringify({ dependencies }));
+    return { project, own };
+  }
+
+  test.each([
+    ["the registry", "^1.2.0", "^1.2.3"],
+    ["a tag of the registry", "latest", "^1.2.3"],
+    ["another name of the registry", "npm:@mine/holdfast@1", "^1.2.3"],
+    ["a tarball", "file:../holdfast-1.2.3.tgz", "file:../../holdfast-1.2.3.tgz"],
+    ["a tarball of a server", "https://example.com/holdfast.tgz", "https://example.com/holdfast.tgz"],
+    ["a repository", "github:holdfast-dev/holdfast", "github:holdfast-dev/holdfast"],
+    ["somewhere that no project names", undefined, "^1.2.3"],
+  ])("from %s", async (_, spec, expected) => {
+    const { project, own } = await installed(spec);
+    expect(ownSpec(join(project, "sample"), own)).toBe(expected);
+  });
+
+  test("from a tarball, installed by pnpm", async () => {
+    const { project, own } = await installed("file:holdfast.tgz", "node_modules/.pnpm/holdfast@file+1/node_modules");
+    expect(ownSpec(join(project, "sample"), own)).toBe("file:../holdfast.tgz");
+  });
+
+  test("from a checkout", () => expect(ownSpec(join(root, "a/sample"))).toBe("file:../.."));
+});
+
 test("it requests the tested versions", () => {
-  const { zod, typescript, "@types/node": node } = manifest.devDependencies;
-  expect(versions).toEqual({ holdfast: `^${manifest.version}`, zod, typescript, "@types/node": node });
+  expect(manifest.devDependencies).toMatchObject(versions);
 });
 
 describe("init", () => {
   test("has help with an example", async () => {
     const { code, stdout } = await init("--help", await newFolder());
     expect(code).toBe(0);
-    expect(stdout).toContain("$ holdfast init thermostat\n");
+    expect(stdout).toContain("$ npx holdfast init thermostat\n");
   });
 
   test("creates a stateful environment without a terminal, and prints the next steps", async () => {
@@ -54,7 +90,7 @@ describe("init", () => {
     const { code, stdout, stderr } = await init("thermostat", folder);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/^Made thermostat, a stateful environment:\n {2}thermostat\//);
-    expect(stdout).toMatch(/\n\nNext:\n {2}cd thermostat\n {2}npm install( better-sqlite3)?\n {2}npm test\n/);
+    expect(stdout).toMatch(/\n\nNext:\n {2}cd thermostat\n {2}npm install\n {2}npm test\n/);
     expect((await readdir(join(folder, "thermostat"))).sort()).toEqual([
       ".gitignore",
       "README.md",
@@ -109,7 +145,7 @@ describe("init", () => {
   test("refuses an unknown kind", async () => {
     const { code, stderr } = await init("sample --kind huge", await newFolder());
     expect(code).toBe(1);
-    expect(stderr).toContain("Allowed choices are stateless, stateful, multi-step.");
+    expect(stderr).toContain("Allowed choices are stateless, stateful, multi-step, agent.");
   });
 
   test("leaves nothing behind after a failure", async () => {

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { folderWithPackage, inShell } from "./installed.ts";
 
 async function newProject(kind: string): Promise<string> {
-  const folder = await folderWithPackage("zod", "typescript", "@types/node", "better-sqlite3");
+  const folder = await folderWithPackage("zod", "typescript", "@types/node", "@photostructure/sqlite");
   const { code, stdout, stderr } = await inShell(`holdfast init sample --kind ${kind}`, folder);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(stdout).toContain(`Made sample, a ${kind} environment`);

@@ -1,17 +1,18 @@
-// Makes the folder of a new environment from the files in templates/: all of it, or nothing.
+// Makes the folder of a new environment or agent from the files in templates/: all of it, or nothing.
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { invalidOption } from "../../core/errors.ts";
+import { ownSpec } from "./own-spec.ts";
 
 /** The same folder from src and from dist. */
 const shipped = fileURLToPath(new URL("../../../templates", import.meta.url));
 
 /** Versions that the new package asks for. A test compares them with the tested ones. */
 export const versions = {
-  holdfast: "^0.1.0",
+  "@photostructure/sqlite": "^2.6.0",
   zod: "^4.6.7",
   typescript: "^6.0.3",
   "@types/node": "^20.19.43",
@@ -33,8 +34,9 @@ export async function createProject(
   };
   try {
     await mkdir(folder, { recursive: true });
-    for (const [path, text] of await projectFiles(name, kind, templates)) await write(path, text);
-    await write("tasks.jsonl", await printed("generate.ts", folder));
+    const files = await projectFiles(name, kind, { folder, templates });
+    for (const [path, text] of files) await write(path, text);
+    if (files.has("generate.ts")) await write("tasks.jsonl", await printed("generate.ts", folder));
   } catch (error) {
     // Only its own files: another process may be filling the same folder.
     for (const path of written) await rm(join(folder, path), { force: true });
@@ -45,24 +47,34 @@ export async function createProject(
 }
 
 /** The text of every file but tasks.jsonl, which generate.ts prints. */
-export async function projectFiles(name: string, kind: string, templates = shipped): Promise<Map<string, string>> {
-  const read = (...path: string[]): Promise<string> => readFile(join(templates, ...path), "utf8");
-  const parts = (await read(kind, "parts.md")).trimEnd();
-  return new Map([
-    ["package.json", packageJson(name)],
+export async function projectFiles(
+  name: string,
+  kind: string,
+  { folder = name, templates = shipped } = {},
+): Promise<Map<string, string>> {
+  const read = async (...path: string[]): Promise<string> =>
+    (await readFile(join(templates, ...path), "utf8")).replace(/^# NAME/, `# ${name}`).replace('"NAME"', `"${name}"`);
+  const files = new Map([
+    ["package.json", packageJson(name, kind, ownSpec(folder))],
     ["tsconfig.json", await read("tsconfig.json")],
     // npm leaves files called .gitignore out of packages.
     [".gitignore", await read("gitignore")],
-    ["README.md", (await read("README.md")).replace("NAME", name).replace("PARTS", parts)],
-    ["environment.ts", (await read(kind, "environment.ts")).replace('"NAME"', JSON.stringify(name))],
-    ["solution.ts", await read(kind, "solution.ts")],
-    ["generate.ts", await read(kind, "generate.ts")],
-    ["environment.test.ts", await read("environment.test.ts")],
   ]);
+  if (kind === "agent") {
+    for (const file of ["README.md", "agent.ts", "script.ts", "agent.test.ts"]) files.set(file, await read(kind, file));
+    return files;
+  }
+  const parts = (await read(kind, "parts.md")).trimEnd();
+  files.set("README.md", (await read("README.md")).replace("PARTS", parts));
+  for (const file of ["environment.ts", "solution.ts", "generate.ts"]) files.set(file, await read(kind, file));
+  return files.set("environment.test.ts", await read("environment.test.ts"));
 }
 
-function packageJson(name: string): string {
-  const { holdfast, zod, ...dev } = versions;
+function packageJson(name: string, kind: string, holdfast: string): string {
+  const { "@photostructure/sqlite": sqlite, zod, ...dev } = versions;
+  const hasSqlite = process.getBuiltinModule?.("node:sqlite") !== undefined;
+  const main = kind === "agent" ? "agent" : "environment";
+  const store = "--store sqlite:sessions.db";
   const made = {
     name,
     version: "0.1.0",
@@ -70,13 +82,18 @@ function packageJson(name: string): string {
     type: "module",
     engines: { node: ">=20.19" },
     scripts: {
-      test: "tsc && node --test dist/environment.test.js",
-      check: "holdfast check .",
-      tasks: "tsc && node dist/generate.js > tasks.jsonl",
-      collect: "holdfast collect . --model scripted --out runs/scripted.jsonl --resume",
-      serve: "holdfast serve . --port 8080 --store sqlite:sessions.db",
+      test: `tsc && node --test dist/${main}.test.js`,
+      ...(kind === "agent"
+        ? { start: `holdfast run . ${store}` }
+        : {
+            check: "holdfast check .",
+            tasks: "tsc && node dist/generate.js > tasks.jsonl",
+            collect: "holdfast collect . --model scripted --out runs/scripted.jsonl --resume",
+          }),
+      serve: `holdfast serve . --port 8080 ${store}`,
     },
-    dependencies: { holdfast, zod },
+    // Node has SQLite from 22.13 on. This package stands for it before.
+    dependencies: { ...(!hasSqlite && { "@photostructure/sqlite": sqlite }), holdfast, zod },
     devDependencies: dev,
   };
   return `${JSON.stringify(made, null, 2)}\n`;
@@ -89,8 +106,8 @@ export function refuseName(name: string): void {
       `"${name}" is not a valid name: use small letters and digits, with - between words, as in price-list`,
     );
   }
-  if (Object.hasOwn(versions, name) || name === "node_modules") {
-    throw invalidOption(`"${name}" is the name of a package that it needs; choose another`);
+  if (Object.hasOwn(versions, name) || name === "holdfast" || name === "node_modules") {
+    throw invalidOption(`"${name}" is the name of a package that the project needs; choose another name`);
   }
 }
 
