@@ -20,7 +20,10 @@ const parts = {
     sources: ["viewer/src", "viewer/vite.config.ts", "src"],
     command: () => [
       join(require.resolve("vite/package.json"), "../bin/vite.js"),
-      ...["build", "viewer", "--logLevel", "warn"],
+      "build",
+      "viewer",
+      "--logLevel",
+      "warn",
     ],
   },
 };
