@@ -341,7 +341,15 @@ const rules: { title: string; rule: Rule; files: SourceFile[]; examples: [Source
         [file("src/stores/a.ts", `import Database from "@photostructure/sqlite";`)],
         ["src/stores/a.ts imports the optional @photostructure/sqlite before it is needed"],
       ],
-      [[file("src/stores/a.ts", `import type D from "@photostructure/sqlite"; await import("@photostructure/sqlite");`)], []],
+      [
+        [
+          file(
+            "src/stores/a.ts",
+            `import type D from "@photostructure/sqlite"; await import("@photostructure/sqlite");`,
+          ),
+        ],
+        [],
+      ],
     ],
   },
   {
