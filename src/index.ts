@@ -14,7 +14,6 @@ export type {
   OpenTurn,
   Outcome,
   Randomness,
-  Thrown,
   Verdict,
 } from "./core/event.ts";
 export type {

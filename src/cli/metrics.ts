@@ -1,31 +1,38 @@
 // holdfast metrics: prints the metrics of a file of rollouts, or compares two files.
 import type { Command } from "commander";
-import { whole } from "./flags.ts";
+import { finite, whole } from "./flags.ts";
 import type { MetricsFlags } from "./metrics/command.ts";
 
 const example = `
 Examples:
   $ holdfast metrics runs/counter.jsonl
+  $ holdfast metrics runs/counter.jsonl --success 0.9
   $ holdfast metrics runs/before.jsonl runs/after.jsonl
 
-Intervals are of 95%, by drawing tasks again. Failures are those in
-FILE_failures.jsonl: they have no reward. With two files, tasks that have a
-reward in both are compared one by one.`;
+The table has the mean reward, the metrics that verify returns, and pass@k. If
+some rewards are neither 0 nor 1 it has best@k and worst@k in place of pass@k,
+unless --success says which rewards count as a success.
+
+Intervals are 95% bootstrap intervals over tasks. Failures are read from
+FILE_failures.jsonl and have no reward. Two files are compared task by task,
+over the tasks with a reward in both.`;
 
 export function addMetrics(program: Command): void {
   program
     .command("metrics")
-    .description("Print the figures of a file of rollouts, or compare two files.")
+    .description("Print the metrics of a file of rollouts, or compare two files.")
     .argument("<file>", "rows of rollouts, as JSON lines")
     .argument("[second]", "another file over the same tasks, to compare with the first")
-    .option("--tasks", "a line for each task")
     .option(
-      "--by-branch",
-      "of one file: a line for each node of the trees that episodes were forked into; with --tasks, of each task too",
+      "--success <reward>",
+      "count rewards of at least this as successes, and print pass@k",
+      finite("Give a number, as in 0.9."),
     )
-    .option("--all", "every statistic of every number in the rows")
-    .option("--answer-key <field>", "the field that holds the answer: adds majority@k to --all and --json")
-    .option("--seed <number>", "of the intervals", whole(0), 0)
+    .option("--tasks", "print a line for each task")
+    .option("--by-branch", "print a line for each branch of forked episodes; with --tasks, for each task")
+    .option("--all", "print every statistic of every number in the rows")
+    .option("--answer-key <field>", "the field with the answer: adds majority@k to --all and --json")
+    .option("--seed <number>", "random seed of the intervals", whole(0), 0)
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, second: string | undefined, flags: MetricsFlags) => {

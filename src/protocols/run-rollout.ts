@@ -5,6 +5,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import { newSeed, randomStream } from "../core/random.ts";
 import { readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
+import { withFlatMetrics } from "../rollout/row-fields.ts";
 
 export interface RunProtocolOptions {
   play: Play;
@@ -76,7 +77,8 @@ function toRollout(row: TaskRow, session: string): Rollout {
 }
 
 function answerTo(row: TaskRow, played: Played): TaskRow {
-  const { fields, session } = played;
+  const { session } = played;
+  const fields = withFlatMetrics(played.fields);
   const about: TaskRow = { session_id: session };
   if (played.outcome === "scored" && played.stopped !== undefined) about["stopped"] = played.stopped;
   if (played.outcome !== "failed") return { ...row, ...fields, ...about };

@@ -8,7 +8,7 @@ import type { RandomSeedPolicy } from "./collection-settings.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
 import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
-import { withoutOutcome } from "./row-fields.ts";
+import { hasOwnMetrics, withoutOutcome } from "./row-fields.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
 import { toLineage, nodeKey, rowNodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
@@ -237,6 +237,10 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
 
   async function prepareRow(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
     if (!("row" in read)) return { problem: `line ${read.line}: ${read.problem}`, given: {} };
+    if (hasOwnMetrics(read.row)) {
+      const problem = `line ${read.line}: rename its field \`metrics\`: rows have the results of verify under that name`;
+      return { problem, given: read.row };
+    }
     try {
       return { row: await options.prepare(read.row) };
     } catch (thrown) {

@@ -9,7 +9,7 @@ import { addCosts, type Costs } from "./metrics/costs.ts";
 import { createFailures, type FailureCount } from "./metrics/failures.ts";
 import { histogram, type Bin } from "./metrics/histogram.ts";
 import { readOutcome } from "./metrics/outcome.ts";
-import { anyOf, passMetrics, type Score } from "./metrics/pass.ts";
+import { areRates, bestOf, passMetrics, toNames, worstOf, type Score } from "./metrics/pass.ts";
 import { createRollouts, type Rollouts } from "./metrics/rollouts.ts";
 import { readRow } from "./metrics/row.ts";
 import { finite, sum, type Metrics } from "./metrics/statistics.ts";
@@ -29,11 +29,13 @@ export interface MetricsOptions {
   answerKey?: string;
   /** Seed of the confidence intervals: the same seed draws the same tasks. Default 0. */
   seed?: number;
+  /** The least reward that counts as a success. Default: only rewards that are all 0 or 1 have success rates. */
+  success?: number;
 }
 
 /** A metric with its 95% confidence interval. */
 export interface Estimate extends Interval {
-  /** `mean/reward`, or `pass@{k}/accuracy` in percent. */
+  /** `mean/reward`; `mean/metrics.{name}`; and `pass@{k}/accuracy` in percent, or `best@{k}/reward` and `worst@{k}/reward`. */
   name: string;
 }
 
@@ -44,7 +46,7 @@ export interface CollectionMetrics {
   /** Statistics over all rows, as {@link aggregate} returns them. */
   agent_metrics: Metrics;
   key_metrics: Metrics;
-  /** Of the scored rollouts, in percent: `pass@{k}`, `pass^{k}`, `pass@1[avg-of-{k}]`, `majority@{k}`. */
+  /** Of the scored rollouts, as {@link passMetrics} returns them. */
   pass_metrics: Metrics;
   /** Of the scored rollouts, by bootstrap over tasks. */
   estimates: Estimate[];
@@ -53,6 +55,8 @@ export interface CollectionMetrics {
   failures: FailureCount[];
   /** Of all rollouts, including failed ones; null if no row has the field. */
   tokens: { input: number | null; output: number | null; total: number | null };
+  /** True if tokens were estimated, as those of scripted models are. */
+  tokens_estimated: boolean;
   seconds: number | null;
   /** Of the rewards of scored rollouts. */
   histogram: Bin[];
@@ -80,7 +84,7 @@ export interface RunningMetrics {
  * for await (const line of lines) metrics.add(JSON.parse(line));
  * metrics.result().estimates[0]; // { name: "mean/reward", value: 0.25, low: 0, high: 0.5 }
  */
-export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): RunningMetrics {
+export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions = {}): RunningMetrics {
   const rollouts = createRollouts();
   const failures = createFailures();
   return {
@@ -91,17 +95,20 @@ export function createMetrics({ answerKey, seed = 0 }: MetricsOptions = {}): Run
       if (counted.failure !== undefined) failures.add(counted.failure);
     },
     result() {
-      const { tasks, scores, answers, costs } = byTask(rollouts);
+      const { tasks, scores, answers, costs, means } = byTask(rollouts);
       const given = scores.flat().filter((score) => score !== undefined);
+      const judged =
+        success === undefined ? scores : scores.map((task) => task.map((score) => atLeast(success, score)));
       return {
         rollouts: rollouts.count(),
         scored: given.length,
         ...overall(rollouts),
-        pass_metrics: answerKey === undefined ? passMetrics(scores) : withAnswers(scores, answers),
-        estimates: estimate(scores, seed),
+        pass_metrics: answerKey === undefined ? passMetrics(judged) : withAnswers(judged, answers),
+        estimates: estimate({ scores, judged, means }, rollouts.metrics(), seed),
         tasks,
         failures: failures.counts(),
         tokens: { input: finite(costs.input), output: finite(costs.output), total: finite(costs.tokens) },
+        tokens_estimated: rollouts.hasEstimates(),
         seconds: finite(costs.seconds),
         histogram: histogram(given),
       };
@@ -144,19 +151,44 @@ interface ByTask {
   scores: Score[][];
   answers: Score[][];
   costs: Costs;
+  /** For each task and metric: the sum and the number of its values. */
+  means: MetricSum[][];
+}
+
+interface MetricSum {
+  sum: number;
+  count: number;
 }
 
 function byTask(rollouts: Rollouts): ByTask {
-  const found: ByTask = { tasks: [], scores: [], answers: [], costs: {} };
+  const found: ByTask = { tasks: [], scores: [], answers: [], costs: {}, means: [] };
+  const names = new Map(rollouts.metrics().map((name, at) => [name, at]));
   for (const group of rollouts.groups()) {
     const outcomes = group.rollouts.map((rollout) => readOutcome(rollouts, rollout));
     found.tasks.push(taskMetrics(group.task, outcomes));
     found.scores.push(outcomes.map(({ score }) => score));
     found.answers.push(group.rollouts.map((rollout) => rollouts.answer(rollout)));
     for (const outcome of outcomes) addCosts(found.costs, outcome);
+    found.means.push(sumMetrics(rollouts, group.rollouts, names));
   }
   return found;
 }
+
+/** Sums the metrics of the scored rollouts of a task. */
+function sumMetrics(rollouts: Rollouts, group: number[], names: Map<string, number>): MetricSum[] {
+  const sums = Array.from(names, () => ({ sum: 0, count: 0 }));
+  if (names.size === 0) return sums;
+  for (const rollout of group) {
+    if (rollouts.failed(rollout)) continue;
+    rollouts.each(rollout, (column, value) => {
+      const total = sums[names.get(column) ?? -1];
+      if (total) [total.sum, total.count] = [total.sum + value, total.count + 1];
+    });
+  }
+  return sums;
+}
+
+const atLeast = (success: number, score: Score): Score => (score === undefined ? undefined : Number(score >= success));
 
 function withAnswers(scores: Score[][], answers: Score[][]): Metrics {
   const unanswered = scores.map((task, at) =>
@@ -165,17 +197,37 @@ function withAnswers(scores: Score[][], answers: Score[][]): Metrics {
   return { ...passMetrics(scores, { answers }), ...passMetrics(unanswered, { score: "no_answer", answers }) };
 }
 
-function estimate(scores: Score[][], seed: number): Estimate[] {
-  const shares = scores.flatMap((task): TaskShare[] => {
+interface Estimated extends Pick<ByTask, "scores" | "means"> {
+  /** The scores, with `success` as 0 and 1. */
+  judged: Score[][];
+}
+
+function estimate({ scores, judged, means }: Estimated, metrics: string[], seed: number): Estimate[] {
+  const isRate = areRates(judged);
+  const { unit, best, worst } = toNames(isRate);
+  const shares = scores.flatMap((task, at): TaskShare[] => {
     const given = task.filter((score) => score !== undefined);
     if (given.length === 0) return [];
-    const passed = anyOf(given);
-    return [{ over: [sum(given), ...passed], under: [given.length, ...passed.map(() => 1)] }];
+    const own = means[at] ?? [];
+    const [high, low] = [bestOf(judged[at] ?? []), isRate ? [] : worstOf(judged[at] ?? [])];
+    const curves = high.flatMap((value, k) => (isRate ? [value] : [value, low[k] ?? 0]));
+    return [
+      {
+        over: [sum(given), ...own.map((metric) => metric.sum), ...curves],
+        under: [given.length, ...own.map(({ count }) => count), ...curves.map(() => 1)],
+      },
+    ];
   });
-  return bootstrap(shares, seed).flatMap((interval, k) => {
+  const named = (at: number): string => {
+    if (at <= metrics.length) return `mean/${at === 0 ? "reward" : metrics[at - 1]}`;
+    const place = at - metrics.length - 1;
+    if (isRate) return best(place + 1);
+    return (place % 2 === 0 ? best : worst)(Math.floor(place / 2) + 1);
+  };
+  return bootstrap(shares, seed).flatMap((interval, at) => {
     if (interval === null) return [];
-    if (k === 0) return [{ name: "mean/reward", ...interval }];
-    const [value, low, high] = [100 * interval.value, 100 * interval.low, 100 * interval.high];
-    return Number.isFinite(high - low) ? [{ name: `pass@${k}/accuracy`, value, low, high }] : [];
+    const scale = at > metrics.length ? unit : 1;
+    const [value, low, high] = [scale * interval.value, scale * interval.low, scale * interval.high];
+    return Number.isFinite(high - low) ? [{ name: named(at), value, low, high }] : [];
   });
 }

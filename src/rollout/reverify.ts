@@ -8,6 +8,7 @@ import type { Entry, NewEntry, Store } from "../core/store.ts";
 import { copyLog } from "../stores/front/copy-log.ts";
 import { toFields } from "./conversation.ts";
 import { createCallFinder, readLog } from "./episode-log.ts";
+import { isOutcomeField, toVerdictFields } from "./row-fields.ts";
 
 /** A place to judge a copy; discarded afterwards. */
 export interface Scratch {
@@ -85,7 +86,7 @@ async function judged(
   try {
     const verdict = await judge(response);
     const steps = events && (await stepRewards(events, response, judge));
-    const row = { ...kept, ...verdict, ...(steps && { step_rewards: steps }) };
+    const row = { ...kept, ...toVerdictFields(verdict), ...(steps && { step_rewards: steps }) };
     const { reward } = before;
     const hadOne = typeof reward === "number" && before["failure_kind"] === undefined;
     const change = hadOne ? { change: { before: reward, after: verdict["reward"] as number } } : {};
@@ -142,27 +143,13 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   };
 }
 
-/** Removes the fields of the old verdict. */
+/** Removes the old verdict. Older rows have its fields beside the reward, where they may hide fields of the task. */
 function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
   const event = events.findLast(({ type }) => type === "session.verified");
-  const said = event?.type === "session.verified" ? Object.keys(event.verdict) : [];
-  const gone = new Set(["reward", "step_rewards", ...said]);
+  const isOlder = row["metrics"] === undefined && event?.type === "session.verified";
+  const gone = new Set(["reward", "step_rewards", "metrics", ...(isOlder ? Object.keys(event.verdict) : [])]);
   return Object.fromEntries(Object.entries(row).filter(([name]) => !gone.has(name)));
 }
-
-/** Fields that a collection adds to a row. */
-const added = new Set([
-  "response",
-  "session_id",
-  "stopped",
-  "seconds",
-  "episode",
-  "reseeds",
-  "verdicts",
-  "parent",
-  "forked_at",
-  "branch",
-]);
 
 /**
  * Returns the row's task, because the current schema may require more than the seeded one. Fields hidden by a verdict
@@ -171,7 +158,7 @@ const added = new Set([
 function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {
   if (!environment.task) return undefined;
   const seeded = events.findLast(({ type }) => type === "session.seeded");
-  const own = Object.entries(pickTask(row)).filter(([name]) => !added.has(name));
+  const own = Object.entries(pickTask(row)).filter(([name]) => !isOutcomeField(name));
   const first = seeded?.type === "session.seeded" ? seeded.task : findFork(events)?.parent?.task;
   return { ...toFields(first ?? undefined), ...Object.fromEntries(own) };
 }

@@ -25,13 +25,18 @@ export const isOutcomeField = (name: string): boolean => outcomeFields.has(name)
 /** Removes the outcome of an earlier collection. In a row without a response, `metrics` is a field of the task. */
 export function withoutOutcome(row: TaskRow): TaskRow {
   const isOld = (name: string): boolean =>
-    played.has(name) || marks.has(name) || (name === "metrics" && row["response"] !== undefined);
+    played.has(name) || marks.has(name) || (name === "metrics" && !hasOwnMetrics(row));
   return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !isOld(name)));
 }
 
+/** Tells whether `metrics` is a field of the task. */
+export const hasOwnMetrics = ({ metrics, response }: TaskRow): boolean =>
+  metrics !== undefined && response === undefined;
+
 /** Fields of a verdict that stay beside the reward, for trainers and collectors. */
-const isBesideReward = (name: string): boolean =>
-  name === "reward" || name === "mask_sample" || name === "response" || name.startsWith("_ng_");
+const besideReward = new Set(["reward", "response", "mask_sample", "failure_kind", "failure_reason", "agent_ref"]);
+/** Fields that a server adds about the episode. */
+const aboutEpisode = new Set(["responses_create_params", "stopped", "episode", "reseeds", "verdicts"]);
 
 /**
  * Puts what verify returned beside the reward under `metrics`, so that it cannot overwrite a field of the task. A server
@@ -40,12 +45,13 @@ const isBesideReward = (name: string): boolean =>
  * @example
  * toVerdictFields({ reward: 1, cash: 52 }); // { reward: 1, metrics: { cash: 52 } }
  */
-export function toVerdictFields(given: TaskRow, echoed: TaskRow = {}): TaskRow {
+export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];
   for (const [name, value] of Object.entries(given)) {
-    if (isBesideReward(name)) setOwn(fields, name, value);
+    const isField = besideReward.has(name) || name.startsWith("_ng_") || (echoed && aboutEpisode.has(name));
+    if (isField) setOwn(fields, name, value);
     else if (name === "metrics" && isObject(value)) Object.assign(metrics, value);
-    else if (!Object.hasOwn(echoed, name) || !equalJson(echoed[name], value)) setOwn(metrics, name, value);
+    else if (!echoed || !Object.hasOwn(echoed, name) || !equalJson(echoed[name], value)) setOwn(metrics, name, value);
   }
   return Object.keys(metrics).length === 0 ? fields : { ...fields, metrics };
 }
@@ -58,4 +64,11 @@ export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
 /** Returns what verify returned beside the reward; {} for rows of other collectors, which have it among their fields. */
 export function readMetrics({ metrics }: TaskRow): TaskRow {
   return isObject(metrics) ? (metrics as TaskRow) : {};
+}
+
+/** Models of this process, which count a token for every four characters. */
+const estimatingModels = new Set<unknown>(["scripted", "random"]);
+
+export function hasEstimatedTokens({ response }: TaskRow): boolean {
+  return isObject(response) && estimatingModels.has(response["model"]);
 }

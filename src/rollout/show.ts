@@ -1,12 +1,13 @@
 // buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes of the state.
 import type { Delta } from "../core/delta.ts";
-import type { NumberedEvent, Thrown } from "../core/event.ts";
+import type { NumberedEvent } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, isFailed, rolloutIndex, type RolloutIndex } from "./finished.ts";
 import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
+import { readMetrics } from "./row-fields.ts";
 import type { BadRow } from "./tasks.ts";
 
 /** The new value of a key of the state; without a value, the key was removed. */
@@ -21,7 +22,7 @@ export type Step =
   | { type: "thought"; text: string }
   | { type: "called"; tool: string; input: string }
   /** `changes`: only with a log. */
-  | { type: "answered"; tool: string; output: string; changes?: Change[]; thrown?: Thrown }
+  | { type: "answered"; tool: string; output: string; changes?: Change[] }
   | { type: "other"; item: Json };
 
 export interface Transcript extends RolloutIndex {
@@ -31,7 +32,7 @@ export interface Transcript extends RolloutIndex {
   began: Change[] | undefined;
   steps: Step[];
   reward: number | undefined;
-  /** Further fields of the verdict, if the log is available. */
+  /** What verify returned beside the reward. */
   verdict: TaskRow | undefined;
   stopped: string | undefined;
   failure: { kind: string; reason: string } | undefined;
@@ -69,7 +70,7 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
     began: events && initialState(events),
     steps: [...told, ...toSteps([...input, ...output], events)],
     reward: typeof reward === "number" && !isFailed(row) ? reward : undefined,
-    verdict: events && verdictIn(events, row),
+    verdict: verdictIn(events, row),
     stopped: textIn(stopped),
     failure: isFailed(row) ? { kind: String(kind), reason: textIn(reason) ?? "" } : undefined,
   };
@@ -89,9 +90,8 @@ function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
     if (item.type === "function_call_output") {
       const { call_id: call, output } = item as FunctionCallOutput;
       const tool = tools.get(call) ?? "tool";
-      const { delta = [], thrown } = find?.(call, tool) ?? {};
-      const changes = toChanges(delta);
-      return { type: "answered", tool, output: said(output), ...(find && { changes }), ...(thrown && { thrown }) };
+      const changes = toChanges(find?.(call, tool)?.delta ?? []);
+      return { type: "answered", tool, output: said(output), ...(find && { changes }) };
     }
     if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
     return { type: "other", item: item as unknown as Json };
@@ -118,9 +118,11 @@ function initialState(events: NumberedEvent[]): Change[] {
   return toChanges(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
 }
 
-/** Returns the recorded verdict that matches the row, which may have been judged again elsewhere. */
-function verdictIn(events: NumberedEvent[], row: TaskRow): TaskRow | undefined {
-  const verdicts = events.flatMap((event) => (event.type === "session.verified" ? [event.verdict] : []));
+/** Returns what verify returned beside the reward: in older rows, from the recorded verdict that matches the row. */
+function verdictIn(events: NumberedEvent[] | undefined, row: TaskRow): TaskRow | undefined {
+  const metrics = readMetrics(row);
+  if (Object.keys(metrics).length > 0) return metrics;
+  const verdicts = (events ?? []).flatMap((event) => (event.type === "session.verified" ? [event.verdict] : []));
   const found = verdicts.findLast((verdict) =>
     Object.entries(verdict).every(([name, value]) => equalJson(row[name], value)),
   );

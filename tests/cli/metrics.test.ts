@@ -23,7 +23,7 @@ test("the metrics of a collection are printed with their intervals", async () =>
   expect(stdout).toContain(`${file}: 10 rollouts of 5 tasks, 10 scored\n`);
   expect(stdout).toMatch(/^mean reward +1 +1 to 1$/m);
   expect(stdout).toMatch(/^pass@2 +100% +100% to 100%$/m);
-  expect(stdout).toMatch(/^tokens \d+ \(\d+ in, \d+ out/m);
+  expect(stdout).toMatch(/^tokens \d+ \(estimated, \d+ in, \d+ out/m);
   expect(stdout).toMatch(/^seconds /m);
 });
 

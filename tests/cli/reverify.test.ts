@@ -3,17 +3,17 @@ import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run, start } from "../e2e/serve-process.ts";
-import { collectTally, newFolder, rowsIn, writeRows, writeTally } from "./rollout-files.ts";
+import { collectTally, newFolder, rowsIn, writeRows, writeTally, type Row } from "./rollout-files.ts";
 
 const byGoal = "({ state, task }) => ({ reward: Number(state.count === task.goal), by: 'goal' })";
 
 test("a changed verifier gives other rewards, from the state and not from the stored verdict", async () => {
   const folder = await newFolder();
-  const target = await writeTally(folder, { verify: "() => ({ reward: 0.25, old: true })" });
+  const target = await writeTally(folder, { verify: "() => ({ reward: 0.25, old: true, goal: 7 })" });
   const file = await collectTally(folder, target);
   expect(rowsIn(file)).toMatchObject([
-    { reward: 0.25, old: true },
-    { reward: 0.25, old: true },
+    { goal: 5, reward: 0.25, metrics: { old: true, goal: 7 } },
+    { goal: 2, reward: 0.25, metrics: { old: true, goal: 7 } },
   ]);
   const before = await readFile(join(folder, "tally.db"));
   await writeTally(folder, { verify: byGoal });
@@ -23,13 +23,29 @@ test("a changed verifier gives other rewards, from the state and not from the st
   expect(stdout).toContain("2 judged again, 2 with another reward (mean 0.25 before, 0.5 now)");
   const rows = rowsIn(out).sort((a, b) => Number(a["_ng_task_index"]) - Number(b["_ng_task_index"]));
   expect(rows).toMatchObject([
-    { goal: 5, reward: 1, by: "goal" },
-    { goal: 2, reward: 0, by: "goal" },
+    { goal: 5, reward: 1, metrics: { by: "goal" } },
+    { goal: 2, reward: 0, metrics: { by: "goal" } },
   ]);
   // The old verifier's fields are gone, and all others are kept.
-  expect(rows[0]).not.toHaveProperty("old");
+  expect(rows[0]?.["metrics"]).toEqual({ by: "goal" });
   expect(rows[0]).toHaveProperty("session_id");
   expect(await readFile(join(folder, "tally.db"))).toEqual(before);
+  // Rows of version 0.1 have the verdict beside the reward.
+  const [first] = rowsIn(file) as [Row];
+  const older = { ...first, metrics: undefined, old: true, goal: 7 };
+  await writeRows(join(folder, "older.jsonl"), older);
+  const flags = [
+    "--environment",
+    target,
+    "--store",
+    `sqlite:${join(folder, "tally.db")}`,
+    "--out",
+    join(folder, "b.jsonl"),
+  ];
+  expect((await run("reverify", join(folder, "older.jsonl"), ...flags)).code).toBe(0);
+  const [judged] = rowsIn(join(folder, "b.jsonl"));
+  expect(judged).toMatchObject({ reward: 1, metrics: { by: "goal" } });
+  expect(judged).not.toHaveProperty("old");
 });
 
 test("--every-step gives a reward for each version that changed the state, by the transcript so far", async () => {

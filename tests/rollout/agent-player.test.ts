@@ -40,11 +40,12 @@ async function playedBy(answer: Parameters<typeof agentOf>[0], timeout?: number)
 const response = { id: "resp_1", output: [] };
 const body = (fields: object): { body: string } => ({ body: JSON.stringify({ response, ...fields }) });
 
-test("the row is posted, and the verdict is returned unchanged", async () => {
+test("the row is posted, and the verdict is returned, with further results under metrics", async () => {
   const seed = { _holdfast_random_seed: 1 };
-  const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", session_id: "theirs", ...seed }));
+  const { url, bodies } = await agentOf(body({ reward: 0.5, extra: "kept", goal: 6, session_id: "theirs", ...seed }));
   const played = await createAgentPlayer({ client: createGymClient(url) })(rollout, never);
-  expect(played).toEqual({ outcome: "scored", fields: { response, reward: 0.5, extra: "kept" }, session: "theirs" });
+  const fields = { response, reward: 0.5, metrics: { extra: "kept" } };
+  expect(played).toEqual({ outcome: "scored", fields, session: "theirs" });
   expect(bodies).toEqual([["POST", "/run", { goal: 6, responses_create_params: { input: "Go." }, ...seed }]]);
 });
 

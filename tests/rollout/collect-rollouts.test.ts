@@ -106,7 +106,7 @@ describe("the random seed of the environment", () => {
     await collectRollouts({ ...base, environment: die, repeats: 3, onRow, ...given });
     return rows
       .sort((a, b) => Number(a["_ng_rollout_index"]) - Number(b["_ng_rollout_index"]))
-      .map((row) => Number(row["rolled"]));
+      .map((row) => Number((row["metrics"] as TaskRow)["rolled"]));
   }
 
   test("is shared by the repeats of a task, unless it is asked for per rollout", async () => {

@@ -72,18 +72,18 @@ describe("passMetrics", () => {
     );
   });
 
-  test("for scores other than 0 and 1 they are the best and the worst of the first k", () => {
-    const metrics = passMetrics([[0.5, 0.25], [0.75]], { score: "score" });
-    expect(metrics["pass@1/score"]).toBeCloseTo(62.5, 10);
-    expect(metrics).toMatchObject({ "pass@2/score": 50, "pass^2/score": 25 });
+  test("other scores have best@k and worst@k: the mean over every choice of k rollouts", () => {
+    const metrics = passMetrics([[0.5, 0.25], [0.75]]);
+    expect(metrics).toMatchObject({ "best@1/reward": 0.5625, "best@2/reward": 0.5, "worst@2/reward": 0.25 });
+    expect(Object.keys(metrics).join()).not.toContain("pass");
     fc.assert(
-      fc.property(fractions, (scores) => {
-        if (scores.every((score) => score === 0 || score === 1)) return;
+      fc.property(fractions, (given) => {
+        const scores = [...given, 0.5];
+        const metrics = passMetrics([scores]);
         scores.forEach((_, at) => {
-          const first = scores.slice(0, at + 1);
-          const metrics = passMetrics([scores]);
-          expect(metrics[`pass@${at + 1}/accuracy`]).toBeCloseTo(100 * Math.max(...first), 10);
-          expect(metrics[`pass^${at + 1}/accuracy`]).toBeCloseTo(100 * Math.min(...first), 10);
+          const all = choices(scores, at + 1);
+          expect(metrics[`best@${at + 1}/reward`]).toBeCloseTo(mean(all.map((chosen) => Math.max(...chosen))), 9);
+          expect(metrics[`worst@${at + 1}/reward`]).toBeCloseTo(mean(all.map((chosen) => Math.min(...chosen))), 9);
         });
       }),
       { numRuns: runs(100) },
@@ -122,8 +122,8 @@ describe("passMetrics", () => {
 
   test("a task with a million rollouts gives the first thousand k", () => {
     const metrics = passMetrics([Array.from({ length: 1_000_000 }, (_, at) => (at % 2) / 2)]);
-    expect(metrics).toHaveProperty(["pass@1000/accuracy"], 50);
-    expect(metrics).not.toHaveProperty(["pass@1001/accuracy"]);
+    expect(metrics).toHaveProperty(["best@1000/reward"], 0.5);
+    expect(metrics).not.toHaveProperty(["best@1001/reward"]);
   });
 
   test("huge scores omit values too large for a number", () => {

@@ -166,10 +166,59 @@ describe("createMetrics", () => {
   });
 
   test("the first k of a task are the lowest indexes, not the first to arrive", () => {
+    const first = (rows: object[]): number | undefined => metricsOf(rows).pass_metrics["mean[avg-of-1]/reward"];
     const rows = [0.25, 0.5, 0.75].map((reward, index) => ({ _ng_rollout_index: index, reward })).reverse();
-    expect(metricsOf(rows).pass_metrics).toMatchObject({ "pass@1/accuracy": 25, "pass@2/accuracy": 50 });
-    const unnumbered = [{ reward: 0.75 }, { reward: 0.25 }];
-    expect(metricsOf(unnumbered).pass_metrics["pass@1/accuracy"]).toBe(75);
+    expect(first(rows)).toBe(0.25);
+    expect(metricsOf(rows).pass_metrics["mean[avg-of-2]/reward"]).toBe(0.375);
+    expect(first([{ reward: 0.75 }, { reward: 0.25 }])).toBe(0.75);
+  });
+
+  test("rewards other than 0 and 1 have no success rate, unless `success` says what counts", () => {
+    const rows = [0.4, 0.95, 1.5, 0.2].map((reward, at) => ({
+      _ng_task_index: at >> 1,
+      _ng_rollout_index: at & 1,
+      reward,
+    }));
+    const { estimates, pass_metrics } = metricsOf(rows);
+    expect(Object.keys(pass_metrics).join()).not.toContain("pass");
+    expect(estimates.map(({ name, value }) => [name, value])).toEqual([
+      ["mean/reward", 0.7625],
+      ["best@1/reward", 0.7625],
+      ["worst@1/reward", 0.7625],
+      ["best@2/reward", 1.225],
+      ["worst@2/reward", expect.closeTo(0.3, 12)],
+    ]);
+    const judged = metricsOf(rows, { success: 0.9 });
+    expect(judged.estimates.map(({ name, value }) => [name, value])).toEqual([
+      ["mean/reward", 0.7625],
+      ["pass@1/accuracy", 50],
+      ["pass@2/accuracy", 100],
+    ]);
+    expect(judged.pass_metrics).toMatchObject({ "pass^2/accuracy": 0 });
+  });
+
+  test("what verify returned beside the reward has a mean with its interval, and task fields do not disturb it", () => {
+    const row = (task: number, cash: number | string, seconds = 1) => ({
+      _ng_task_index: task,
+      reward: 1,
+      cash: 300,
+      seconds: 2,
+      metrics: { cash, seconds, note: "x" },
+    });
+    const { estimates, agent_metrics, seconds } = metricsOf([row(0, 50), row(1, 70), row(1, "none", 4)]);
+    expect(estimates.slice(1, 3)).toEqual([
+      { name: "mean/metrics.cash", value: 60, low: 50, high: 70 },
+      { name: "mean/metrics.seconds", value: 2, low: expect.any(Number) as number, high: expect.any(Number) as number },
+    ]);
+    expect(agent_metrics).toMatchObject({ "mean/metrics.cash": 60, "mean/cash": 300, "mean/seconds": 2 });
+    expect(seconds).toBe(6);
+  });
+
+  test("tokens of scripted and random models are marked as estimates", () => {
+    const row = (model: string) => ({ reward: 1, response: { model, usage: { total_tokens: 5 } } });
+    expect(metricsOf([row("scripted")]).tokens_estimated).toBe(true);
+    expect(metricsOf([row("gpt-4o"), row("random")]).tokens_estimated).toBe(true);
+    expect(metricsOf([row("gpt-4o")]).tokens_estimated).toBe(false);
   });
 
   test("the order of the rows changes nothing", () => {

@@ -103,10 +103,10 @@ const outputOf = ({ fields }: Played) => (fields["response"] as { output: { type
 
 test("an episode is seeded, played and verified; the row has the transcript, the verdict and the session", async () => {
   const played = await play(rolloutOf());
-  expect(played).toMatchObject({ fields: { reward: 1, items: 7 } });
+  expect(played).toMatchObject({ fields: { reward: 1, metrics: { items: 7 } } });
   expect(played).not.toHaveProperty("failure");
   expect(played).not.toHaveProperty("stopped");
-  expect(Object.keys(played.fields)).toEqual(["response", "reward", "draw", "items"]);
+  expect(Object.keys(played.fields)).toEqual(["response", "reward", "metrics"]);
   expect(outputOf(played).map(({ type }) => type)).toEqual([
     "function_call",
     "function_call_output",
@@ -156,8 +156,8 @@ test("RESUME: an episode interrupted before or after any commit resumes, repeats
 test("the randomness of an episode is that of its rollout", async () => {
   const [a, b] = [await play(rolloutOf()), await play({ ...rolloutOf(), session: "another" })];
   const c = await play({ ...rolloutOf(), random: 43 });
-  expect(a.fields["draw"]).toBe(b.fields["draw"]);
-  expect(a.fields["draw"]).not.toBe(c.fields["draw"]);
+  expect(a.fields["metrics"]).toEqual(b.fields["metrics"]);
+  expect(a.fields["metrics"]).not.toEqual(c.fields["metrics"]);
 });
 
 test("SCORED: mistakes of the model and errors of tools are shown to the model and scored", async () => {

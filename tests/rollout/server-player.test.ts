@@ -62,7 +62,10 @@ test("an episode on a strict third-party server: every cookie is the newest, als
     "It is six.",
   ]);
   const played = await playerOn(`${url}/`, model)(rolloutOf(), never);
-  expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 }, session: "conversation-0123456789" });
+  expect(played).toMatchObject({
+    fields: { reward: 1, metrics: { final_count: 6 } },
+    session: "conversation-0123456789",
+  });
   expect(failureIn(played)).toBeUndefined();
   // Unchanged; fields that the row does not list are not sent.
   const [first, crashed, wrong, , nowhere, , seeding, read] = outputsOf(played);
@@ -121,7 +124,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
   expect(failureIn(first)).toBeDefined();
   // As another process.
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
-  expect(played).toMatchObject({ fields: { reward: 1, final_count: 6 } });
+  expect(played).toMatchObject({ fields: { reward: 1, metrics: { final_count: 6 } } });
   expect(requests.map(({ path }) => path)).toEqual([
     "/seed_session",
     "/increment_counter",
@@ -177,7 +180,7 @@ test("ONCE: to Holdfast's own server it is sent again, and applied once", async 
   );
   await createServerPlayer({ client: cutting, sessions, agentFor })(rolloutOf(row), cut.signal);
   const played = await createServerPlayer({ client, sessions, agentFor })(rolloutOf(row), never);
-  expect(played).toMatchObject({ fields: { reward: 1, count: 6, answered: true } });
+  expect(played).toMatchObject({ fields: { reward: 1, metrics: { count: 6, answered: true } } });
   // The server's own session, which can be requested.
   const info = await fetch(`${serving.url}/v1/sessions/${played.session}`);
   expect(await info.json()).toMatchObject({ session: played.session });

@@ -15,6 +15,8 @@ import { readLine } from "../../src/rollout/tasks.ts";
 import { createTree } from "../../src/rollout/tree.ts";
 import { newFolder, rowsOf } from "./folder.ts";
 
+const pileOf = (row: TaskRow | undefined) => (row?.["metrics"] as TaskRow | undefined)?.["pile"];
+
 const pile = defineEnvironment({
   name: "pile",
   state: z.object({ bricks: z.array(z.string()).default([]) }),
@@ -85,16 +87,18 @@ const inOrder = (rows: TaskRow[]): TaskRow[] =>
   rows.sort((a, b) => Number(a["_ng_rollout_index"]) - Number(b["_ng_rollout_index"]));
 /** The fields that are the same in every run. */
 const about = (rows: TaskRow[]) =>
-  inOrder(rows).map(({ _ng_task_index, _ng_rollout_index, session_id, parent, forked_at, branch, reward, pile }) => ({
-    _ng_task_index,
-    _ng_rollout_index,
-    session_id,
-    parent,
-    forked_at,
-    branch,
-    reward,
-    pile,
-  }));
+  inOrder(rows).map(
+    ({ _ng_task_index, _ng_rollout_index, session_id, parent, forked_at, branch, reward, metrics }) => ({
+      _ng_task_index,
+      _ng_rollout_index,
+      session_id,
+      parent,
+      forked_at,
+      branch,
+      reward,
+      metrics,
+    }),
+  );
 const branchesOf = (rows: TaskRow[]) => inOrder(rows).map((row) => row["branch"] ?? null);
 
 test("FORK: an episode is forked after a step: its continuations are the rows, and none sees the others", async () => {
@@ -103,7 +107,7 @@ test("FORK: an episode is forked after a step: its continuations are the rows, a
   const rows = inOrder(rowsOf(out));
   expect(rows.map((row) => row["_ng_rollout_index"])).toEqual([0, 1, 2, 3, 4, 5]);
   expect(branchesOf(rows)).toEqual(["0", "1", "2", "0", "1", "2"]);
-  expect(rows.map((row) => row["pile"])).toEqual(
+  expect(rows.map((row) => pileOf(row))).toEqual(
     ["0", "1", "2", "0", "1", "2"].map((way) => ["0:-", "1:-", `2:${way}`, `3:${way}`, `4:${way}`]),
   );
   // The transcript is complete.
@@ -125,7 +129,7 @@ test("FORK: continuations are forked again, and every node has the mean of its s
   await collected(out, { store, branches: twice });
   const rows = inOrder(rowsOf(out));
   expect(branchesOf(rows)).toEqual(["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]);
-  expect(rows[3]?.["pile"]).toEqual(["0:-", "1:-", "2:1", "3:1", "4:1.1"]);
+  expect(pileOf(rows[3])).toEqual(["0:-", "1:-", "2:1", "3:1", "4:1.1"]);
   const nodes = createNodes();
   for (const row of rows) nodes.add(row);
   expect(nodes.result().map(({ node, rollouts, mean }) => [node, rollouts, mean])).toEqual([
@@ -143,7 +147,7 @@ test("FORK: continuations are forked again, and every node has the mean of its s
   // The log of a continuation, with its parents' events.
   const log = await logWithParents(store, rows[3]?.["session_id"] as string);
   expect(log?.flatMap((event) => (event.type === "tool.called" ? [(event.input as TaskRow)["brick"]] : []))).toEqual(
-    rows[3]?.["pile"],
+    pileOf(rows[3]),
   );
 });
 
@@ -209,7 +213,7 @@ test("SCORED: a failed continuation is forked again; an episode that fails befor
   const given = { store, instead, attempts: 2, lines: ['{"n":0}', '{"n":1}'] };
   expect(await collected(out, given)).toMatchObject({ scored: 3, failed: 1 });
   const again = rowsOf(out).find((row) => row["branch"] === "1");
-  expect(again).toMatchObject({ _ng_attempt_index: 1, pile: ["0:-", "1:-", "2:1", "3:1", "4:1"] });
+  expect(again).toMatchObject({ _ng_attempt_index: 1, metrics: { pile: ["0:-", "1:-", "2:1", "3:1", "4:1"] } });
   isBroken = false;
   expect(await collected(out, given)).toMatchObject({ before: 3, scored: 3, failed: 0 });
   const ended: string[] = [];

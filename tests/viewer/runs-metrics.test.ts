@@ -22,9 +22,11 @@ test("the metrics of a run equal those of `holdfast metrics`", () => {
       expect(shown.kinds).toEqual(metrics.failures);
       expect(shown.rewards).toEqual(metrics.histogram);
       expect([shown.tokens, shown.seconds]).toEqual([metrics.tokens.total, metrics.seconds]);
-      shown.passAny.forEach((value, at) => close(value, metrics.pass_metrics[`pass@${at + 1}/accuracy`]));
-      shown.passAll.forEach((value, at) => close(value, metrics.pass_metrics[`pass^${at + 1}/accuracy`]));
-      expect(metrics.pass_metrics[`pass@${shown.passAny.length + 1}/accuracy`]).toBeUndefined();
+      const [best, worst] = shown.isRate ? ["pass@", "pass^"] : ["best@", "worst@"];
+      const score = shown.isRate ? "accuracy" : "reward";
+      shown.best.forEach((value, at) => close(value, metrics.pass_metrics[`${best}${at + 1}/${score}`]));
+      shown.worst.forEach((value, at) => close(value, metrics.pass_metrics[`${worst}${at + 1}/${score}`]));
+      expect(metrics.pass_metrics[`${best}${shown.best.length + 1}/${score}`]).toBeUndefined();
       expect(shown.tasks.map(({ task }) => task)).toEqual(metrics.tasks.map(({ task }) => task));
       shown.tasks.forEach((task, at) => {
         const { mean, scored, failures, rollouts } = metrics.tasks[at] as CollectionMetrics["tasks"][number];
@@ -37,9 +39,9 @@ test("the metrics of a run equal those of `holdfast metrics`", () => {
   );
 });
 
-function close(share: number | undefined, percent: number | undefined): void {
-  if (percent === undefined) expect(share).toBeUndefined();
-  else expect(100 * (share as number)).toBeCloseTo(percent, 9);
+function close(shown: number | undefined, value: number | undefined): void {
+  if (value === undefined) expect(shown).toBeUndefined();
+  else expect(shown).toBeCloseTo(value, 9);
 }
 
 test("the interval of the mean reward equals that of `holdfast metrics`", () => {
@@ -60,7 +62,7 @@ test("an empty run has no metrics and does not fail", () => {
     reward: null,
     tokens: null,
     rewards: [],
-    passAny: [],
+    best: [],
     tools: [],
   });
 });

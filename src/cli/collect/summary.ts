@@ -1,7 +1,7 @@
 // Formats the summary of a collection: its counts, its metrics and the next commands.
 import type { Collected } from "../../rollout/collect.ts";
-import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
+import { metricLines } from "../metrics/lines.ts";
 
 export function formatSummary(
   { before, scored, failed, stopped }: Collected,
@@ -18,7 +18,7 @@ export function formatSummary(
     `or at all: holdfast view ${quoted(out)}`,
   ];
   const next = stopped ? [`Go on with: ${againText()}`] : look;
-  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricsLines(metrics), "", ...next].join("\n")}\n`;
+  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricLines(metrics), "", ...next].join("\n")}\n`;
 }
 
 /** Returns the command that resumes this one. */
@@ -31,20 +31,3 @@ function againText(): string {
 
 /** Quotes a word for a shell. */
 const quoted = (word: string): string => (/^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-function metricsLines({ estimates, failures, tokens, histogram, rollouts, scored }: CollectionMetrics): string[] {
-  const width = Math.max(...estimates.map(({ name }) => name.length), 8);
-  const rows = estimates.map(({ name, value, low, high }) => {
-    const shown = (number: number | null): string => `${figure(number)}${name.startsWith("pass") ? "%" : ""}`;
-    return `${name.padEnd(width)}  ${shown(value)}  (95%: ${shown(low)} to ${shown(high)})`;
-  });
-  const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
-  return [
-    ...rows,
-    ...(lost ? [`${rollouts - scored} of ${rollouts} have no reward: ${lost}`] : []),
-    ...(tokens.total === null ? [] : [`${tokens.total} tokens`]),
-    ...(histogram.length > 1 ? ["", "rewards", ...binLines(histogram, 60)] : []),
-  ];
-}
-
-const figure = (value: number | null): string => (value === null ? "?" : Number(value.toPrecision(4)).toString());

@@ -17,6 +17,7 @@ export interface MetricsFlags {
   byBranch?: boolean;
   all?: boolean;
   answerKey?: string;
+  success?: number;
   seed: number;
   json?: boolean;
 }
@@ -62,10 +63,14 @@ export async function printComparison(files: [string, string], flags: MetricsFla
 
 async function readMetrics(
   file: string,
-  { answerKey, seed }: MetricsFlags,
+  { answerKey, success, seed }: MetricsFlags,
   onRow?: (row: TaskRow) => void,
 ): Promise<CollectionMetrics> {
-  const metrics = createMetrics({ seed, ...(answerKey !== undefined && { answerKey }) });
+  const metrics = createMetrics({
+    seed,
+    ...(answerKey !== undefined && { answerKey }),
+    ...(success !== undefined && { success }),
+  });
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     metrics.add(row);
     onRow?.(row);

@@ -2,7 +2,8 @@
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
-import { counted } from "../plain.ts";
+import { failuresText } from "../failures.ts";
+import { counted, plainLine } from "../plain.ts";
 import { figure, tableLines } from "./table.ts";
 
 const widest = 60;
@@ -22,9 +23,8 @@ export function metricLines(metrics: CollectionMetrics): string[] {
 
 /** Counts the rollouts, and the failures by kind. */
 export function countLine({ rollouts, scored, tasks, failures }: CollectionMetrics): string {
-  const lost = failures.map(({ kind, count }) => `${kind} ${count}`).join(", ");
   const counts = `${counted(rollouts, "rollout")} of ${counted(tasks.length, "task")}, ${scored} scored`;
-  return lost === "" ? counts : `${counts}, ${rollouts - scored} failed (${lost})`;
+  return failures.length === 0 ? counts : `${counts}, ${rollouts - scored} failed (${failuresText(failures)})`;
 }
 
 export function taskLines({ tasks }: CollectionMetrics): string[] {
@@ -66,21 +66,33 @@ export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetric
   return tableLines(all.map(([name, value]) => [name, figure(value)]));
 }
 
-/** Selects pass@k of 1, 2, 4 and so on, and of the largest k: 64 lines would tell no more. */
+/**
+ * Selects k = 1, 2, 4 and so on, and the largest: 64 lines would tell no more. Of one rollout, the best and the worst are
+ * the mean. Metrics of verify come last.
+ */
 function chosen(estimates: Estimate[]): Estimate[] {
-  return estimates.filter(({ name }, at) => {
-    const k = Number(/^pass@(\d+)/.exec(name)?.[1] ?? 1);
-    return at === estimates.length - 1 || Number.isInteger(Math.log2(k));
-  });
+  const toK = ({ name }: Estimate): number => Number(/@(\d+)\//.exec(name)?.[1] ?? 0);
+  const most = estimates.reduce((largest, estimate) => Math.max(largest, toK(estimate)), 0);
+  const isShown = (estimate: Estimate): boolean => {
+    const k = toK(estimate);
+    return (k > 1 || estimate.name.startsWith("pass")) && (k === most || Number.isInteger(Math.log2(k)));
+  };
+  return [
+    ...estimates.filter(({ name }) => name === "mean/reward"),
+    ...estimates.filter((estimate) => toK(estimate) > 0 && isShown(estimate)),
+    ...estimates.filter(({ name }) => name.startsWith("mean/metrics.")),
+  ];
 }
 
 function toLabel(name: string): string {
-  return name === "mean/reward" ? "mean reward" : name.replace("/accuracy", "");
+  if (name === "mean/reward") return "mean reward";
+  return plainLine(name.replace(/^mean\/metrics\./, "mean ").replace(/(@\d+)\/.*$/, "$1"));
 }
 
-function costLines({ tokens, seconds, rollouts }: CollectionMetrics): string[] {
+function costLines({ tokens, tokens_estimated, seconds, rollouts }: CollectionMetrics): string[] {
   const each = (total: number): string => `${figure(total / rollouts)} a rollout`;
   const parts = [
+    ...(tokens_estimated ? ["estimated"] : []),
     ...(tokens.input === null ? [] : [`${figure(tokens.input)} in`]),
     ...(tokens.output === null ? [] : [`${figure(tokens.output)} out`]),
   ];

@@ -1,11 +1,11 @@
-// Success rates: one of k, all of k, most of k, and the average of k. In percent, under NeMo Gym's names.
+// Metrics of k rollouts of a task: success rates under NeMo Gym's names, or the best and worst of other rewards.
 import { fromPairs, sampleStd, type Metrics } from "./statistics.ts";
 
 /** The reward of a rollout, in the order of its task's rollouts; undefined without a score. */
 export type Score = number | undefined;
 
 export interface PassOptions {
-  /** The suffix of every name. Default: `accuracy`. */
+  /** The suffix of every success rate. Default: `accuracy`. */
   score?: string;
   /** The answer of each rollout, as a number per distinct answer. Required for `majority@{k}`. */
   answers?: Score[][];
@@ -18,23 +18,26 @@ type Curve = Score[];
 const mostTries = 1_000;
 
 /**
- * Returns these metrics for every k up to the largest number of rollouts of a task:
- * - `pass@{k}`: at least one of k succeeds, unbiased: 1 - C(wrong, k) / C(all, k);
- * - `pass^{k}`: all k succeed;
+ * Returns these metrics for every k up to the largest number of rollouts of a task. If all scores are 0 or 1, in percent:
+ * - `pass@{k}`: at least one of k succeeds: 1 - C(wrong, k) / C(all, k);
+ * - `pass^{k}`: all k succeed: C(right, k) / C(all, k);
  * - `pass@1[avg-of-{k}]`: the mean of the first k, with its standard deviation and error across runs;
  * - `majority@{k}`, with answers: the score of the most common answer among the first k.
  *
- * Tasks with fewer than k scores do not count in the first two. If some scores are neither 0 nor 1, the first two are the
- * best and the worst of the first k.
+ * Of other scores: `best@{k}` and `worst@{k}`, the expected maximum and minimum of k rollouts, and `mean[avg-of-{k}]`, all
+ * in units of the reward. Tasks with fewer than k scores do not count in the first two.
  *
  * @example
  * passMetrics([[1, 0], [0, 0]])["pass@2/accuracy"]; // 50
+ * passMetrics([[0.5, 0.2]])["best@2/reward"]; // 0.5
  */
 export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: PassOptions = {}): Metrics {
   const most = tasks.reduce((count, { length }) => Math.max(count, length), 0);
   const upTo = Math.min(most, mostTries);
-  const passed = meanCurve(tasks.map(anyOf), upTo);
-  const held = meanCurve(tasks.map(allOf), upTo);
+  const names = toNames(areRates(tasks), score);
+  const scale = (value: Score): Score => (value === undefined ? undefined : names.unit * value);
+  const best = meanCurve(tasks.map(bestOf), upTo);
+  const worst = meanCurve(tasks.map(worstOf), upTo);
   const averaged = meanCurve(tasks.map(averages), upTo, "stays");
   const voted =
     answers &&
@@ -46,11 +49,11 @@ export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: P
   const runs = meanCurve(tasks, upTo).filter((run) => run !== undefined);
   const metrics: [string, Score][] = [];
   for (let k = 1; k <= upTo; k++) {
-    const average = `pass@1[avg-of-${k}]/${score}`;
-    metrics.push([`pass@${k}/${score}`, percent(passed[k - 1])], [`pass^${k}/${score}`, percent(held[k - 1])]);
-    metrics.push([average, percent(averaged[k - 1])]);
-    if (voted) metrics.push([`majority@${k}/${score}`, percent(voted[k - 1])]);
-    const compared = k > 1 ? runs.slice(0, k).map((run) => 100 * run) : [];
+    const average = names.average(k);
+    metrics.push([names.best(k), scale(best[k - 1])], [names.worst(k), scale(worst[k - 1])]);
+    metrics.push([average, scale(averaged[k - 1])]);
+    if (voted) metrics.push([names.majority(k), scale(voted[k - 1])]);
+    const compared = k > 1 ? runs.slice(0, k).map((run) => names.unit * run) : [];
     const spread = sampleStd(compared);
     if (spread === undefined) continue;
     metrics.push([`${average}/std_dev_across_runs`, spread]);
@@ -59,18 +62,59 @@ export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: P
   return fromPairs(metrics);
 }
 
-/** Returns the rate at which at least one of k rollouts of a task succeeds, for k = 1, 2, 3 and so on. */
-export function anyOf(scores: Score[]): number[] {
+/** Tells whether the scores are successes and failures: every score is 0 or 1. */
+export function areRates(tasks: Score[][]): boolean {
+  return tasks.every((scores) => scores.every((score) => score === undefined || score === 0 || score === 1));
+}
+
+/** Returns the names of the metrics, and the unit of their values. */
+export function toNames(isRate: boolean, score = "accuracy") {
+  const name = (prefix: string) => (k: number) => `${prefix}${k}/${isRate ? score : "reward"}`;
+  const average = isRate ? "pass@1" : "mean";
+  return {
+    unit: isRate ? 100 : 1,
+    best: name(isRate ? "pass@" : "best@"),
+    worst: name(isRate ? "pass^" : "worst@"),
+    majority: name("majority@"),
+    average: (k: number) => `${average}[avg-of-${k}]/${isRate ? score : "reward"}`,
+  };
+}
+
+/**
+ * Returns the expected best of k rollouts of a task, for k = 1, 2, 3 and so on, drawn without replacement. For scores of
+ * 0 and 1 that is the probability that at least one succeeds.
+ */
+export function bestOf(scores: Score[]): number[] {
   const given = scored(scores);
-  if (!isBinary(given)) return runningBest(given, Math.max);
+  if (!areRates([given])) return expectedMaximum(given);
   const wrong = given.filter((score) => score === 0).length;
   return allDrawn(wrong, given.length).map((allWrong) => 1 - allWrong);
 }
 
-function allOf(scores: Score[]): number[] {
+/** Returns the expected worst of k rollouts: for scores of 0 and 1, the probability that all succeed. */
+export function worstOf(scores: Score[]): number[] {
   const given = scored(scores);
-  if (!isBinary(given)) return runningBest(given, Math.min);
-  return allDrawn(given.filter((score) => score === 1).length, given.length);
+  if (areRates([given])) return allDrawn(given.filter((score) => score === 1).length, given.length);
+  return expectedMaximum(given.map((score) => -score)).map((value) => -value);
+}
+
+/**
+ * The sum of x(i) * (C(i, k) - C(i - 1, k)) / C(n, k) over the sorted scores x(1) to x(n): C(i, k) / C(n, k) is the
+ * probability that the largest of k is at most x(i). A task with more rollouts is judged by its first 2,000.
+ */
+function expectedMaximum(scores: number[]): number[] {
+  const sorted = scores.slice(0, 2 * mostTries).sort((a, b) => a - b);
+  const chances = sorted.map(() => 1);
+  return sorted.slice(0, mostTries).map((_, drawn) => {
+    let [value, below] = [0, 0];
+    for (const [at, score] of sorted.entries()) {
+      const chance = ((chances[at] as number) * Math.max(0, at + 1 - drawn)) / (sorted.length - drawn);
+      chances[at] = chance;
+      value += score * (chance - below);
+      below = chance;
+    }
+    return value;
+  });
 }
 
 /** Returns C(some, k) / C(all, k), factor by factor, so that neither overflows. */
@@ -80,11 +124,6 @@ function allDrawn(some: number, all: number): number[] {
     chance *= Math.max(0, some - drawn) / (all - drawn);
     return chance;
   });
-}
-
-function runningBest(scores: number[], better: (a: number, b: number) => number): number[] {
-  let best = scores[0] ?? 0;
-  return scores.slice(0, mostTries).map((score) => (best = better(best, score)));
 }
 
 function averages(scores: Score[]): Curve {
@@ -129,5 +168,3 @@ function meanCurve(curves: Curve[], upTo: number, after: "ends" | "stays" = "end
 }
 
 const scored = (scores: Score[]): number[] => scores.filter((score) => score !== undefined);
-const isBinary = (scores: number[]): boolean => scores.every((score) => score === 0 || score === 1);
-const percent = (share: Score): Score => (share === undefined ? undefined : 100 * share);

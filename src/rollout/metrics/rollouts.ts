@@ -11,6 +11,10 @@ export interface Rollouts {
   index(rollout: number): number | undefined;
   answer(rollout: number): number | undefined;
   failed(rollout: number): boolean;
+  /** The columns that come from the metrics of rows, in the order of their first occurrence. */
+  metrics(): string[];
+  /** True if the tokens of a row were estimated. */
+  hasEstimates(): boolean;
   /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
   groups(): Iterable<Group>;
 }
@@ -23,6 +27,8 @@ export interface Group {
 
 /** More than any collection has, and few enough to protect a server against hostile rows. */
 const mostColumns = 1_000;
+/** Each has an interval, which takes time. */
+const mostMetrics = 20;
 
 export function createRollouts(): Rollouts {
   const names: string[] = [];
@@ -32,6 +38,8 @@ export function createRollouts(): Rollouts {
   // The numbers of rollout r are at starts[r] up to starts[r + 1].
   const [starts, columnIds, values]: [number[], number[], number[]] = [[0], [], []];
 
+  const metrics = new Set<string>();
+  let hasEstimates = false;
   let tasksInOrder: (Group & { isSorted: boolean })[] | undefined;
 
   const orUndefined = (value: number | undefined): number | undefined => (Number.isNaN(value) ? undefined : value);
@@ -48,6 +56,8 @@ export function createRollouts(): Rollouts {
     add(row) {
       addColumns(row);
       tasksInOrder = undefined;
+      for (const name of row.metrics) if (metrics.size < mostMetrics) metrics.add(name);
+      hasEstimates ||= row.isEstimate;
       for (const [name, value] of row.columns) {
         columnIds.push(columns.get(name) as number);
         values.push(value);
@@ -66,6 +76,8 @@ export function createRollouts(): Rollouts {
     index: (rollout) => orUndefined(indices[rollout]),
     answer: (rollout) => orUndefined(answers[rollout]),
     failed: (rollout) => failures[rollout] === true,
+    metrics: () => [...metrics],
+    hasEstimates: () => hasEstimates,
     *groups() {
       tasksInOrder ??= split();
       for (const group of tasksInOrder) {

@@ -1,12 +1,18 @@
 // readRow(): reads the numbers of a row. Other fields and invalid values are ignored.
 import { isObject } from "../../core/json.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import { hasEstimatedTokens, readMetrics } from "../row-fields.ts";
 
 export interface CountedRow {
   task: number;
   /** Its number among the task's rollouts, if present. */
   index: number | undefined;
-  /** Every number and boolean of the row and of its usage, in order. */
+  /** Every number and boolean of the row, of its metrics and of its usage, in order. */
   columns: Map<string, number>;
+  /** The columns that come from the row's metrics. */
+  metrics: string[];
+  /** True if the tokens of the row were estimated. */
+  isEstimate: boolean;
   failure: string | undefined;
   answer: number | undefined;
 }
@@ -17,7 +23,7 @@ export const rolloutIndex = "_ng_rollout_index";
 const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at"];
 
 export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
-  const columns = readNumbers(row);
+  const { columns, metrics, isEstimate } = readNumbers(row);
   const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
   for (const stamp of stamps) columns.delete(stamp);
   const kind = row["failure_kind"];
@@ -25,21 +31,32 @@ export function readRow(row: Record<string, unknown>, answerKey?: string): Count
     task,
     index,
     columns,
+    metrics,
+    isEstimate,
     failure: typeof kind === "string" && kind !== "" ? kind : undefined,
     answer: answerKey !== undefined && Object.hasOwn(row, answerKey) ? answerNumber(row[answerKey]) : undefined,
   };
 }
 
-function readNumbers(row: Record<string, unknown>): Map<string, number> {
+function readNumbers(row: Record<string, unknown>): Pick<CountedRow, "columns" | "metrics" | "isEstimate"> {
   const columns = new Map<string, number>();
+  const add = (name: string, value: unknown): boolean => {
+    const number = typeof value === "boolean" ? Number(value) : value;
+    if (typeof number !== "number" || !Number.isFinite(number)) return false;
+    // JSON has no -0.
+    columns.set(name, number || 0);
+    return true;
+  };
+  for (const [name, value] of Object.entries(row)) add(name, value);
+  const metrics = Object.entries(readMetrics(row as TaskRow)).flatMap(([name, value]) => {
+    // A name of its own: a task may have a field of the same name.
+    const column = `metrics.${name}`;
+    return add(column, value) ? [column] : [];
+  });
   const { response } = row;
   const usage = isObject(response) && isObject(response["usage"]) ? response["usage"] : {};
-  for (const [name, value] of [...Object.entries(row), ...Object.entries(usage)]) {
-    const number = typeof value === "boolean" ? Number(value) : value;
-    // JSON has no -0.
-    if (typeof number === "number" && Number.isFinite(number)) columns.set(name, number || 0);
-  }
-  return columns;
+  for (const [name, value] of Object.entries(usage)) add(name, value);
+  return { columns, metrics, isEstimate: hasEstimatedTokens(row as TaskRow) };
 }
 
 /** Returns a number that identifies the answer, because only numbers are kept. `true` equals 1, and "1" does not. */

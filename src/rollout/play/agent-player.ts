@@ -9,6 +9,7 @@ import {
 } from "../../core/rollout.ts";
 import { messageOf } from "../../core/errors.ts";
 import { failureIn, isOk, objectIn, rowAsSent, shownText, type GymClient, type GymReply } from "../gym-client.ts";
+import { toVerdictFields } from "../row-fields.ts";
 import { createDeadline } from "./deadline.ts";
 
 export interface AgentPlayerOptions {
@@ -36,7 +37,7 @@ export function createAgentPlayer({ client, timeout }: AgentPlayerOptions): Play
   };
 }
 
-function toPlayed({ session }: Rollout, reply: GymReply): Played {
+function toPlayed({ session, row }: Rollout, reply: GymReply): Played {
   const given = isOk(reply) ? objectIn(reply.text) : undefined;
   if (!given) {
     // The row is invalid and would be refused again.
@@ -44,7 +45,8 @@ function toPlayed({ session }: Rollout, reply: GymReply): Played {
     const reason = `the agent answered /run with ${reply.status}: ${shownText(reply.text)}`;
     return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
   }
-  const { session_id, reward, [randomSeedField]: _, ...fields } = given;
+  const { session_id, reward, [randomSeedField]: _, ...told } = given;
+  const fields = toVerdictFields(told, row);
   const about = { session: typeof session_id === "string" ? session_id : session };
   const failed = failureIn(given);
   if (failed !== undefined)

@@ -7,6 +7,7 @@ import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
 import { classifyError } from "./failure.ts";
 import type { EpisodeHost } from "./episode-host.ts";
+import { toVerdictFields } from "../row-fields.ts";
 
 export function environmentHost(episodes: Sessions): EpisodeHost {
   const { environment } = episodes;
@@ -34,7 +35,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
       try {
         const task = environment.task && { task: pickTask(rollout.row) };
         const { verdict } = await episodes.verify(findSession(rollout), { response, signal, ...task });
-        return { verdict: verdict as TaskRow };
+        return { verdict: toVerdictFields(verdict as TaskRow) };
       } catch (thrown) {
         if (isHoldfastError(thrown) && classifyError(thrown) === "store") throw thrown;
         throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });

@@ -18,7 +18,8 @@ export interface EpisodeHost {
   /** Returns the tools of the model. `before`: the events of the conversation so far. */
   tools(rollout: Rollout, before: readonly NumberedEvent[]): Toolset;
   /**
-   * Returns the fields to add to the row: the reward and further results. Adds the session if it was unknown before.
+   * Returns the fields to add to the row: the reward, and further results as `metrics`. Adds the session if it was
+   * unknown before.
    */
   verdict(rollout: Rollout, played: Transcript): Promise<{ verdict: TaskRow; session?: string }>;
 }

@@ -2,7 +2,6 @@
 import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
-import { thrownIn } from "../../session/thrown.ts";
 
 /** Returns why the run of an agent failed. */
 export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailure | undefined {
@@ -11,9 +10,8 @@ export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailur
 }
 
 /** Converts the failure event of an agent's run. */
-function failureFromEvent({ step, error, thrown }: EventOf<"agent.failed">): RolloutFailure {
-  const reason = `${error.code}: ${error.message}`;
-  return { kind: classifyStep(step, error.code), reason, ...(thrown && { thrown }) };
+function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFailure {
+  return { kind: classifyStep(step, error.code), reason: `${error.code}: ${error.message}` };
 }
 
 function classifyStep(step: string, code: string): FailureKind {
@@ -25,8 +23,7 @@ function classifyStep(step: string, code: string): FailureKind {
 
 /** Converts a thrown error. */
 export function failureFromError(thrown: unknown): RolloutFailure {
-  const authors = thrownIn(thrown);
-  return { kind: classifyError(thrown), reason: messageOf(thrown), ...(authors && { thrown: authors }) };
+  return { kind: classifyError(thrown), reason: messageOf(thrown) };
 }
 
 const kinds: Partial<Record<ErrorCode, FailureKind>> = {

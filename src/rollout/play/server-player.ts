@@ -12,6 +12,7 @@ import { errorIn, failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText }
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { createPlayerOn, type PlayerOptions } from "./player.ts";
+import { toVerdictFields } from "../row-fields.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 
 export interface ServerPlayerOptions extends Omit<PlayerOptions, "episodes"> {
@@ -66,7 +67,7 @@ function serverHost(client: GymClient): EpisodeHost {
     async verdict({ row }, { state, response, signal }) {
       const body = { ...rowAsSent(row), response };
       const request = { path: "/verify", body, cookies: cookiesIn(await state()), signal };
-      return verdictIn(await lifecycle("verify_failed", request));
+      return verdictIn(await lifecycle("verify_failed", request), row);
     },
   };
 
@@ -128,16 +129,16 @@ function toResult({ status, text }: GymReply): Json {
   throw new HoldfastError(code, `the server answered ${status}: ${shownText(text)}`);
 }
 
-function verdictIn(reply: GymReply): { verdict: TaskRow; session?: string } {
+function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?: string } {
   if (!isOk(reply)) throw noVerdict(`with ${reply.status}: ${shownText(reply.text)}`);
   const given = objectIn(reply.text);
   if (!given) throw noVerdict(`with what is no JSON object: ${shownText(reply.text)}`);
   const { responses_create_params: _, response: __, session_id: session, ...told } = given;
-  const verdict = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
-  const failed = failureIn(verdict);
+  const own = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
+  const failed = failureIn(own);
   if (failed !== undefined) throw noVerdict(`that it failed: ${failed}`);
-  if (!Number.isFinite(verdict["reward"])) throw noVerdict("without a reward that is a number");
-  return { verdict, ...(typeof session === "string" && { session }) };
+  if (!Number.isFinite(own["reward"])) throw noVerdict("without a reward that is a number");
+  return { verdict: toVerdictFields(own, row), ...(typeof session === "string" && { session }) };
 }
 
 /** Removes fields that Holdfast adds about the session. */

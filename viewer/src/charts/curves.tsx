@@ -13,11 +13,19 @@ export interface Curve {
 const [left, right, top, bottom, height] = [38, 8, 8, 18, 150];
 const mostSpoken = 5;
 
-export function Curves({ title, note, curves }: { title: string; note?: string; curves: Curve[] }) {
+interface CurvesProps {
+  title: string;
+  note?: string;
+  curves: Curve[];
+  /** The least height of the scale. */
+  top?: number;
+}
+
+export function Curves({ title, note, curves, top: least = 1 }: CurvesProps) {
   const known = curves.flatMap(({ values }) => values.filter((value) => value !== undefined));
   const last = curves.reduce((most, { values }) => Math.max(most, values.length), 1);
   const low = known.reduce((a, b) => Math.min(a, b), 0);
-  const high = known.reduce((a, b) => Math.max(a, b), 1);
+  const high = known.reduce((a, b) => Math.max(a, b), least);
   const y = scale([low, high], [height - bottom, top]);
 
   const draw = (width: number) => {

@@ -7,8 +7,8 @@ export interface TaskGroup {
   /** Indexes of the task's rows, in the given order. */
   rows: number[];
   scored: number;
-  /** The number of scored rows with a reward of at least 1. */
-  passed: number;
+  /** The number of scored rows with a reward of 1; null if some reward is neither 0 nor 1. */
+  passed: number | null;
   failures: number;
   /** Means; null if no row has the value. The reward is averaged over scored rows. */
   reward: number | null;
@@ -32,7 +32,8 @@ export function groupRows(rows: readonly RowSummary[], order: Iterable<number>):
 
 /** Makes one pass over the rows, because every filter change recomputes all tasks. */
 function groupOf(task: number, places: number[], rows: readonly RowSummary[]): TaskGroup {
-  let [scored, passed, failures, earned, steps, calls] = [0, 0, 0, 0, 0, 0];
+  let [scored, failures, earned, steps, calls] = [0, 0, 0, 0, 0];
+  let passed: number | null = 0;
   let [tokens, counted, seconds, timed] = [0, 0, 0, 0];
   for (const at of places) {
     const row = rows[at] as RowSummary;
@@ -42,7 +43,8 @@ function groupOf(task: number, places: number[], rows: readonly RowSummary[]): T
     if (row.reward !== null) {
       scored++;
       earned += row.reward;
-      if (row.reward >= 1) passed++;
+      if (row.reward !== 0 && row.reward !== 1) passed = null;
+      else if (passed !== null) passed += row.reward;
     }
     if (row.tokens !== null) {
       tokens += row.tokens;

@@ -50,7 +50,7 @@ const columns: Shown[] = [
     row: (row) => <Outcome row={row} />,
     task: ({ scored, passed, failures }) => (
       <>
-        {scored > 0 && <span>{Math.round((100 * passed) / scored)}% pass</span>}
+        {scored > 0 && passed !== null && <span>{Math.round((100 * passed) / scored)}% pass</span>}
         {failures > 0 && <span class="bad"> {number(failures)} failed</span>}
       </>
     ),

@@ -92,11 +92,12 @@ export function RunCharts({ run, rows, metrics, parameters }: RunChartsProps) {
         />
       )}
       <Curves
-        title="pass@k"
-        note="one of k; dashed: all k"
+        title={metrics.isRate ? "pass@k" : "best@k"}
+        note={metrics.isRate ? "%, one of k; dashed: all k" : "best of k; dashed: worst of k"}
+        top={metrics.isRate ? 100 : 1}
         curves={[
-          { name: "One of k", values: metrics.passAny },
-          { name: "All k", values: metrics.passAll },
+          { name: metrics.isRate ? "One of k" : "Best of k", values: metrics.best },
+          { name: metrics.isRate ? "All k" : "Worst of k", values: metrics.worst },
         ]}
       />
       <RankBars title="Failures" note="by kind" bars={metrics.kinds.map(kindBar)} />

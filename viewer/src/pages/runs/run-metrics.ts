@@ -3,7 +3,7 @@ import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
 import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";
-import { passMetrics, type Score } from "../../../../src/rollout/metrics/pass.ts";
+import { areRates, passMetrics, toNames, type Score } from "../../../../src/rollout/metrics/pass.ts";
 import { groupRows, type TaskGroup } from "./groups.ts";
 
 export interface RunMetrics {
@@ -19,9 +19,11 @@ export interface RunMetrics {
   /** The mean reward of each task with a reward. */
   means: Map<number, number>;
   rewards: Bin[];
-  /** pass@k and pass^k for k = 1, 2, 3 …, each from 0 to 1: one of k succeeds, or all k succeed. */
-  passAny: Score[];
-  passAll: Score[];
+  /** True if every reward is 0 or 1: then rewards are successes. */
+  isRate: boolean;
+  /** For k = 1, 2, 3 …: pass@k and pass^k, in percent; of other rewards best@k and worst@k, in units of the reward. */
+  best: Score[];
+  worst: Score[];
   kinds: FailureCount[];
   stops: FailureCount[];
   tools: string[];
@@ -47,12 +49,14 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
     if (row.branch !== null) hasBranches = true;
     if (tools.size < mostTools) for (const tool of row.tools) tools.add(tool);
   }
-  const pass = passMetrics(tasks.map((task) => scoresOf(rows, task)));
+  const scores = tasks.map((task) => scoresOf(rows, task));
+  const pass = passMetrics(scores);
+  const isRate = areRates(scores);
+  const names = toNames(isRate);
   const most = tasks.reduce((count, task) => Math.max(count, task.rows.length), 0);
-  const curve = (name: string): Score[] => {
-    const values = Array.from({ length: most }, (_, at) => pass[`${name}${at + 1}/accuracy`]);
-    const end = values.findLastIndex((value) => value !== undefined) + 1;
-    return values.slice(0, end).map((value) => value && value / 100);
+  const curve = (name: (k: number) => string): Score[] => {
+    const values = Array.from({ length: most }, (_, at) => pass[name(at + 1)]);
+    return values.slice(0, values.findLastIndex((value) => value !== undefined) + 1);
   };
   return {
     rows: rows.length,
@@ -65,8 +69,9 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
     reward: rewards.length === 0 ? null : (total(rows, (row) => row.reward) ?? 0) / rewards.length,
     means: new Map(tasks.flatMap(({ task, reward }) => (reward === null ? [] : [[task, reward] as const]))),
     rewards: histogram(rewards),
-    passAny: curve("pass@"),
-    passAll: curve("pass^"),
+    isRate,
+    best: curve(names.best),
+    worst: curve(names.worst),
     kinds: kinds.counts(),
     stops: stops.counts(),
     tools: [...tools].sort(),

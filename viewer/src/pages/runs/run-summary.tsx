@@ -15,10 +15,12 @@ export function Metric({ name, children, note }: { name: string; children: Compo
   );
 }
 
+const percent = (value: number): string => `${number(value)}%`;
+
 export const intervalNote = ({ low, high }: Interval): string => `${number(low)} to ${number(high)}`;
 
 export function RunSummary({ metrics, interval }: { metrics: RunMetrics; interval: Interval | undefined }) {
-  const { rows, failed, reward, tokens, passAny, tasks } = metrics;
+  const { rows, failed, reward, tokens, isRate, best, tasks } = metrics;
   const each = (total: number): string => `${number(Math.round(total / rows))} each`;
   return (
     <dl class="card run-metrics">
@@ -27,7 +29,7 @@ export function RunSummary({ metrics, interval }: { metrics: RunMetrics; interva
       <Metric name="Mean reward" note={interval ? `95%: ${intervalNote(interval)}` : ""}>
         {orDash(reward)}
       </Metric>
-      <Metric name="pass@1">{orDash(passAny[0])}</Metric>
+      {isRate && <Metric name="pass@1">{orDash(best[0], percent)}</Metric>}
       <Metric name="Failures" note={failed > 0 ? `${number((100 * failed) / rows, 2)}%` : ""}>
         <span class={failed > 0 ? "bad" : ""}>{number(failed)}</span>
       </Metric>
