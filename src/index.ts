@@ -14,6 +14,7 @@ export type {
   OpenTurn,
   Outcome,
   Randomness,
+  Thrown,
   Verdict,
 } from "./core/event.ts";
 export type {

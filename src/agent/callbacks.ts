@@ -1,23 +1,51 @@
 // Runs callbacks, and reads the values that they return.
-import type { Said } from "../core/agent.ts";
-import { HoldfastError } from "../core/errors.ts";
+import type { Callbacks, Said } from "../core/agent.ts";
+import { HoldfastError, messageOf } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 import { unlessAborted } from "../io/abort.ts";
 import { faultInItems, type Item, type ModelResponse } from "../core/model.ts";
+import { describeThrown } from "../session/thrown.ts";
 
 export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-/** Returns the value of the first callback that returns one. */
+// Errors are marked, not wrapped: their codes and messages stay.
+const sources = new WeakMap<object, string>();
+
+/** Names the function of the agent that threw an error, as in "beforeModel of agent support". */
+export function sourceOf(thrown: unknown): string | undefined {
+  return typeof thrown === "object" && thrown !== null ? sources.get(thrown) : undefined;
+}
+
+/** Describes an error that a function of the agent threw. */
+export function sourceThrown(thrown: unknown): Thrown | undefined {
+  const source = sourceOf(thrown);
+  return source === undefined ? undefined : describeThrown(thrown, source);
+}
+
+/** Marks an error with the name of the function that threw it. */
+export function marked(thrown: unknown, name: string, agent: string): object {
+  const error = typeof thrown === "object" && thrown !== null ? thrown : new Error(messageOf(thrown));
+  if (!sources.has(error)) sources.set(error, `${name} of agent ${agent}`);
+  return error;
+}
+
+/** Returns the value of the first callback that returns one. `name` is that of the callbacks. */
 export async function firstValue<Args extends unknown[], T>(
+  name: keyof Callbacks,
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,
   ...args: Args
 ): Promise<Exclude<Awaited<T>, undefined | void> | undefined> {
   if (callbacks === undefined) return undefined;
+  const { signal, agent } = args[0] as unknown as { signal: AbortSignal; agent: string };
   for (const callback of Array.isArray(callbacks) ? callbacks : [callbacks]) {
-    const { signal } = args[0] as unknown as { signal: AbortSignal };
-    const value = await orAborted(signal, callback(...args));
-    if (value !== undefined) return value as Exclude<Awaited<T>, undefined | void>;
+    try {
+      const value = await orAborted(signal, callback(...args));
+      if (value !== undefined) return value as Exclude<Awaited<T>, undefined | void>;
+    } catch (thrown) {
+      throw marked(thrown, name, agent);
+    }
   }
   return undefined;
 }

@@ -27,6 +27,7 @@ const notCompared = new Set([
   "delta",
   "shared",
   "log",
+  "thrown",
   "call",
   "digest",
   "lease",
@@ -38,11 +39,22 @@ const notCompared = new Set([
 export function comparableFields(event: Partial<Event>): Json {
   const fields = Object.entries(event).filter(([field]) => !notCompared.has(field));
   return copyJson(
-    // The model's name is ignored: only whether a model was asked counts.
-    Object.fromEntries(fields.map(([field, value]) => [field, field === "model" ? true : value])),
+    Object.fromEntries(fields.map(([field, value]) => [field, comparable(field, value)])),
     "the event",
     "drop",
   );
+}
+
+function comparable(field: string, value: unknown): unknown {
+  // The model's name is ignored: only whether a model was asked counts.
+  if (field === "model") return true;
+  const { code, message } = Object(value) as { code?: unknown; message?: unknown };
+  if (field !== "error" || code !== "callback_failed" || typeof message !== "string") return value;
+  // Older versions named only the step: "a callback failed (model): no" was "beforeModel of agent a failed: no".
+  return {
+    code,
+    message: message.replace(/^(?:a callback failed \(\w+\)|\S+ of agent \S+ failed|the step \w+ failed): /, ""),
+  };
 }
 
 /** Returns a change of the state without the keys that locate an episode. */

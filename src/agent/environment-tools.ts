@@ -72,7 +72,9 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       const answer = await whenDecided(signal, () => sessions.call(session, tool, input, { call: once, signal }));
       if (answer.ok) return answer.output as Json;
       const { code, message, detail } = answer.error;
-      throw new HoldfastError(code, message, { detail: { ...Object(detail) } });
+      // The log of the episode has the stack.
+      const { stack: _, ...cause } = answer.thrown ?? {};
+      throw new HoldfastError(code, message, { detail: { ...Object(detail) }, ...(answer.thrown && { cause }) });
     },
   };
 }

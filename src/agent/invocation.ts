@@ -11,7 +11,8 @@ import type { Json } from "../core/json.ts";
 import type { Piece } from "../core/model.ts";
 import { splitDelta } from "../core/shared-state.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
-import { cancelledRun } from "./callbacks.ts";
+import { thrownIn } from "../session/thrown.ts";
+import { cancelledRun, sourceOf, sourceThrown } from "./callbacks.ts";
 import type { Family } from "./transfer.ts";
 import type { Place, World } from "./world.ts";
 
@@ -157,11 +158,13 @@ export function createInvocation(options: InvocationOptions) {
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const error = toError(thrown, step);
       const { code, message } = error;
+      const described = sourceThrown(thrown) ?? thrownIn(error);
       const event = await commit({
         type: "agent.failed" as const,
         ...placed(place, id),
         step,
         error: { code, message },
+        ...(described && { thrown: described }),
       });
       throw new Failed(event, error);
     },
@@ -243,7 +246,9 @@ function failCommit(thrown: unknown): never {
 /** Any other error was thrown by a callback. */
 function toError(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown)) return thrown;
-  return new HoldfastError("callback_failed", `a callback failed (${step}): ${messageOf(thrown)}`, { cause: thrown });
+  const callback = sourceOf(thrown) ?? `the step ${step}`;
+  const message = `${callback} failed: ${messageOf(thrown)}`;
+  return new HoldfastError("callback_failed", message, { cause: thrown, detail: { callback } });
 }
 
 /** Groups the steps of an invocation by path, in order. */

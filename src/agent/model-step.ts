@@ -1,5 +1,5 @@
 // askModel(): the step that asks the model, with its request, its callbacks and its event.
-import type { AgentContext, ModelAgent } from "../core/agent.ts";
+import type { AgentContext, ModelAgent, ReadonlyAgentContext } from "../core/agent.ts";
 import { HoldfastError, withCode } from "../core/errors.ts";
 import type { EventOf } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
@@ -12,7 +12,7 @@ import {
   type ModelResponse,
   type ToolSchema,
 } from "../core/model.ts";
-import { cancelledRun, firstValue, orAborted, toResponse } from "./callbacks.ts";
+import { cancelledRun, firstValue, marked, orAborted, toResponse } from "./callbacks.ts";
 import { itemsFor } from "./sight.ts";
 import { fillInstruction } from "./instruction.ts";
 import { placed, type Invocation } from "./invocation.ts";
@@ -36,7 +36,7 @@ export async function askModel(
   const context = invocation.context(place, draft);
   try {
     const request = await buildRequest(invocation, agent, place, tools);
-    const instead = await firstValue(callbacks.beforeModel, context, request);
+    const instead = await firstValue("beforeModel", callbacks.beforeModel, context, request);
     let answer: Answer;
     if (instead === undefined) {
       const ask = () => invocation.world.ask(place, () => askOnce(invocation, agent, place, request, signal));
@@ -90,7 +90,8 @@ async function askWithCallbacks(
     answer.response = await ask();
   } catch (thrown) {
     const error = withCode("model_failed", "the model", thrown);
-    const value = signal.aborted ? undefined : await firstValue(callbacks.onModelError, context, error, request);
+    const { onModelError } = callbacks;
+    const value = signal.aborted ? undefined : await firstValue("onModelError", onModelError, context, error, request);
     if (value === undefined) throw error;
     answer.response = toResponse(value, "onModelError");
     answer.failure = { code: error.code, message: error.message };
@@ -99,7 +100,7 @@ async function askWithCallbacks(
   if (afterModel === undefined) return answer;
   const before = copyJson(answer.response, "the model's answer", "drop");
   answer.response = await amend(answer.response, async (asked) => {
-    const after = await firstValue(afterModel, context, asked);
+    const after = await firstValue("afterModel", afterModel, context, asked);
     return after === undefined ? asked : toResponse(after, "afterModel");
   });
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
@@ -118,12 +119,23 @@ async function buildRequest(
   const instructions =
     typeof instruction === "string"
       ? fillInstruction(instruction, invocation.state())
-      : await instruction(invocation.readonlyContext(place));
+      : await askInstruction(instruction, invocation.readonlyContext(place));
   // A copy: a callback may change this request, but not the next one.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const { agent: name, branch, alone } = place;
   const input = await itemsFor(invocation.entered, { agent: name, branch, alone });
   return { ...(instructions !== "" && { instructions }), input, ...(tools.length > 0 && { tools: own }) };
+}
+
+async function askInstruction(
+  instruction: Exclude<ModelAgent["instruction"], string>,
+  context: ReadonlyAgentContext,
+): Promise<string> {
+  try {
+    return await instruction(context);
+  } catch (thrown) {
+    throw marked(thrown, "instruction", context.agent);
+  }
 }
 
 async function askOnce(

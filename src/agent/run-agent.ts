@@ -7,7 +7,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentOutcome, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
-import { cancelledRun, firstValue, toItems } from "./callbacks.ts";
+import { cancelledRun, firstValue, marked, toItems } from "./callbacks.ts";
 import { ownTools } from "./list-tools.ts";
 import { createFamily, transferSchema } from "./transfer.ts";
 import { Failed, placed, type Invocation } from "./invocation.ts";
@@ -47,7 +47,7 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   const working = invocation.working();
   const draft = working.draft();
   try {
-    const said = await firstValue(beforeAgent, invocation.context(place, draft));
+    const said = await firstValue("beforeAgent", beforeAgent, invocation.context(place, draft));
     assertRunning(invocation);
     const items = copyItems(said, "beforeAgent");
     // It is the agent's answer, so the state gets it too.
@@ -84,7 +84,7 @@ async function end(
   const draft = working.draft();
   try {
     const afterAgent = agent?.callbacks.afterAgent;
-    const said = afterAgent && (await firstValue(afterAgent, invocation.context(place, draft)));
+    const said = afterAgent && (await firstValue("afterAgent", afterAgent, invocation.context(place, draft)));
     assertRunning(invocation);
     const items = copyItems(said, "afterAgent");
     working.keep(draft);
@@ -176,7 +176,11 @@ async function listTools(
     add(schema, "run" in made ? { tool: made } : { agent: made });
   }
   for (const toolset of agent.toolsets) {
-    for (const schema of await toolset.list(invocation.readonlyContext(place))) add(schema, { toolset });
+    try {
+      for (const schema of await toolset.list(invocation.readonlyContext(place))) add(schema, { toolset });
+    } catch (thrown) {
+      throw marked(thrown, "a toolset", agent.name);
+    }
   }
   const targets = invocation.family.targets(agent);
   if (targets.length > 0) add(transferSchema(targets), { targets: targets.map(({ name }) => name) });

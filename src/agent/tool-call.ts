@@ -2,12 +2,13 @@
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
-import type { Outcome } from "../core/event.ts";
+import type { Outcome, Thrown } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
 import { execute, prepared } from "../session/execute.ts";
 import type { WorkingState, Writer } from "../session/working-state.ts";
-import { cancelledRun, firstValue, orAborted } from "./callbacks.ts";
+import { thrownIn } from "../session/thrown.ts";
+import { cancelledRun, firstValue, orAborted, sourceThrown } from "./callbacks.ts";
 import { Failed, isOfCommit, type Invocation } from "./invocation.ts";
 import type { Place, Result, ToolCall, Wishes } from "./world.ts";
 
@@ -58,6 +59,7 @@ export function createCall(
   const writer: Writer = { call: call.call_id, needs: !isSideBySide(answerer) };
   let wishes: Wishes = {};
   let lines: string[] | undefined;
+  let thrownByTool: Thrown | undefined;
   /** Resolves to a function that keeps the handler's writes and returns its output. */
   let answering: Promise<() => Json> = Promise.resolve(() => null);
 
@@ -77,7 +79,7 @@ export function createCall(
     try {
       about.input = parseArguments(call);
       const { beforeTool } = callbacks;
-      const instead = beforeTool && (await onDraft((context) => firstValue(beforeTool, context, about)));
+      const instead = beforeTool && (await onDraft((context) => firstValue("beforeTool", beforeTool, context, about)));
       answering = instead === undefined ? answer() : Promise.resolve(() => instead);
     } catch (thrown) {
       answering = Promise.reject(thrown);
@@ -90,13 +92,15 @@ export function createCall(
     try {
       const output = asOutput(await outcome());
       const { afterTool } = callbacks;
-      const after = afterTool && (await onDraft((context) => firstValue(afterTool, context, { ...about, output })));
+      const after =
+        afterTool && (await onDraft((context) => firstValue("afterTool", afterTool, context, { ...about, output })));
       return { call, output: after === undefined ? output : asOutput(after), wishes, lines };
     } catch (thrown) {
       if (signal.aborted) throw cancelledRun(signal);
       const error = toolError(call.name, thrown);
       working.drop(call.call_id);
-      return { call, output: null, error, lines };
+      const authors = sourceThrown(thrown) ?? sourceThrown(error.cause) ?? thrownByTool ?? thrownIn(error, call.name);
+      return { call, output: null, error, lines, thrown: authors };
     }
   }
 
@@ -110,7 +114,8 @@ export function createCall(
       if (signal.aborted || isOfCommit(thrown)) throw thrown;
       const error = toolError(call.name, thrown);
       const { onToolError } = callbacks;
-      const value = onToolError && (await onDraft((context) => firstValue(onToolError, context, error, about)));
+      const value =
+        onToolError && (await onDraft((context) => firstValue("onToolError", onToolError, context, error, about)));
       if (value === undefined) throw error;
       return value;
     }
@@ -179,6 +184,7 @@ export function createCall(
     return () => {
       const finished = working.keepRan(ran, writer);
       lines = finished.log;
+      thrownByTool = finished.thrown;
       if (!finished.outcome.ok) throw toFailure(finished.outcome, cause);
       // A copy, because a stopped handler may still change it.
       wishes = { ...wished };

@@ -82,7 +82,10 @@ async function startExternal(
   return new Set();
 }
 
-type Fields = Pick<EventOf<"tools.answered">, "items" | "failed" | "log" | "refused" | "transfer" | "escalate">;
+type Fields = Pick<
+  EventOf<"tools.answered">,
+  "items" | "failed" | "log" | "thrown" | "refused" | "transfer" | "escalate"
+>;
 
 /** Builds the fields of the event. A call whose own writes could not be merged has failed: it did nothing else. */
 function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
@@ -92,10 +95,11 @@ function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes:
   };
   const results = writes.failed.size === 0 ? all : all.map(placedResult);
   const fields: Fields = { items: results.map(outputItem) };
-  for (const { call, error, lines } of results) {
+  for (const { call, error, lines, thrown } of results) {
     const { call_id: id } = call;
     if (error) (fields.failed ??= []).push({ call: id, code: error.code, message: error.message });
     if (lines) (fields.log ??= []).push({ call: id, lines });
+    if (error && thrown) (fields.thrown ??= []).push({ call: id, ...thrown });
   }
   for (const { call = "", path } of writes.refused) {
     (fields.refused ??= []).push({ call, path, message: conflict(path).message });

@@ -1,6 +1,7 @@
 // The world of a run: all that its code does not decide. A live run asks models, tools and clocks; a replay asks a recording.
 import type { Delta } from "../core/delta.ts";
 import type { HoldfastError } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { FunctionCall, Item, ModelResponse } from "../core/model.ts";
 
@@ -24,6 +25,8 @@ export interface Result {
   wishes?: Wishes;
   /** The lines that the tool logged. */
   lines?: string[] | undefined;
+  /** The error of the tool's code, or of a callback around it. */
+  thrown?: Thrown | undefined;
   /** Taken from the record by a replay. */
   isTaken?: true;
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption, isHoldfastError } from "../core/errors.ts";
-import type { Labels, NumberedEvent } from "../core/event.ts";
+import { summarizeThrown, type Labels, type NumberedEvent, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
 import type { SessionSource, SourceOptions } from "../rollout/session-source.ts";
@@ -213,8 +213,15 @@ function sessionLine({ session, environment, version, touched, ended }: Listed):
 
 function eventLine(event: NumberedEvent): string {
   const head = `${String(event.version).padStart(5)}  ${new Date(event.at).toISOString()}  ${event.type.padEnd(16)}`;
-  return `${head}  ${aboutEvent(event)}`.trimEnd();
+  const errors = "thrown" in event && event.thrown ? [event.thrown].flat() : [];
+  return [`${head}  ${aboutEvent(event)}`.trimEnd(), ...errors.map(thrownLines)].join("\n");
 }
+
+/** An error of the author's code, indented below its event. */
+const thrownLines = (thrown: Thrown): string =>
+  [summarizeThrown(thrown), ...(thrown.stack?.split("\n").slice(1) ?? [])]
+    .map((line) => `       ${plain(line)}`)
+    .join("\n");
 
 function aboutEvent(event: NumberedEvent): string {
   switch (event.type) {

@@ -11,6 +11,19 @@ export type EndReason = "closed" | "idle" | "age" | "capacity";
 export type Outcome =
   { ok: true; output: Json } | { ok: false; error: { code: ErrorCode; message: string; detail?: Json } };
 
+/** An error that an author's code threw. It is kept for people: no model reads it. */
+export interface Thrown {
+  /** Its name and message, as in "TypeError: x is undefined". */
+  error: string;
+  /** The author's function and line, as in "roll (environment.ts:12)". */
+  place: string;
+  /** The author's part of the stack, with paths relative to the working directory. */
+  stack?: string;
+}
+
+/** Returns an error as one line, as in "TypeError: x is undefined in roll (environment.ts:12)". */
+export const summarizeThrown = ({ error, place }: Thrown): string => `${error} in ${place}`;
+
 /** The result of verify: the reward, and any other fields that the environment's verify returned. */
 export type Verdict = { reward: number; [detail: string]: Json };
 
@@ -85,6 +98,7 @@ interface Called extends EventBase, Began {
   input: Json;
   outcome: Outcome;
   log?: string[];
+  thrown?: Thrown;
   run?: { version: number; seed: number };
 }
 
@@ -106,6 +120,7 @@ interface Settled extends EventBase {
   tool: string;
   outcome: Outcome;
   log?: string[];
+  thrown?: Thrown;
 }
 
 /** A verdict on the state at a version. */
@@ -236,6 +251,8 @@ interface ToolsAnswered extends ByAgent {
   failed?: { call: string; code: ErrorCode; message: string }[];
   /** Lines that tools logged. */
   log?: { call: string; lines: string[] }[];
+  /** Errors that tools and callbacks around them threw. */
+  thrown?: (Thrown & { call: string })[];
   /** Writes of successful calls that could not be merged, because others changed the same value. */
   refused?: { call: string; path: string; message: string }[];
   /** The agent that continues. */
@@ -256,6 +273,7 @@ interface AgentFailed extends ByAgent {
   type: "agent.failed";
   step: "beforeAgent" | "model" | "tools" | "afterAgent";
   error: { code: ErrorCode; message: string };
+  thrown?: Thrown;
 }
 
 /** How a run of an agent ended. The last four are reached limits. */

@@ -1,6 +1,7 @@
 // Rollouts: the playing of a task, and its outcome.
 import { showJson } from "./ellipsis.ts";
 import { HoldfastError } from "./errors.ts";
+import type { Thrown } from "./event.ts";
 import type { Json } from "./json.ts";
 import { faultInItems, type Item } from "./model.ts";
 
@@ -62,6 +63,8 @@ export type FailureKind =
 export interface RolloutFailure {
   kind: FailureKind;
   reason: string;
+  /** The error of the author's code behind it. */
+  thrown?: Thrown;
 }
 
 interface PlayedEpisode {

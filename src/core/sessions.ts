@@ -2,7 +2,7 @@
 // Protocols, agents and commands use it.
 import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
-import type { Event, Labels, NumberedEvent, Outcome, Verdict } from "./event.ts";
+import type { Event, Labels, NumberedEvent, Outcome, Thrown, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { Filter, Listed } from "./store.ts";
@@ -70,6 +70,8 @@ export type Answer<ToolOutput = Json> = ({ ok: true; output: ToolOutput } | Extr
   repeated: boolean;
   /** The session was never seeded: the tool saw the defaults of the state's schema. */
   unseeded: boolean;
+  /** The error of the tool's code. Not for the model. */
+  thrown?: Thrown;
 };
 
 export interface Seeded {

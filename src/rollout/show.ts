@@ -1,6 +1,6 @@
 // buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes of the state.
 import type { Delta } from "../core/delta.ts";
-import type { NumberedEvent } from "../core/event.ts";
+import type { NumberedEvent, Thrown } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -22,7 +22,7 @@ export type Step =
   | { type: "thought"; text: string }
   | { type: "called"; tool: string; input: string }
   /** `changes`: only with a log. */
-  | { type: "answered"; tool: string; output: string; changes?: Change[] }
+  | { type: "answered"; tool: string; output: string; changes?: Change[]; thrown?: Thrown }
   | { type: "other"; item: Json };
 
 export interface Transcript extends RolloutIndex {
@@ -90,8 +90,9 @@ function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
     if (item.type === "function_call_output") {
       const { call_id: call, output } = item as FunctionCallOutput;
       const tool = tools.get(call) ?? "tool";
-      const changes = toChanges(find?.(call, tool)?.delta ?? []);
-      return { type: "answered", tool, output: said(output), ...(find && { changes }) };
+      const { delta = [], thrown } = find?.(call, tool) ?? {};
+      const changes = toChanges(delta);
+      return { type: "answered", tool, output: said(output), ...(find && { changes }), ...(thrown && { thrown }) };
     }
     if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
     return { type: "other", item: item as unknown as Json };

@@ -1,6 +1,7 @@
 // createLog(): logs requests as JSON lines: failed and slow ones, or all. Never logs a cookie or a token.
 import { pino } from "pino";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 
 export interface LogOptions {
   /** "failures" logs 5xx replies and requests slower than `slow`. Default. */
@@ -28,15 +29,20 @@ export interface Log {
   request(entry: LoggedRequest): void;
   /** Logs a failure that does not belong to one request. */
   error(message: string, thrown?: unknown): void;
+  /** Logs an error of an author's code: the first of each place with its stack, then the 10th, the 100th, and so on. */
+  thrown(error: Thrown, session: string): void;
 }
 
 const longestText = 500;
+const mostPlaces = 1_000;
 
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
   const lines = pino(options, destination ?? pino.destination({ dest: 2, sync: true }));
   // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
+  /** How often each place of an author's code has thrown. */
+  const seen = new Map<string, number>();
   const isFlood = (thrown: unknown): boolean => {
     if (!isHoldfastError(thrown) || thrown.code !== "too_busy") return false;
     const now = Date.now();
@@ -66,6 +72,13 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
     },
     error(message, thrown) {
       lines.error({ error: described(thrown, true) }, message);
+    },
+    thrown({ error, place, stack }, session) {
+      const times = (seen.get(place) ?? 0) + 1;
+      if (times === 1 && seen.size >= mostPlaces) return;
+      seen.set(place, times);
+      if (!Number.isInteger(Math.log10(times))) return;
+      lines.error({ error, place, session: cut(session), times, ...(times === 1 && { stack }) }, "error in your code");
     },
   };
 }

@@ -143,15 +143,17 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   }
 
   const metrics = createMetrics();
+  const log = createLog(options.log);
+  const onError = log.thrown;
   const store = observedStore(options.store, metrics);
   const tokens = createTokens(secret ? keysFromSecret(secret) : await keysFromStore(store));
   const limits = { ...(idle && { idle }), ...(maxSessions && { sessions: maxSessions }) };
   const lease = options.lease === undefined ? {} : { lease: options.lease };
   const engines = environments.map((environment) => {
-    const engine = createSessions({ environment, store, limits });
+    const engine = createSessions({ environment, store, limits, onError });
     return observedSessions(telemetry?.sessions(engine) ?? engine, metrics);
   });
-  const conversations = createSessions({ app: rolloutsApp, store, limits: { ...(idle && { idle }) } });
+  const conversations = createSessions({ app: rolloutsApp, store, limits: { ...(idle && { idle }) }, onError });
   const played = (episodes: Sessions): Protocol[] => {
     const runner = options.runners?.get(episodes.environment.name);
     if (!runner) return [];
@@ -172,7 +174,9 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const scratch = (): Conversations => createSessions({ app: "play", store: memoryStore() });
     return offered.length > 0 ? createSessionPlayer({ episodes, models: new Map(offered), scratch }) : undefined;
   };
-  const conversing = agents.map((agent) => createSessions({ app: agent.name, agent, store, limits, ...lease }));
+  const conversing = agents.map((agent) =>
+    createSessions({ app: agent.name, agent, store, limits, onError, ...lease }),
+  );
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
@@ -214,7 +218,6 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     prefix: "",
     protocols: [...own, ...(mounts.find(({ prefix }) => prefix === `/${root}`)?.protocols ?? [])],
   });
-  const log = createLog(options.log);
   const app = createApp({
     mounts,
     store,

@@ -1,5 +1,5 @@
 // The types of a running call, and its answer.
-import type { Outcome } from "../core/event.ts";
+import type { Outcome, Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Answer } from "../core/sessions.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -25,11 +25,12 @@ export function lookupEpisode({ log, episode, expected }: Call): number {
 
 export function answer(
   log: OpenLog,
-  event: { outcome: Outcome; episode: number },
+  event: { outcome: Outcome; episode: number; thrown?: Thrown },
   version: number,
   repeated: boolean,
 ): Answer {
-  const { outcome, episode } = event;
+  const { outcome, episode, thrown } = event;
   const about = { session: log.id, version, repeated, unseeded: episode === 0 };
-  return outcome.ok ? { ok: true, output: outcome.output, ...about } : { ok: false, error: outcome.error, ...about };
+  if (outcome.ok) return { ok: true, output: outcome.output, ...about };
+  return { ok: false, error: outcome.error, ...about, ...(thrown && { thrown }) };
 }

@@ -154,6 +154,7 @@ export function createCalls(options: CallsOptions) {
         made = { type: "tool.called", at, episode: session.episode, tool, input, outcome: finished.outcome };
         if (finished.delta) made.delta = finished.delta;
         if (finished.log) made.log = finished.log;
+        if (finished.thrown) made.thrown = finished.thrown;
         if (id !== undefined) made.call = id;
         if (began !== at) made.began = began;
         if (detached) made.run = detached.run;

@@ -100,7 +100,7 @@ export function createConversations(options: ConversationOptions): Conversations
   /** The call ids of the runs on each log, also of runs that wait. A reader also takes a log exclusively. */
   const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
-  const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState };
+  const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState, onError: options.onError };
 
   /** Returns the shared state of the session. An isolated session has none. */
   async function readShared(session: Session): Promise<Shared> {

@@ -2,7 +2,7 @@
 // by close and by limits.
 import { replaceState } from "../core/delta.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
-import type { EndReason, Event, Labels } from "../core/event.ts";
+import type { EndReason, Event, Labels, Thrown } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import type { ForkOptions, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
@@ -26,6 +26,8 @@ export interface EngineOptions {
   cache?: CacheLimits;
   /** Whether the log of an ended session stays readable. Default: if the store is persistent. */
   keepEnded?: boolean;
+  /** Called for every error that a tool, a seed, a verify or a callback throws, to log it. */
+  onError?: (error: Thrown, session: string) => void;
 }
 
 /** The differences between sessions of an environment and of an agent. */

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversation } from "../core/conversation.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { AgentEvent, Event, EventOf, OpenTurn } from "../core/event.ts";
+import type { AgentEvent, Event, EventOf, OpenTurn, Thrown } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
 import { withShared, type AgentState } from "../core/shared-state.ts";
@@ -11,6 +11,7 @@ import { busyError, lostTurn, type Hold, type Leases } from "./lease.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { splitChange, readUser, type Make, type Scopes, type Shared } from "./scopes.ts";
+import { thrownInEvent } from "./thrown.ts";
 import type { Views } from "./views.ts";
 
 /** Milliseconds that the caller of a run waits for the release of its turn. */
@@ -28,6 +29,8 @@ export interface EnteredOptions {
   assertOpen(log: OpenLog): void;
   readShared(session: Session): Promise<Shared>;
   readState(session: Session): Promise<AgentState>;
+  /** Called for the errors of an author's code in committed events. */
+  onError: ((error: Thrown, session: string) => void) | undefined;
   /** The turn that the run continues. */
   continued: OpenTurn | undefined;
   /** Called when the run has left. */
@@ -36,7 +39,7 @@ export interface EnteredOptions {
 
 /** Enters a log that is held exclusively until `leave` is called. */
 export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<Entered> {
-  const { logs, scopes, views, assertOpen, readState } = options;
+  const { logs, scopes, views, assertOpen, readState, onError } = options;
   const user = readUser(log.session);
   let steps = await views.openSteps(log);
   let sharedNow = await options.readShared(log.session);
@@ -172,6 +175,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
         }
         steps.events.push(numbered);
         steps.bytes.push(stored.bytes);
+        if (onError) for (const error of thrownInEvent(numbered)) onError(error, log.id);
         return numbered;
       }),
   };

@@ -6,7 +6,7 @@ import { seedKey, type Event, type EventOf, type Labels } from "../core/event.ts
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
-import type { Episodes, ForkOptions, OpenOptions, Seeded, SeedOptions } from "../core/sessions.ts";
+import type { Answer, Episodes, ForkOptions, OpenOptions, Seeded, SeedOptions } from "../core/sessions.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import { createCalls } from "./call.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
@@ -17,6 +17,7 @@ import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
+import { thrownIn } from "./thrown.ts";
 import { createVerify } from "./verify.ts";
 
 export interface EpisodeOptions<E extends AnyEnvironment> extends EngineOptions {
@@ -37,6 +38,7 @@ const eventTypes: ReadonlySet<Event["type"]> = new Set([
 export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions<E>): Episodes<E> {
   const { environment, store, timeout = 60_000 } = options;
   if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
+  const { onError } = options;
   const logs = createLogs(store, environment.name, { cache: createLogCache(options.cache) });
   const engine = createEngine<never, ForkOptions>(
     {
@@ -143,13 +145,28 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return { session: log.id, version, episode, repeated: true };
   }
 
+  /** Reports an error of the author's code. */
+  async function reporting<T extends object>(id: string, work: () => Promise<T>): Promise<T> {
+    if (!onError) return work();
+    try {
+      const result: T & Partial<Answer> = await work();
+      if (result.thrown && !result.repeated) onError(result.thrown, id);
+      return result;
+    } catch (thrown) {
+      const error = thrownIn(thrown);
+      if (error) onError(error, id);
+      throw thrown;
+    }
+  }
+
   return {
     ...engine.verbs,
     environment,
-    open: (given = {}) => track(() => create((id, at) => open(id, at, given), given.session)),
-    seed: (id, task, seedOptions = {}) => useOpen(id, (log) => seed(log, task, seedOptions)),
-    call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
-    verify: (id, verifyOptions = {}) => use(id, (log) => verify(log, verifyOptions)),
+    open: (given = {}) => track(() => create((id, at) => reporting(id, () => open(id, at, given)), given.session)),
+    seed: (id, task, seedOptions = {}) => useOpen(id, (log) => reporting(id, () => seed(log, task, seedOptions))),
+    call: (id, tool, ...rest) =>
+      useOpen(id, (log) => reporting(id, () => call(log, tool, rest[0], rest[1] ?? {}))) as Promise<never>,
+    verify: (id, verifyOptions = {}) => use(id, (log) => reporting(id, () => verify(log, verifyOptions))),
     rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
   };

@@ -2,6 +2,7 @@
 import { readOnly } from "../core/draft.ts";
 import type { Context } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
 import type { Updates } from "../core/update.ts";
@@ -31,6 +32,8 @@ export class HandlerCall implements Context {
   readonly options: HandlerOptions;
   readonly session: string;
   lines: string[] | undefined = undefined;
+  /** The error of the author's code, if it threw. */
+  thrown: Thrown | undefined = undefined;
   /** Created by a tool with a draft, at its first update. */
   updates: Updates | undefined = undefined;
   #controller: AbortController | undefined = undefined;

@@ -2,16 +2,18 @@
 import { createDraft } from "../core/draft.ts";
 import type { Delta } from "../core/delta.ts";
 import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
-import type { Outcome } from "../core/event.ts";
+import type { Outcome, Thrown } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Update } from "../core/update.ts";
 import { Stopped, type HandlerCall } from "./handler.ts";
+import { describeThrown } from "./thrown.ts";
 
 /** The result of a call. */
 export interface Finished {
   outcome: Outcome;
   delta?: Delta;
   log?: string[];
+  thrown?: Thrown;
   /** The parts of the delta that can run again on another state. Not stored. */
   updates?: Update[];
 }
@@ -27,7 +29,7 @@ export function runForOutcome(tool: string, handler: HandlerCall, call: () => un
   };
   const failure = (thrown: unknown): Outcome => {
     handler.options.onThrown?.(thrown);
-    return failed(thrown);
+    return failed(thrown, handler);
   };
   try {
     const result = handler.within(call);
@@ -38,7 +40,7 @@ export function runForOutcome(tool: string, handler: HandlerCall, call: () => un
   }
 }
 
-function failed(thrown: unknown): Outcome {
+function failed(thrown: unknown, handler: HandlerCall): Outcome {
   if (thrown instanceof Stopped) {
     const { code, message } = thrown.reason;
     if (code === "tool_timeout") return refusal(code, message);
@@ -48,6 +50,7 @@ function failed(thrown: unknown): Outcome {
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
+  handler.thrown = describeThrown(thrown, handler.options.what);
   return refusal("tool_failed", messageOf(thrown));
 }
 
@@ -58,8 +61,9 @@ export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => 
     const delta = outcome.ok ? change() : [];
     if (delta.length > 0) finished.delta = delta;
   } catch (thrown) {
-    finished.outcome = failed(thrown);
+    finished.outcome = failed(thrown, handler);
   }
+  if (handler.thrown) finished.thrown = handler.thrown;
   if (handler.lines) finished.log = handler.lines;
   // A copy: later lines do not belong to the event.
   handler.lines = undefined;

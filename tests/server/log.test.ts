@@ -82,3 +82,20 @@ test("long values are truncated", () => {
   log.request({ ...entry, path: `/${"x".repeat(10_000)}` });
   expect(String(lines()[0]?.["path"]).length).toBeLessThan(600);
 });
+
+test("an error of an author's code is logged once per place with its stack, then by its count", () => {
+  const { log, lines } = logged();
+  const error = { error: "TypeError: x", place: "roll (environment.ts:12)", stack: "TypeError: x\n    at run" };
+  for (let at = 0; at < 150; at++) log.thrown(error, "s1");
+  log.thrown({ ...error, place: "verify (environment.ts:20)" }, "s1");
+  expect(lines()).toMatchObject([
+    { msg: "error in your code", ...error, times: 1, session: "s1" },
+    { place: error.place, times: 10 },
+    { place: error.place, times: 100 },
+    { place: "verify (environment.ts:20)", times: 1 },
+  ]);
+  expect(lines()[1]).not.toHaveProperty("stack");
+  const none = logged({ what: "none" });
+  none.log.thrown(error, "s1");
+  expect(none.lines()).toEqual([]);
+});

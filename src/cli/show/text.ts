@@ -1,5 +1,6 @@
 // Formats a transcript for people. A model's text cannot control the terminal, or imitate a line of the transcript.
 import { showJson } from "../../core/ellipsis.ts";
+import { summarizeThrown } from "../../core/event.ts";
 import { plain } from "../plain.ts";
 import type { Change, Step, Transcript } from "../../rollout/show.ts";
 
@@ -40,9 +41,10 @@ function stepLines(step: Step, paint: Paint): string[] {
     case "called":
       return [`${paint("[agent]", "who")} calls ${paint(visible(step.tool), "tool")} ${visible(step.input)}`];
     case "answered": {
-      const { changes = [] } = step;
+      const { changes = [], thrown } = step;
       const came = `${paint(`[${visible(step.tool)}]:`, "tool")} ${visible(step.output)}`;
-      return changes.length === 0 ? [came] : [came, paint(stateLine(changes, "is now"), "state")];
+      const failed = thrown ? [paint(`    ${visible(thrown.stack ?? summarizeThrown(thrown))}`, "bad")] : [];
+      return [came, ...failed, ...(changes.length === 0 ? [] : [paint(stateLine(changes, "is now"), "state")])];
     }
     case "other":
       return [paint(visible(JSON.stringify(step.item)), "dim")];

@@ -22,7 +22,9 @@ export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer |
       openSession: async ({ body: { random: randomSeed, ...options } }) =>
         opened(await sessions.open({ ...options, randomSeed })),
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
-        return ok(await sessions.call(id, tool, input, { call, episode, signal }));
+        // Clients may pass the answer on to a model: only the event has the author's error.
+        const { thrown: _, ...answer } = await sessions.call(id, tool, input, { call, episode, signal });
+        return ok(answer);
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
         ok(await sessions.seed(id, task, { ...options, randomSeed })),

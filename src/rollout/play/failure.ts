@@ -2,6 +2,7 @@
 import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
+import { thrownIn } from "../../session/thrown.ts";
 
 /** Returns why the run of an agent failed. */
 export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailure | undefined {
@@ -10,8 +11,9 @@ export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailur
 }
 
 /** Converts the failure event of an agent's run. */
-function failureFromEvent({ step, error }: EventOf<"agent.failed">): RolloutFailure {
-  return { kind: classifyStep(step, error.code), reason: `${error.code}: ${error.message}` };
+function failureFromEvent({ step, error, thrown }: EventOf<"agent.failed">): RolloutFailure {
+  const reason = `${error.code}: ${error.message}`;
+  return { kind: classifyStep(step, error.code), reason, ...(thrown && { thrown }) };
 }
 
 function classifyStep(step: string, code: string): FailureKind {
@@ -23,7 +25,8 @@ function classifyStep(step: string, code: string): FailureKind {
 
 /** Converts a thrown error. */
 export function failureFromError(thrown: unknown): RolloutFailure {
-  return { kind: classifyError(thrown), reason: messageOf(thrown) };
+  const authors = thrownIn(thrown);
+  return { kind: classifyError(thrown), reason: messageOf(thrown), ...(authors && { thrown: authors }) };
 }
 
 const kinds: Partial<Record<ErrorCode, FailureKind>> = {

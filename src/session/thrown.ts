@@ -1,0 +1,132 @@
+// Describes an error of an author's code for the log: its text, the author's line, and the author's part of the stack.
+import { basename, isAbsolute, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ellipsis } from "../core/ellipsis.ts";
+import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import type { Event, Thrown } from "../core/event.ts";
+
+const longestError = 500;
+const longestStack = 4_000;
+const mostFrames = 12;
+const mostCauses = 3;
+
+/** The folder of this package's code, whose frames say nothing to an author. */
+const ownFolder = fileURLToPath(new URL("..", import.meta.url));
+
+/** Describes an error. `where` names the tool, the callback, or another function of the author. */
+export function describeThrown(thrown: unknown, where: string): Thrown {
+  const frames = framesIn(thrown);
+  const first = frames.find(isAuthors);
+  const place = first
+    ? `${where} (${isInside(first.path) ? shorten(first.path) : basename(first.path)}:${first.line})`
+    : where;
+  const stack = stackText(thrown, frames);
+  return { error: errorText(thrown), place, ...(stack !== undefined && { stack }) };
+}
+
+/** Names of the functions that fail with these codes. */
+const functions: Partial<Record<ErrorCode, string>> = { seed_failed: "seed", verify_failed: "verify" };
+
+/** Describes the author's error behind an error of Holdfast; undefined if there is none. `tool` is the tool that failed. */
+export function thrownIn(error: unknown, tool?: string): Thrown | undefined {
+  if (!isHoldfastError(error) || error.cause === undefined) return undefined;
+  if (isThrown(error.cause)) return error.cause;
+  const { callback } = error.detail;
+  const failed = error.code === "tool_failed" ? tool : undefined;
+  const where = functions[error.code] ?? (typeof callback === "string" ? callback : failed);
+  if (where !== undefined) return describeThrown(error.cause, where);
+  // The model of an author may be code too; an error of a connection has no line of the author.
+  return error.code === "model_failed" && framesIn(error.cause).some(isAuthors)
+    ? describeThrown(error.cause, "the model")
+    : undefined;
+}
+
+/** Returns the errors in an event whose stack is in no other event: a tool of an environment has it in its own log. */
+export function thrownInEvent(event: Event): Thrown[] {
+  if (event.type === "tools.answered") return (event.thrown ?? []).filter(({ stack }) => stack !== undefined);
+  return "thrown" in event && event.thrown ? [event.thrown] : [];
+}
+
+function isThrown(value: unknown): value is Thrown {
+  const { error, place } = Object(value) as Partial<Thrown>;
+  return typeof error === "string" && typeof place === "string";
+}
+
+interface Frame {
+  /** The function, if it has a name. */
+  name: string | undefined;
+  path: string;
+  line: string;
+  column: string;
+}
+
+const frameLine =
+  /^\s*at (?:(?:async )?([^(]+) \()?(?:async )?((?:file:\/\/|\/|[A-Za-z]:[\\/]|node:).+):(\d+):(\d+)\)?$/;
+
+function framesIn(thrown: unknown): Frame[] {
+  const stack = thrown instanceof Error ? readStack(thrown) : "";
+  return stack.split("\n").flatMap((text) => {
+    const [, name, file = "", line = "", column = ""] = frameLine.exec(text) ?? [];
+    return file === "" ? [] : [{ name, path: file.startsWith("file://") ? toPath(file) : file, line, column }];
+  });
+}
+
+/** An author's error may have a getter that throws. */
+function readStack(error: Error): string {
+  try {
+    return String(error.stack ?? "");
+  } catch {
+    return "";
+  }
+}
+
+function toPath(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return url;
+  }
+}
+
+const isOwn = ({ path }: Frame): boolean => path.startsWith(ownFolder);
+
+const isAuthors = (frame: Frame): boolean =>
+  !isOwn(frame) && !frame.path.startsWith("node:") && !frame.path.includes("node_modules");
+
+const isInside = (path: string): boolean => {
+  const inside = relative(process.cwd(), path);
+  return !inside.startsWith("..") && !isAbsolute(inside);
+};
+
+const shorten = (path: string): string => (isInside(path) ? relative(process.cwd(), path) : path);
+
+function errorText(thrown: unknown): string {
+  const text = isHoldfastError(thrown)
+    ? `${thrown.code}: ${thrown.message}`
+    : thrown instanceof Error
+      ? `${String(thrown.name)}: ${thrown.message}`
+      : messageOf(thrown);
+  return ellipsis(text.replaceAll(/\s*\n\s*/g, " "), longestError);
+}
+
+/** The stack down to where Holdfast called the author's code, with its causes. */
+function stackText(thrown: unknown, frames: Frame[]): string | undefined {
+  if (frames.length === 0) return undefined;
+  const lines: string[] = [];
+  let cause = thrown;
+  for (let depth = 0; depth < mostCauses && cause instanceof Error; depth++) {
+    lines.push(depth === 0 ? errorText(cause) : `caused by ${errorText(cause)}`);
+    for (const { name, path, line, column } of authorsPart(framesIn(cause))) {
+      const at = `${path.startsWith("node:") ? path : shorten(path)}:${line}:${column}`;
+      lines.push(name === undefined ? `    at ${at}` : `    at ${name} (${at})`);
+    }
+    cause = cause.cause;
+  }
+  return ellipsis(lines.join("\n"), longestStack);
+}
+
+function authorsPart(frames: Frame[]): Frame[] {
+  const first = frames.findIndex(isAuthors);
+  const end = frames.findIndex((frame, at) => at > first && isOwn(frame));
+  return frames.slice(0, first < 0 || end < 0 ? mostFrames : Math.min(end, mostFrames));
+}
