@@ -1,0 +1,49 @@
+// The configuration of the documentation site. The sidebar follows the tables of docs/README.md.
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const source = fileURLToPath(new URL("../source", import.meta.url));
+const repository = "https://github.com/holdfast-dev/holdfast";
+
+/** The groups and pages of docs/README.md, in reading order. */
+function guide() {
+  const groups = [];
+  for (const line of readFileSync(`${source}/README.md`, "utf8").split("\n")) {
+    const [, heading] = /^## (.*)/.exec(line) ?? [];
+    if (heading) groups.push({ text: heading, items: [] });
+    const [, text, page] = /^\| \[([^\]]+)\]\(([^)]+)\.md\)/.exec(line) ?? [];
+    if (page) groups.at(-1).items.push({ text, link: `/${page}` });
+  }
+  return groups;
+}
+
+/** The modules of the API reference: `holdfast` first, then its subpaths. */
+function api() {
+  const modules = readdirSync(`${source}/api`, { recursive: true })
+    .map((file) => String(file).replaceAll("\\", "/"))
+    .filter((file) => file.endsWith("/index.md"))
+    .map((file) => file.slice(0, -"/index.md".length));
+  const items = modules.toSorted().map((name) => ({ text: name, link: `/api/${name}/` }));
+  return { text: "API reference", collapsed: true, items };
+}
+
+export default {
+  title: "Holdfast",
+  description: "Stateful environments and agents for language models.",
+  srcDir: source,
+  outDir: fileURLToPath(new URL("../dist", import.meta.url)),
+  // The site has no icon; without this line browsers ask for one.
+  head: [["link", { rel: "icon", href: "data:," }]],
+  rewrites: { "README.md": "index.md" },
+  themeConfig: {
+    nav: [
+      { text: "Start", link: "/start" },
+      { text: "Cookbook", link: "/cookbook" },
+      { text: "API", link: "/api/" },
+    ],
+    sidebar: [...guide(), api(), { text: "Decisions", link: "/decisions/" }],
+    outline: [2, 3],
+    search: { provider: "local" },
+    socialLinks: [{ icon: "github", link: repository }],
+  },
+};
