@@ -19,21 +19,22 @@ export interface CollectionsProtocolOptions {
 export function collectionsProtocol({ about, collections }: CollectionsProtocolOptions): Protocol {
   const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
-  async function replyTo(method: string, path: string): Promise<Reply> {
+  async function replyTo(method: string, path: string, query: URLSearchParams): Promise<Reply> {
     if (method !== "GET") {
       throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} takes GET, not ${method}`, {
         detail: { allow: ["GET"] },
       });
     }
     if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
-    const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(\/rows(?:\/([^/]+))?)?$/.exec(path) ?? [];
-    if (name === undefined)
-      throw missing("runs are at /v1/runs/{run}, /v1/runs/{run}/rows and /v1/runs/{run}/rows/{row}");
+    const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(?:\/(rows|search|totals)(?:\/([^/]+))?)?$/.exec(path) ?? [];
+    if (name === undefined || (number !== undefined && rest !== "rows"))
+      throw missing("the paths of a run are /v1/runs/{run} and, below it, /rows, /rows/{row}, /search and /totals");
     const collection = named.get(name);
-    if (!collection) throw missing(`there is no run ${name.slice(0, 100)} here; /v1/about lists those that are`);
+    if (!collection) throw missing(`run ${name.slice(0, 100)} not found; /v1/about lists the runs of this server`);
     if (rest === undefined) return ok(collection.details);
-    if (number === undefined)
-      return { status: 200, headers: { "content-type": lines }, stream: toLines(collection.rows()) };
+    if (rest === "totals") return ok(await collection.totals());
+    if (rest === "search") return streamed(collection.search(query.get("text") ?? ""));
+    if (number === undefined) return streamed(collection.rows());
     const row = /^\d{1,15}$/.test(number) ? await collection.row(Number(number)) : undefined;
     if (!row) throw missing(`the run ${name} has no row ${number.slice(0, 100)}`);
     return ok({ row } satisfies WholeRow);
@@ -41,22 +42,31 @@ export function collectionsProtocol({ about, collections }: CollectionsProtocolO
 
   return {
     name: "runs",
-    handle: ({ method, path }) =>
-      path === "/v1/about" || path === "/v1/runs" || path.startsWith("/v1/runs/") ? replyTo(method, path) : undefined,
+    handle: ({ method, path, query }) =>
+      path === "/v1/about" || path === "/v1/runs" || path.startsWith("/v1/runs/")
+        ? replyTo(method, path, query)
+        : undefined,
   };
 }
 
 const lines = "application/x-ndjson";
 
-async function* toLines(batches: AsyncIterable<RowSummary[]>): AsyncGenerator<string, void, undefined> {
+const streamed = (batches: AsyncIterable<RowSummary[] | number[]>): Reply => ({
+  status: 200,
+  headers: { "content-type": lines },
+  stream: toLines(batches),
+});
+
+async function* toLines(batches: AsyncIterable<RowSummary[] | number[]>): AsyncGenerator<string, void, undefined> {
   for await (const batch of batches) yield `${JSON.stringify(batch)}\n`;
 }
 
-const toAbout = ({ details: { run, name, file, environment } }: Collection): About["runs"][number] => ({
+const toAbout = ({ details: { run, name, file, environment, model } }: Collection): About["runs"][number] => ({
   run,
   name,
   file,
   environment,
+  model,
 });
 
 const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

@@ -9,6 +9,7 @@ import { makeFolder, privateFile } from "../io/private-files.ts";
 import type { BundleAbout, BundlePart, BundleRow, BundleCollection, CollectionDetails } from "./collection-view.ts";
 import { numberedRollouts } from "./collection-index.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
+import { createTotals } from "./collection-index/totals.ts";
 import { cannotWrite } from "./output.ts";
 import type { BadRow } from "./tasks.ts";
 
@@ -84,6 +85,7 @@ async function writeCollection(details: CollectionDetails, options: BundleOption
   const { out, onBad, onRow } = options;
   const name = (what: string): string => `runs/${details.run}/${what}`;
   const counts = { rows: 0, chunks: 0, parts: 0 };
+  const totals = createTotals();
   let [chunk, part]: [BundleRow[], string[]] = [[], []];
   let length = 0;
 
@@ -102,6 +104,7 @@ async function writeCollection(details: CollectionDetails, options: BundleOption
   for await (const finished of numberedRollouts(details.file, onBad)) {
     const { number, row } = finished;
     const summary = summarizeRow(finished, number);
+    totals.add(summary);
     const log = details.sessions && summary.session !== null ? await logText(summary.session, options) : "null";
     const text = `{"row":${number},"content":${JSON.stringify(row)},"events":${log}}` satisfies PartText;
     if (length + text.length > partLength) await endPart();
@@ -114,7 +117,7 @@ async function writeCollection(details: CollectionDetails, options: BundleOption
   }
   await endPart();
   await endChunk();
-  return { ...details, ...counts };
+  return { ...details, ...counts, totals: totals.result() };
 }
 
 /** A BundlePart, assembled from serialized JSON. */

@@ -7,7 +7,9 @@ import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
 import { assertFile, finishedRollouts, rolloutIndex, type Finished } from "./finished.ts";
 import { outputPaths } from "./output.ts";
+import { matchesRow } from "./collection-index/search.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
+import { createTotals } from "./collection-index/totals.ts";
 import { readRowAt, type BadRow } from "./tasks.ts";
 
 /** A batch ends at this many summaries, or after this many bytes of the file, so the first batch arrives soon. */
@@ -50,12 +52,34 @@ export function openCollection(details: CollectionDetails): Collection {
     places = found;
   }
 
+  async function* found(text: string): AsyncGenerator<number[], void, undefined> {
+    const wanted = text.toLowerCase();
+    let [batch, bytes]: [number[], number] = [[], 0];
+    for await (const { row, number, place } of numberedRollouts(file)) {
+      if (matchesRow(row, wanted)) batch.push(number);
+      bytes += place.bytes;
+      if (bytes < mostBytes) continue;
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    if (batch.length > 0) yield batch;
+  }
+
   return {
     details,
     rows() {
       // Checked before the first batch: an error after that could no longer be reported.
       assertFile(file);
       return summaries();
+    },
+    search(text) {
+      assertFile(file);
+      return found(text);
+    },
+    async totals() {
+      const totals = createTotals();
+      for await (const finished of numberedRollouts(file)) totals.add(summarizeRow(finished, finished.number));
+      return totals.result();
     },
     async row(number) {
       const known = await places?.read(number);

@@ -35,6 +35,22 @@ export interface CollectionAbout {
   name: string;
   file: string;
   environment: string | null;
+  /** The model's name; null if nothing recorded it. */
+  model: string | null;
+}
+
+/** The totals of a collection: a line of a list of collections. The reply of GET /v1/runs/{run}/totals. */
+export interface CollectionTotals {
+  rollouts: number;
+  tasks: number;
+  failed: number;
+  /** The mean reward of the scored rollouts; null without any. */
+  reward: number | null;
+  tokens: number | null;
+  /** When the first rollout began, in seconds since 1970. */
+  began: number | null;
+  /** From the start of the first rollout to the end of the last, in seconds. */
+  wallSeconds: number | null;
 }
 
 /** The reply of GET /v1/runs/{run}. The path and the field names keep the older word "run". */
@@ -66,10 +82,18 @@ export interface RowSummary {
   calls: number;
   tokens: number | null;
   seconds: number | null;
+  /** When it began, in seconds since 1970. */
+  began: number | null;
   /** Distinct names of the called tools. */
   tools: string[];
-  /** The start of the user's request, or else of the last answer. */
+  /** The start of the user's request. */
   text: string;
+  /** The start of the last answer. */
+  answer: string;
+  /** The start of the reason of a failure. */
+  reason: string | null;
+  /** Numbers that verify returned beside the reward. */
+  metrics: { [name: string]: number };
   session: string | null;
   /** The session it was forked from. */
   parent: string | null;
@@ -85,6 +109,9 @@ export interface Collection {
   readonly details: CollectionDetails;
   /** Yields row summaries in file order, in batches. Every call starts from the beginning. */
   rows(): AsyncIterable<RowSummary[]>;
+  /** Yields the indexes of the rows that contain a text, in batches. A batch may be empty. */
+  search(text: string): AsyncIterable<number[]>;
+  totals(): Promise<CollectionTotals>;
   /** Returns the complete row, or undefined if the index does not exist. */
   row(row: number): Promise<TaskRow | undefined>;
 }
@@ -102,6 +129,7 @@ export interface BundleCollection extends CollectionDetails {
   chunks: number;
   /** Number of data files `runs/{run}/part-N`, each an array of BundlePart, from N = 0. */
   parts: number;
+  totals: CollectionTotals;
 }
 
 export interface BundleRow extends RowSummary {

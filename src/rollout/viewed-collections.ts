@@ -73,7 +73,15 @@ async function viewCollection(
   const recorded = nameIn(settings["environment"]);
   const { environment = recorded, sessions } = await findSessions(file, store, recorded);
   return {
-    details: { run, name: collectionName(file), file, environment: environment ?? null, settings, sessions },
+    details: {
+      run,
+      name: collectionName(file),
+      file,
+      environment: environment ?? null,
+      model: typeof settings["model"] === "string" ? settings["model"] : null,
+      settings,
+      sessions,
+    },
     record,
   };
 }

@@ -11,10 +11,13 @@ const details = {
   name: "a",
   file: "runs/a.jsonl",
   environment: "counter",
+  model: "scripted",
   settings: { seed: 1 },
   sessions: true,
 };
 const summaries = (...rows: number[]): RowSummary[] => rows.map((row) => ({ row }) as RowSummary);
+
+const totals = { rollouts: 3, tasks: 1, failed: 0, reward: 1, tokens: null, began: null, wallSeconds: null };
 
 const collection: Collection = {
   details,
@@ -22,6 +25,10 @@ const collection: Collection = {
     yield summaries(0, 1);
     yield summaries(2);
   },
+  async *search(text) {
+    yield text === "lost" ? [1, 2] : [];
+  },
+  totals: async () => totals,
   row: async (number) => (number < 3 ? { n: number } : undefined),
 };
 
@@ -45,6 +52,14 @@ test("about lists the contents, with a summary of each run", async () => {
 test("a run has its details, and each whole row by its number", async () => {
   expect(await ask("/v1/runs/0")).toEqual({ status: 200, body: details });
   expect(await ask("/v1/runs/0/rows/2")).toEqual({ status: 200, body: { row: { n: 2 } } });
+});
+
+test("a run has totals, and a search that streams lists of rows", async () => {
+  expect(await ask("/v1/runs/0/totals")).toEqual({ status: 200, body: totals });
+  const { stream } = (await protocol.handle(requestOf("GET", "/v1/runs/0/search?text=lost"))) as Reply;
+  const lines: string[] = [];
+  for await (const text of stream as AsyncIterable<string>) lines.push(text);
+  expect(lines).toEqual(["[1,2]\n"]);
 });
 
 test("rows are lines, each a list", async () => {
@@ -72,6 +87,8 @@ test.each([
   "/v1/runs/0/rows/ 1",
   "/v1/runs/0/rows/99999999999999999999",
   "/v1/runs/0/rows/1/2",
+  "/v1/runs/0/search/1",
+  "/v1/runs/0/totals/1",
   "/v1/runs/__proto__",
 ])("%s is not there", async (path) => {
   expect(await ask(path)).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });

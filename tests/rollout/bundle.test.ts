@@ -20,7 +20,15 @@ function world(...files: TaskRow[][]) {
   const runs = files.map((rows, at): CollectionDetails => {
     const file = join(folder, `${at}.jsonl`);
     writeFileSync(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-    return { run: String(at), name: String(at), file, environment: "counter", settings: {}, sessions: true };
+    return {
+      run: String(at),
+      name: String(at),
+      file,
+      environment: "counter",
+      model: null,
+      settings: {},
+      sessions: true,
+    };
   });
   const out = join(folder, "out");
   const long: string[] = [];

@@ -29,7 +29,7 @@ function fileOf(text: string, failures?: string): string {
 }
 
 const runOf = (file: string): Collection =>
-  openCollection({ run: "0", name: "a", file, environment: null, settings: {}, sessions: false });
+  openCollection({ run: "0", name: "a", file, environment: null, model: null, settings: {}, sessions: false });
 
 async function batchesOf(run: Collection): Promise<RowSummary[][]> {
   const batches: RowSummary[][] = [];
@@ -53,6 +53,7 @@ describe("a summary", () => {
     parent: "p",
     forked_at: 4,
     branch: "0.1",
+    metrics: { recall: 0.25, exact: true, note: "long" },
     responses_create_params: {
       input: [
         { role: "system", content: "Be kind." },
@@ -63,6 +64,7 @@ describe("a summary", () => {
     },
     response: {
       output: [call("1", "add"), call("2", "read"), gave("1"), gave("2"), call("3", "add"), gave("3"), said("Done.")],
+      created_at: 1_700_000_000,
       usage: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
     },
   };
@@ -80,8 +82,12 @@ describe("a summary", () => {
     calls: 3,
     tokens: 15,
     seconds: 1.5,
+    began: 1_700_000_000,
     tools: ["add", "read"],
     text: "Add 2.",
+    answer: "Done.",
+    reason: null,
+    metrics: { recall: 0.25, exact: 1 },
     session: "s",
     parent: "p",
   };
@@ -91,7 +97,12 @@ describe("a summary", () => {
   });
 
   test.each<[string, TaskRow, boolean, Partial<RowSummary>]>([
-    ["what failed has its kind and no reward", failure(3), true, { outcome: "failed", kind: "model", reward: null }],
+    [
+      "a failed row has its kind, its reason and no reward",
+      failure(3),
+      true,
+      { outcome: "failed", kind: "model", reason: "gone", reward: null },
+    ],
     ["what is masked has no reward", { ...row, mask_sample: true }, false, { outcome: "scored", reward: null }],
     [
       "without a total, tokens are added",
@@ -101,10 +112,10 @@ describe("a summary", () => {
     ],
     ["of a task's own parent nothing is made", { parent: "p" }, false, { parent: null, branch: null }],
     [
-      "without a user, the last answer is shown",
+      "the answer is the last one",
       { response: { output: [said("One."), said("Two.")] } },
       false,
-      { text: "Two." },
+      { text: "", answer: "Two." },
     ],
     [
       "an empty row has nothing",
@@ -124,9 +135,9 @@ describe("a summary", () => {
 
   test("truncates long texts and many tools, not within a character", () => {
     const output = Array.from({ length: 300 }, (_, at) => call(String(at), `${at}${"x".repeat(1000)}`));
-    const long: TaskRow = { responses_create_params: { input: `${"x".repeat(119)}😀` }, response: { output } };
+    const long: TaskRow = { responses_create_params: { input: `${"x".repeat(159)}😀` }, response: { output } };
     const { text, tools, calls } = summarizeRow({ row: long, failed: false }, 0);
-    expect([text, tools.length, calls]).toEqual(["x".repeat(119), 100, 300]);
+    expect([text, tools.length, calls]).toEqual(["x".repeat(159), 100, 300]);
     expect(Math.max(...tools.map(({ length }) => length))).toBe(100);
   });
 
@@ -232,6 +243,67 @@ describe("rows", () => {
     writeFileSync(file, lines({ ...rollout(7), text: "longer" }));
     expect(await run.row(0)).toMatchObject({ _ng_task_index: 7 });
     expect(await run.row(1)).toBeUndefined();
+  });
+});
+
+describe("search", () => {
+  const spoken = (role: string, content: unknown): TaskRow => ({ type: "message", role, content }) as TaskRow;
+  const rows: TaskRow[] = [
+    { responses_create_params: { instructions: "Be kind", input: "Add 2" } },
+    { response: { output: [spoken("assistant", [{ type: "output_text", text: "I do NOT know" }])] } },
+    { response: { output: [{ type: "function_call", call_id: "1", name: "file_report", arguments: '{"by":7}' }] } },
+    { response: { output: [{ type: "function_call_output", call_id: "1", output: "filed already" }] } },
+    { session_id: "S-42" },
+  ];
+  const failed = { ...failure(9), failure_reason: "connection reset" };
+
+  test.each([
+    ["add 2", [0]],
+    ["be kind", [0]],
+    ["do not KNOW", [1]],
+    ["file_rep", [2]],
+    ['"by":7', [2]],
+    ["filed already", [3]],
+    ["s-42", [4]],
+    ["connection reset", [5]],
+    ["nowhere", []],
+  ])("finds %s", async (text, wanted) => {
+    const found: number[] = [];
+    for await (const some of runOf(fileOf(lines(...rows), lines(failed))).search(text)) found.push(...some);
+    expect(found).toEqual(wanted);
+  });
+
+  test("reads any row", async () => {
+    const item = fc.oneof(
+      fc.jsonValue(),
+      fc.record({ role: fc.constantFrom("user", "assistant"), content: fc.jsonValue() }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(item), async (output) => {
+        const file = fileOf(lines({ response: { output } }));
+        for await (const some of runOf(file).search("x")) expect(some.length).toBeLessThan(2);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+test("totals have the wall time from the first start to the last end, not the sum of the episodes", async () => {
+  const at = (began: number, seconds: number, more: TaskRow = {}): TaskRow => ({
+    ...rollout(0, began),
+    seconds,
+    response: { created_at: began },
+    ...more,
+  });
+  const run = runOf(fileOf(lines(at(100, 8), at(101, 9), at(102, 1, { reward: 0 })), lines(failure(1))));
+  expect(await run.totals()).toEqual({
+    rollouts: 4,
+    tasks: 2,
+    failed: 1,
+    reward: 2 / 3,
+    tokens: null,
+    began: 100,
+    wallSeconds: 10,
   });
 });
 

@@ -256,8 +256,24 @@ describe("the viewer's API", () => {
   });
 
   test("needs no environment if there are runs", async () => {
-    const details = { run: "0", name: "a", file: "a.jsonl", environment: null, settings: {}, sessions: false };
-    const run: Collection = { details, rows: async function* () {}, row: async () => undefined };
+    const details = {
+      run: "0",
+      name: "a",
+      file: "a.jsonl",
+      environment: null,
+      model: null,
+      settings: {},
+      sessions: false,
+    };
+    const none = async function* () {};
+    const totals = { rollouts: 0, tasks: 0, failed: 0, reward: null, tokens: null, began: null, wallSeconds: null };
+    const run: Collection = {
+      details,
+      rows: none,
+      search: none,
+      totals: async () => totals,
+      row: async () => undefined,
+    };
     const url = await served([], { collections: [run] });
     expect(await (await fetch(`${url}/v1/runs/0`)).json()).toEqual(details);
     expect((await fetch(`${url}/v1/sessions`)).status).toBe(404);

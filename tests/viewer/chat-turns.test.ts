@@ -114,18 +114,20 @@ describe("turns", () => {
 });
 
 describe("commits", () => {
-  test("name the callbacks and steps they store, and the keys they wrote", async () => {
+  test("have the keys they wrote, and name no callback", async () => {
     const { events } = await talk(noting(calls("note"), "Done."), "go");
     const points = (await events()).map(commitPoint);
-    expect(points.map(({ of, writes, shared }) => [of, ...writes, ...shared])).toEqual([
-      ["the initial state", "mood"],
-      [""],
-      ["beforeAgent", "began"],
-      ["beforeModel, afterModel", "asked"],
-      ["beforeTool, the tools, afterTool", "noted", "user:notes"],
-      ["beforeModel, afterModel", "asked"],
-      ["afterAgent", "ended"],
+    expect(points.map(({ writes, shared }) => [...writes, ...shared])).toEqual([
+      ["mood"],
+      [],
+      ["began"],
+      ["asked"],
+      ["noted", "user:notes"],
+      ["asked"],
+      ["ended"],
     ]);
+    // The log does not say which callbacks an agent has.
+    expect(JSON.stringify(points)).not.toMatch(/before|after/);
     expect(points[4]).toMatchObject({ writes: ["noted"], shared: ["user:notes"] });
   });
 });

@@ -175,3 +175,14 @@ test("the marks of a tree are the changed paths and all their parents", () => {
   expect([...kinds]).toEqual([["/a/b~1c/0", "added"]]);
   expect([...touched].sort()).toEqual(["", "/a", "/a/b~1c", "/x"]);
 });
+
+test("shared keys that other conversations wrote are part of the state at every version", () => {
+  const history = createHistory();
+  const opened = { type: "session.opened", delta: [{ op: "replace", path: "", value: { turns: 0 } }] };
+  const wrote = { type: "agent.ended", shared: [{ op: "add", path: "/user:name", value: "Ann" }] };
+  history.append([opened, wrote].map((event, at) => ({ ...event, version: at + 1 }) as unknown as NumberedEvent));
+  const known = { "user:name": "Ann", "app:company": "Acme" };
+  expect(history.stateAt(1, known)).toEqual({ turns: 0, "app:company": "Acme" });
+  expect(history.stateAt(2, known)).toEqual({ turns: 0, "user:name": "Ann", "app:company": "Acme" });
+  expect(history.stateAt(2)).toEqual({ turns: 0, "user:name": "Ann" });
+});

@@ -50,11 +50,11 @@ test("a failure is the last step, and a stop comes before the verdict", () => {
   expect(told(failed).slice(-2)).toEqual(["5 verdict", "- note failed (model): it hung up"]);
   const stopped = buildSteps({ ...row, stopped: "steps" }, log);
   expect(told(stopped).slice(-3)).toEqual([
-    "- note stopped here: the limit of steps was reached",
+    "- note stopped: the steps limit was reached",
     '4 called {"count":5}',
     "5 verdict",
   ]);
-  expect(told(buildSteps({ stopped: "empty" }, []))).toEqual(["- note stopped here: the model answered nothing"]);
+  expect(told(buildSteps({ stopped: "empty" }, []))).toEqual(["- note stopped: the model's answer was empty"]);
 });
 
 test("calls link to their versions, with other events between them", () => {
@@ -79,6 +79,28 @@ test("calls link to their versions, with other events between them", () => {
     "5 verdict",
   ]);
   expect(steps[7]).toMatchObject({ input: "{bad", error: { message: "count is missing" } });
+});
+
+test("steps have the number of the model's answer, and calls of one answer are numbered together", () => {
+  const call = (id: string) => ({ type: "function_call", call_id: id, name: "add", arguments: "{}" });
+  const gave = (id: string) => ({ type: "function_call_output", call_id: id, output: "ok" });
+  const said = { type: "message", role: "assistant", content: "Done." };
+  const output = [call("a"), call("b"), gave("a"), gave("b"), call("c"), gave("c"), said];
+  const steps = buildSteps({ responses_create_params: { input: "Add." }, response: { output } }, []);
+  expect(steps.map(({ turn }) => turn)).toEqual([undefined, 1, 1, 2, 3]);
+  expect(steps.map((step) => (step.type === "called" ? step.parallel : undefined))).toEqual([
+    undefined,
+    { number: 1, of: 2 },
+    { number: 2, of: 2 },
+    undefined,
+    undefined,
+  ]);
+});
+
+test("a call shows how long its tool ran, if the log says", () => {
+  const timed = { ...called("3.c1", { count: 4 }), at: 5_000, began: 3_800 };
+  const [, , step] = buildSteps(undefined, numbered(opened, seeded, timed));
+  expect(step).toMatchObject({ type: "called", at: 5_000, seconds: 1.2 });
 });
 
 test("without a log the steps come from the row", () => {
@@ -114,11 +136,12 @@ test("an external call is one step with its result, and stays open without one",
   expect(buildSteps(undefined, numbered(opened, claimed))[1]).toEqual({
     type: "called",
     version: 2,
+    at: 1,
     tool: "send",
     input: { to: "Ada" },
   });
   expect(buildSteps(undefined, numbered(opened, claimed, settled)).slice(1)).toEqual([
-    { type: "called", version: 3, tool: "send", input: { to: "Ada" }, output: "sent" },
+    { type: "called", version: 3, at: 2, tool: "send", input: { to: "Ada" }, output: "sent" },
   ]);
 });
 

@@ -8,17 +8,22 @@ import { barRange, holds, overlaps, rangeText, readRange } from "../../viewer/sr
 import { nextSort, readSort, sortRows } from "../../viewer/src/pages/runs/sort.ts";
 import { rowOf, someRows } from "./runs-rows.ts";
 
-function shown(rows: RowSummary[], parameters: string): RowSummary[] {
+function shown(rows: RowSummary[], parameters: string, found: number[] = []): RowSummary[] {
   const asked = new URLSearchParams(parameters);
   const { means } = computeRunMetrics(rows);
-  const sources = { textOf: createSearchTexts(rows), meanOf: (task: number) => means.get(task) };
+  const sources = {
+    textOf: createSearchTexts(rows),
+    found: new Set(found),
+    meanOf: (task: number) => means.get(task),
+  };
   const places = filterRows(rows, sortRows(rows, readSort(asked.get("sort"))), readFilter(asked), sources);
   return Array.from(places, (at) => rows[at] as RowSummary);
 }
 
 const filters = fc.constantFrom<[string, (row: RowSummary) => boolean]>(
   ["", () => true],
-  ["q=ADD", ({ text }) => text.toLowerCase().includes("add")],
+  ["q=ADD", ({ text, answer }) => `${text}\n${answer}`.toLowerCase().includes("add")],
+  ["q=model+failed+after", ({ reason }) => reason?.includes("model failed after") === true],
   ["q=session-1", ({ session }) => session?.startsWith("session-1") === true],
   ["q=incr&reward=0.5..", ({ tools, reward }) => tools.includes("increment") && reward !== null && reward >= 0.5],
   ["reward=0..<1", ({ reward }) => reward !== null && reward >= 0 && reward < 1],
@@ -36,14 +41,44 @@ const keys = fc.constantFrom<[string, (row: RowSummary) => number | string | nul
   ["reward", ({ reward }) => reward],
   ["tokens", ({ tokens }) => tokens],
   ["task", ({ task }) => task ?? 0],
-  ["text", ({ text }) => text || null],
+  ["prompt", ({ text }) => text || null],
+  ["text", ({ answer, reason }) => reason ?? (answer || null)],
   ["time", ({ seconds }) => seconds],
 );
+
+/** The order of tasks, repeats and branches. Rows without a number come last, in file order. */
+function byIndex(a: RowSummary, b: RowSummary): number {
+  const last = (value: number | null): number => value ?? Infinity;
+  const [one, other] = [a.branch ?? "~", b.branch ?? "~"];
+  const branches = one < other ? -1 : Number(one > other);
+  const repeats = a.repeat === b.repeat ? 0 : last(a.repeat) - last(b.repeat);
+  return (a.task ?? 0) - (b.task ?? 0) || repeats || branches || a.row - b.row;
+}
+
+test("rows are listed by task and repeat, not by completion", () => {
+  const rows = [3, 9, 1].map((repeat, row) => rowOf({ row, task: 4, repeat }));
+  expect(shown([...rows, rowOf({ row: 3, task: 2, repeat: 5 })], "").map(({ repeat }) => repeat)).toEqual([5, 1, 3, 9]);
+});
+
+test("a search also shows the rows whose full text was found", () => {
+  const rows = [rowOf({ row: 0, answer: "I do not know" }), rowOf({ row: 1 }), rowOf({ row: 2 })];
+  expect(shown(rows, "q=do+not").map(({ row }) => row)).toEqual([0]);
+  expect(shown(rows, "q=do+not", [2]).map(({ row }) => row)).toEqual([0, 2]);
+});
+
+test("a reason selects the failures that differ only in numbers", () => {
+  const rows = ["refused after 3 s", "refused after 12 s", "gone"].map((reason, row) =>
+    rowOf({ row, outcome: "failed", kind: "model", reason }),
+  );
+  const [most] = computeRunMetrics(rows).reasons;
+  expect(most).toEqual({ kind: "model", group: "refused after # s", reason: "refused after 3 s", count: 2 });
+  expect(shown(rows, `reason=${encodeURIComponent("refused after # s")}`).map(({ row }) => row)).toEqual([0, 1]);
+});
 
 test("the shown rows equal a naive filter and sort", () => {
   fc.assert(
     fc.property(someRows, filters, keys, fc.boolean(), (rows, [filter, fits], [column, key], isDown) => {
-      const fitting = rows.filter(fits);
+      const fitting = rows.filter(fits).sort(byIndex);
       const known = fitting.filter((row) => key(row) !== null);
       const sorted = known.toSorted((a, b) => {
         const [x, y] = [key(a) as number, key(b) as number];
@@ -75,7 +110,7 @@ test("a filter by task mean selects all rows of the matching tasks", () => {
     fc.property(someRows, (rows) => {
       const good = computeRunMetrics(rows).tasks.filter(({ reward }) => reward !== null && reward >= 0.5);
       const found = shown(rows, "mean=0.5..").map(({ row }) => row);
-      expect(found).toEqual(good.flatMap((task) => task.rows).sort((a, b) => a - b));
+      expect(found.toSorted((a, b) => a - b)).toEqual(good.flatMap((task) => task.rows).sort((a, b) => a - b));
     }),
   );
 });
@@ -108,7 +143,7 @@ test("a range without its upper bound does not overlap a range that starts there
   expect(overlaps(high, { from: 1, to: 1, isOpen: false })).toBe(true);
 });
 
-test("clicks on a heading sort ascending, descending, then in run order", () => {
+test("clicks on a heading sort ascending, descending, then in the order of tasks", () => {
   expect(nextSort(undefined, "reward")).toBe("reward");
   expect(nextSort(readSort("reward"), "reward")).toBe("-reward");
   expect(nextSort(readSort("-reward"), "reward")).toBeUndefined();

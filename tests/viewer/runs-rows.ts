@@ -19,6 +19,8 @@ const row = fc.record({
   seconds: fc.option(fc.nat(100)),
   tools: fc.uniqueArray(tool),
   text: word,
+  answer: word,
+  began: fc.option(fc.nat(1_000)),
 });
 
 export const someRows: fc.Arbitrary<RowSummary[]> = fc.array(row, { maxLength: 60 }).map((rows) =>
@@ -29,6 +31,8 @@ export const someRows: fc.Arbitrary<RowSummary[]> = fc.array(row, { maxLength: 6
     session: `session-${at}`,
     parent: null,
     kind: failure,
+    reason: failure === null ? null : `the ${failure} failed after ${at} s`,
+    metrics: {},
     outcome: failure === null ? "scored" : "failed",
     reward: failure === null ? score : null,
   })),
@@ -50,8 +54,12 @@ export function rowOf(given: Partial<RowSummary>): RowSummary {
     calls: 0,
     tokens: null,
     seconds: null,
+    began: null,
     tools: [],
     text: "",
+    answer: "",
+    reason: null,
+    metrics: {},
     session: null,
     parent: null,
     ...given,

@@ -1,7 +1,8 @@
 // The frame around every page: navigation, the token dialog, and the page that the address names.
-import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
+import { useEffect, useErrorBoundary, useMemo, useRef } from "preact/hooks";
 import type { About } from "../../src/rollout/collection-view.ts";
 import { linkTo, useAddress, type Address } from "./address.ts";
+import { findRun, nameRuns } from "./data/references.ts";
 import { messageOf, type Source } from "./data/source.ts";
 import { useLoaded } from "./data/use-loaded.ts";
 import { PageContext, usePageContext } from "./page-context.ts";
@@ -15,6 +16,7 @@ import { LivePage } from "./pages/live/live-page.tsx";
 import { RunPage } from "./pages/runs/run-page.tsx";
 import { SessionsPage } from "./pages/sessions/sessions-page.tsx";
 import { Failure, Await, Nothing } from "./parts/notice.tsx";
+import { Menu } from "./parts/menu.tsx";
 import { ThemeSwitch } from "./parts/theme-switch.tsx";
 import { TokenDialog } from "./parts/token-dialog.tsx";
 
@@ -25,20 +27,23 @@ export function App({ source }: { source: Source }) {
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
-        To the content
+        Skip to content
       </a>
       <Header address={address} about={loaded.state === "ready" ? loaded.value : undefined} isLive={source.isLive} />
       <main id="main" tabIndex={-1}>
-        <Await loaded={loaded}>
-          {(about) => (
-            <PageContext.Provider value={{ source, about }}>
-              <Guarded key={address.at.join("/")} address={address} />
-            </PageContext.Provider>
-          )}
-        </Await>
+        <Await loaded={loaded}>{(about) => <Known {...{ source, about, address }} />}</Await>
       </main>
       <TokenDialog />
     </>
+  );
+}
+
+function Known({ source, about, address }: { source: Source; about: About; address: Address }) {
+  const known = useMemo(() => ({ source, about: { ...about, runs: nameRuns(about.runs) } }), [source, about]);
+  return (
+    <PageContext.Provider value={known}>
+      <Guarded key={address.at.join("/")} address={address} />
+    </PageContext.Provider>
   );
 }
 
@@ -59,43 +64,33 @@ function skip(event: MouseEvent): void {
   document.getElementById("main")?.focus();
 }
 
-/** With more links the header wraps; the home page lists them all. */
-const maxLinks = 4;
-
 function Header({ address, about, isLive }: { address: Address; about: About | undefined; isLive: boolean }) {
   const [place = "", second] = address.at;
-  const nav = useRef<HTMLElement>(null);
   const { environments = [], agents = [], runs } = isLive ? (about ?? {}) : {};
-  const places = [
-    ...environments.map(({ name }) => ({ name: `Sessions of ${name}`, to: ["sessions", name] })),
-    ...agents.map(({ name }) => ({ name: `Chat with ${name}`, to: ["agents", name] })),
-  ].map((link) => ({ ...link, isHere: link.to[0] === place && link.to[1] === second }));
-  const isMany = places.length > maxLinks;
-  const links = [
-    {
-      name: isMany || runs?.length === 0 ? "Home" : "Runs",
-      to: [],
-      isHere: ["", "runs", "compare"].includes(place),
-    },
-    ...places.filter(({ isHere }) => !isMany || isHere),
-    ...(isLive ? [{ name: "Live", to: ["live"], isHere: place === "live" }] : []),
-  ];
-  useEffect(() => {
-    const here = nav.current?.querySelector<HTMLElement>("[aria-current]");
-    // On a narrow page the current link may be scrolled out of sight.
-    if (nav.current && here) nav.current.scrollLeft = here.offsetLeft - nav.current.offsetLeft;
-  }, [about, place, second]);
+  const toLinks = (to: "sessions" | "agents", known: { name: string }[]) =>
+    known.map(({ name }) => ({ name, href: linkTo([to, name]), isHere: place === to && second === name }));
   return (
     <header class="top">
       <a class="brand" href={linkTo([])}>
         <span aria-hidden="true">H</span> Holdfast
       </a>
-      <nav aria-label="Pages" ref={nav}>
-        {links.map(({ name, to, isHere }) => (
-          <a key={name} href={linkTo(to)} aria-current={isHere ? "page" : undefined}>
-            {name}
+      <nav aria-label="Pages">
+        <a href={linkTo([])} aria-current={["", "runs", "compare"].includes(place) ? "page" : undefined}>
+          {runs?.length === 0 ? "Home" : "Runs"}
+        </a>
+        <Menu name="Sessions" links={toLinks("sessions", environments)} />
+        <Menu name="Chat" links={toLinks("agents", agents)} />
+        {isLive && (
+          <a href={linkTo(["live"])} aria-current={place === "live" ? "page" : undefined}>
+            Live
           </a>
-        ))}
+        )}
+        {isLive && (
+          <Menu
+            name="API"
+            links={[...environments, ...agents].map(({ name, at }) => ({ name, href: `..${at}/docs`, isHere: false }))}
+          />
+        )}
       </nav>
       <ThemeSwitch />
     </header>
@@ -113,7 +108,7 @@ function Page({ address: { at, parameters } }: { address: Address }) {
   const { runs } = usePageContext().about;
   const [place, first, second] = at;
   useEffect(() => {
-    const nameOf = (part: string): string => runs.find(({ run }) => run === part)?.name ?? part;
+    const nameOf = (part: string): string => findRun(runs, part)?.name ?? part;
     const isRun = (index: number): boolean => index > 0 && (place === "compare" || (place === "runs" && index === 1));
     const named = at.map((part, index) => (isRun(index) ? nameOf(part) : part));
     // The most specific part comes first, to tell browser tabs apart.
@@ -121,12 +116,17 @@ function Page({ address: { at, parameters } }: { address: Address }) {
   }, [at.join("/")]);
   if (place === undefined) return <HomePage />;
   if (place === "live") return <LivePage />;
+  const missing = (name: string) => <Failure message={`There is no run ${name} here.`} />;
   if (place === "runs" && first !== undefined) {
-    if (second === undefined) return <RunPage run={first} parameters={parameters} />;
-    return <RowEpisode run={first} row={Number(second)} parameters={parameters} />;
+    const run = findRun(runs, first);
+    if (!run) return missing(first);
+    if (second === undefined) return <RunPage run={run} parameters={parameters} />;
+    return <RowEpisode run={run} name={second} parameters={parameters} />;
   }
   if (place === "compare" && first !== undefined && second !== undefined) {
-    return <ComparePage runs={[first, second]} parameters={parameters} />;
+    const [a, b] = [findRun(runs, first), findRun(runs, second)];
+    if (!a || !b) return missing(a ? second : first);
+    return <ComparePage runs={[a, b]} parameters={parameters} />;
   }
   if (place === "sessions" && first !== undefined) {
     if (second === undefined) return <SessionsPage environment={first} parameters={parameters} />;
@@ -138,7 +138,7 @@ function Page({ address: { at, parameters } }: { address: Address }) {
   }
   return (
     <Nothing>
-      There is no such page. <a href={linkTo([])}>To the runs</a>
+      This page does not exist. <a href={linkTo([])}>Go to the start page</a>
     </Nothing>
   );
 }

@@ -2,11 +2,12 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { About } from "../../src/rollout/collection-view.ts";
+import type { NamedRun } from "./data/references.ts";
 import type { Source } from "./data/source.ts";
 
 export interface PageContextValue {
   source: Source;
-  about: About;
+  about: Omit<About, "runs"> & { runs: NamedRun[] };
 }
 
 export const PageContext = createContext<PageContextValue | undefined>(undefined);

@@ -7,10 +7,11 @@ import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";
 import { readConversation, toFields } from "../conversation.ts";
+import { hasOwnMetrics } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
-/** Limits for the text, the number of tools and the length of their names: a model may invent names. */
-const [longestText, mostTools, longestName] = [120, 100, 100];
+/** Limits for texts, the number of tools, the length of names, and the number of metrics: a model may invent names. */
+const [longestText, mostTools, longestName, mostMetrics] = [160, 100, 100, 20];
 
 export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
   const { task = null, repeat = null } = rolloutIndex(content);
@@ -31,8 +32,12 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
     calls: calls.length,
     tokens: tokensIn(content),
     seconds: numberIn(seconds),
+    began: numberIn(toFields(content["response"])["created_at"]) || null,
     tools: [...new Set(calls.map(({ name }) => beginning(name, longestName)))].slice(0, mostTools),
-    text: beginning(askedIn(input) ?? answerText(lastAnswer(output)), longestText),
+    text: beginning(askedIn(input) ?? "", longestText),
+    answer: beginning(answerText(lastAnswer(output)), longestText),
+    reason: failed ? textIn(beginning(textIn(content["failure_reason"]) ?? "", longestText)) : null,
+    metrics: metricsIn(content),
     session: textIn(session),
     // In a row that was not forked, `parent` is a field of the task.
     parent: readBranch(content) === "" ? null : textIn(parent),
@@ -53,6 +58,17 @@ function lastAnswer(output: Item[]): Item[] {
 /** Ignores parts of the content that are not objects. */
 function safeText(content: Parameters<typeof toText>[0]): string {
   return toText(typeof content === "string" ? content : content.map((part) => Object(part) as typeof part));
+}
+
+/** The numbers among verify's metrics; a boolean counts as 0 or 1. */
+function metricsIn(row: TaskRow): RowSummary["metrics"] {
+  const fields = hasOwnMetrics(row) ? [] : Object.entries(toFields(row["metrics"])).slice(0, mostMetrics);
+  return Object.fromEntries(
+    fields.flatMap(([name, value]): [string, number][] => {
+      const number = typeof value === "boolean" ? Number(value) : numberIn(value);
+      return number === null ? [] : [[beginning(name, longestName), number]];
+    }),
+  );
 }
 
 function tokensIn(row: TaskRow): number | null {

@@ -82,7 +82,7 @@ test("from a run to a fork by keyboard alone", async () => {
   await reach(focused("it.getAttribute('role') === 'grid'"));
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
-  await expect.poll(() => page.url()).toMatch(/at=runs\/0\/\d+/);
+  await expect.poll(() => page.url()).toMatch(/at=runs\/small\/task-\d+-repeat-\d+/);
   await expect.poll(() => page.getByRole("slider", { name: "Version" }).count()).toBe(1);
   await page.keyboard.press("ArrowLeft");
   await expect.poll(() => page.url()).toMatch(/v=\d+/);

@@ -20,6 +20,9 @@ export async function newFolder(): Promise<string> {
   return folder;
 }
 
+/** The numbers of a task. */
+export const taskAt = (at: number): { start: number; goal: number } => ({ start: at, goal: at + 5 + (at % 7) });
+
 export interface CollectOptions {
   /** How each task is played. By default 100 tasks: a tenth breaks and a fifth is lost. */
   tasks?: string[];
@@ -31,9 +34,9 @@ export interface CollectOptions {
 export async function collect(folder: string, name: string, options: CollectOptions): Promise<string> {
   const { tasks = Array.from({ length: 100 }, (_, at) => plans[at % 10] ?? ""), repeats, model = "scripted" } = options;
   const rows = tasks.map((plan, at) => {
-    const goal = at + 5 + (at % 7);
-    const input = [{ role: "user", content: `Bring the counter from ${at} to ${goal}.` }];
-    return JSON.stringify({ plan, start: at, goal, responses_create_params: { input } });
+    const { start, goal } = taskAt(at);
+    const input = [{ role: "user", content: `Bring the counter from ${start} to ${goal}.` }];
+    return JSON.stringify({ plan, start, goal, responses_create_params: { input } });
   });
   await writeFile(join(folder, `${name}-tasks.jsonl`), `${rows.join("\n")}\n`);
   const file = join(folder, `${name}.jsonl`);

@@ -75,7 +75,7 @@ test("a session shows the reward at every version, is continued by a model, rewo
   await expect.poll(() => page.locator(".playground-answer").textContent()).toContain("invalid_input");
 
   await page.getByRole("combobox", { name: /^Model/ }).selectOption("scripted");
-  await page.getByRole("button", { name: "Go on", exact: true }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await expect.poll(() => page.getByText(/after \d+ steps?, at version/).isVisible()).toBe(true);
 
   await page.getByRole("button", { name: "Close the session" }).click();
@@ -103,6 +103,7 @@ test("chat: an agent answers, writes of callbacks appear where they were stored,
   await page.getByRole("textbox", { name: "Message" }).fill("hello");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.getByText("How can I help you verify").first().isVisible()).toBe(true);
+  await page.getByText(/^Log: \d+ commits/).click();
   const commits = page.getByRole("list", { name: "Commits" });
   for (const key of ["before_agent", "after_model", "after_agent"]) {
     await expect.poll(() => commits.textContent()).toContain(`${key}_callback_state_key`);
@@ -126,9 +127,9 @@ test("a server with a token: the page asks for it, and continues when it is righ
   const page = await open(`${url}/view/`);
   const field = page.getByLabel("Token", { exact: true });
   await field.fill("not-this-one");
-  await page.getByRole("button", { name: "Go on" }).click();
-  await expect.poll(() => page.getByText("That was not it.").isVisible()).toBe(true);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await expect.poll(() => page.getByText("The token is wrong.").isVisible()).toBe(true);
   await field.fill("open-sesame");
-  await page.getByRole("button", { name: "Go on" }).click();
-  await expect.poll(() => page.getByRole("link", { name: "Sessions of tally" }).isVisible()).toBe(true);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await expect.poll(() => page.getByRole("link", { name: "Sessions", exact: true }).isVisible()).toBe(true);
 });

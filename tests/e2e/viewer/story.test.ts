@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { built } from "../../built.ts";
 import { open, picture } from "./browser.ts";
-import { collect, newFolder } from "./collected.ts";
+import { collect, newFolder, taskAt } from "./collected.ts";
 import { startViewing } from "./viewing.ts";
 
 let [many, strange, before] = ["", "", ""];
@@ -31,10 +31,8 @@ test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, ve
   await page.getByRole("grid").focus();
   await page.keyboard.press("Enter");
   await expect.poll(() => page.getByText("the model went away").first().isVisible()).toBe(true);
-  const [, index] = /at=runs\/0\/(\d+)/.exec(page.url()) ?? [];
-  const { row } = (await (await fetch(`${url}/v1/runs/0/rows/${index}`)).json()) as {
-    row: { start: number; goal: number };
-  };
+  const [, index] = /at=runs\/many\/task-(\d+)-repeat-\d+$/.exec(page.url()) ?? [];
+  const row = taskAt(Number(index));
 
   // The log: opened and seeded, then one call. Back and forth by keyboard, and by the address.
   const slider = page.getByRole("slider", { name: "Version" });
@@ -61,7 +59,7 @@ test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, ve
   await expect.poll(() => page.getByText("reward 1").first().isVisible()).toBe(true);
   await picture(page, "fork");
 
-  await page.getByRole("link", { name: "Sessions of tally" }).click();
+  await page.getByRole("link", { name: "Sessions", exact: true }).click();
   const forked = page.getByRole("row").filter({ has: page.getByRole("link", { name: fork, exact: true }) });
   await expect.poll(() => forked.count()).toBe(1);
   await expect.poll(() => forked.textContent()).toMatch(/open/);
@@ -77,13 +75,18 @@ test("a run is searched, sorted and grouped; a bar leads to its rows; back leads
   await page.getByRole("link", { name: "Reward 0: 400 rows" }).click();
   await expect.poll(shown).toBe("400 of 2,000");
   await page.getByRole("button", { name: "Clear" }).click();
-  await page.getByRole("link", { name: /model: 200/ }).click();
+  await page.getByRole("link", { name: /^model: .*200 failures/ }).click();
   await expect.poll(shown).toBe("200 of 2,000");
   await page.goBack();
   await expect.poll(shown).toBe("2,000 of 2,000");
 
   await page.getByRole("searchbox").fill("from 42 to");
   await expect.poll(shown).toBe("20 of 2,000");
+  // The metrics are those of the shown rows.
+  expect(await page.locator(".run-metric").first().textContent()).toContain("of 2,000");
+  // Every row has this text, but only in the outputs of its tools.
+  await page.getByRole("searchbox").fill('"count":');
+  await expect.poll(shown).toBe("2,000 of 2,000");
   await page.getByRole("button", { name: "Clear" }).click();
   await page.getByRole("combobox", { name: /^Tool/ }).selectOption("add");
   await expect.poll(shown).toBe("2,000 of 2,000");
@@ -100,7 +103,7 @@ test("a run is searched, sorted and grouped; a bar leads to its rows; back leads
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => grid.getAttribute("aria-rowcount")).toBe("121");
 
-  await page.getByRole("combobox", { name: /^Colours/ }).selectOption("dark");
+  await page.getByRole("combobox", { name: /^Theme/ }).selectOption("dark");
   await page.reload();
   await expect.poll(() => page.evaluate<string>("document.documentElement.dataset.theme")).toBe("dark");
   await expect.poll(() => grid.getAttribute("aria-rowcount")).toBe("101");
@@ -146,5 +149,5 @@ test("two runs are compared", async () => {
 test("a file without its store is shown without states, and says so", async () => {
   const { url } = await startViewing([many], "--store", "memory:");
   const page = await open(`${url}/view/#at=runs/0/0`);
-  await expect.poll(() => page.getByText(/is not kept here/).isVisible()).toBe(true);
+  await expect.poll(() => page.getByText(/was not found/).isVisible()).toBe(true);
 });

@@ -6,6 +6,8 @@ import { scale, ticks } from "./scale.ts";
 
 export interface Bar extends Mark {
   value: number;
+  /** The value of the selected rows, drawn over a pale bar of the whole value. */
+  part?: number | undefined;
   /** Drawn below the bar if there is room. */
   label: string;
 }
@@ -37,17 +39,23 @@ export function Bars({ title, note, bars, reach = [0, 0], height = 150 }: BarsPr
         <Axis values={ticks(low, high, 3)} place={y} width={width} />
         {bars.map((bar, at) => {
           const x = left + at * step;
-          const [from, to] = [y(Math.max(0, bar.value)), y(Math.min(0, bar.value))];
-          // A small value stays visible.
-          const tall = bar.value === 0 ? 0 : Math.max(1.5, to - from);
+          const rect = (value: number, name: string) => {
+            const [from, to] = [y(Math.max(0, value)), y(Math.min(0, value))];
+            // A small value stays visible.
+            const tall = value === 0 ? 0 : Math.max(1.5, to - from);
+            return (
+              <rect
+                class={value < 0 ? `${name} chart-below` : name}
+                {...{ x: x + gap / 2, y: value < 0 ? from : to - tall, width: Math.max(0.5, step - gap) }}
+                height={tall}
+              />
+            );
+          };
           return (
             <MarkLink key={at} mark={bar} isFirst={at === 0}>
               <rect class="chart-hit" x={x} y={top} width={step} height={height - top - bottom} />
-              <rect
-                class={bar.value < 0 ? "chart-fill chart-below" : "chart-fill"}
-                {...{ x: x + gap / 2, y: bar.value < 0 ? from : to - tall, width: Math.max(0.5, step - gap) }}
-                height={tall}
-              />
+              {bar.part !== undefined && rect(bar.value, "chart-rest")}
+              {rect(bar.part ?? bar.value, "chart-fill")}
             </MarkLink>
           );
         })}
@@ -69,15 +77,22 @@ export function Bars({ title, note, bars, reach = [0, 0], height = 150 }: BarsPr
   );
 }
 
+export interface AxisProps {
+  values: number[];
+  place(value: number): number;
+  width: number;
+  shown?(value: number): string;
+}
+
 /** Draws faint horizontal lines with their numbers at the left. */
-export function Axis({ values, place, width }: { values: number[]; place: (value: number) => number; width: number }) {
+export function Axis({ values, place, width, shown = shortNumber }: AxisProps) {
   return (
     <g aria-hidden="true">
       {values.map((value) => (
         <g key={value}>
           <line class={value === 0 ? "chart-zero" : "chart-line"} {...{ x1: left, x2: width }} {...yOf(place(value))} />
           <text class="chart-text" x={left - 5} y={place(value) + 4} text-anchor="end">
-            {shortNumber(value)}
+            {shown(value)}
           </text>
         </g>
       ))}

@@ -34,11 +34,20 @@ export function Bubbles({ title, note, cells, columns, lines, mark }: BubblesPro
               {...{ x: x(cell.middle[0]) - largest, y: y(cell.middle[1]) - largest }}
               {...{ width: 2 * largest, height: 2 * largest }}
             />
-            <circle
-              class="chart-fill"
-              {...{ cx: x(cell.middle[0]), cy: y(cell.middle[1]) }}
-              r={Math.max(1.2, Math.sqrt(cell.count / most) * largest)}
-            />
+            {cell.selected < cell.count && (
+              <circle
+                class="chart-rest"
+                {...{ cx: x(cell.middle[0]), cy: y(cell.middle[1]) }}
+                r={Math.max(1.2, Math.sqrt(cell.count / most) * largest)}
+              />
+            )}
+            {cell.selected > 0 && (
+              <circle
+                class="chart-fill"
+                {...{ cx: x(cell.middle[0]), cy: y(cell.middle[1]) }}
+                r={Math.max(1.2, Math.sqrt(cell.selected / most) * largest)}
+              />
+            )}
           </MarkLink>
         ))}
         {ticks(...cells.x, width < 260 ? 2 : 4).map((value) => (

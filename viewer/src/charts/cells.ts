@@ -9,6 +9,8 @@ export interface Cell {
   /** The mean of the cell's pairs: the centre of its bubble. */
   middle: readonly [number, number];
   count: number;
+  /** How many of its pairs are in the selection; all without a selection. */
+  selected: number;
 }
 
 export interface CellRange {
@@ -24,16 +26,34 @@ export interface Cells {
   y: readonly [number, number];
 }
 
-/** Returns the cells that are not empty. Ignores pairs with a number that is not finite. */
-export function groupIntoCells(pairs: Float64Array, columns: number, lines: number): Cells | undefined {
+/**
+ * Returns the cells that are not empty. Ignores pairs with a number that is not finite. `selection` holds indexes of
+ * pairs.
+ */
+export function groupIntoCells(
+  pairs: Float64Array,
+  columns: number,
+  lines: number,
+  selection?: Uint32Array,
+): Cells | undefined {
   const [x, y] = [bounds(pairs, 0), bounds(pairs, 1)];
   if (!x || !y) return undefined;
   const counts = new Uint32Array(columns * lines);
+  const selected = selection ? new Uint32Array(columns * lines) : counts;
   const sums = new Float64Array(columns * lines * 2);
-  for (let at = 0; at + 1 < pairs.length; at += 2) {
-    const [a, b] = [pairs[at] as number, pairs[at + 1] as number];
-    if (!Number.isFinite(a) || !Number.isFinite(b)) continue;
-    const cell = cellIndex(b, y, lines) * columns + cellIndex(a, x, columns);
+  const cellOf = (pair: number): number | undefined => {
+    const [a, b] = [pairs[pair * 2] as number, pairs[pair * 2 + 1] as number];
+    if (!Number.isFinite(a) || !Number.isFinite(b)) return undefined;
+    return cellIndex(b, y, lines) * columns + cellIndex(a, x, columns);
+  };
+  for (const pair of selection ?? []) {
+    const cell = cellOf(pair);
+    if (cell !== undefined) selected[cell] = (selected[cell] as number) + 1;
+  }
+  for (let pair = 0; pair * 2 + 1 < pairs.length; pair++) {
+    const [a, b] = [pairs[pair * 2] as number, pairs[pair * 2 + 1] as number];
+    const cell = cellOf(pair);
+    if (cell === undefined) continue;
     counts[cell] = (counts[cell] as number) + 1;
     sums[cell * 2] = (sums[cell * 2] as number) + a;
     sums[cell * 2 + 1] = (sums[cell * 2 + 1] as number) + b;
@@ -49,6 +69,7 @@ export function groupIntoCells(pairs: Float64Array, columns: number, lines: numb
       isLastY: line === lines - 1,
       middle: [(sums[at * 2] as number) / count, (sums[at * 2 + 1] as number) / count],
       count,
+      selected: selected[at] as number,
     });
   });
   return { cells, x, y };

@@ -13,15 +13,17 @@ export interface Curve {
 const [left, right, top, bottom, height] = [38, 8, 8, 18, 150];
 const mostSpoken = 5;
 
-interface CurvesProps {
+export interface CurvesProps {
   title: string;
   note?: string;
   curves: Curve[];
   /** The least height of the scale. */
   top?: number;
+  /** Formats a value. */
+  shown?(value: number): string;
 }
 
-export function Curves({ title, note, curves, top: least = 1 }: CurvesProps) {
+export function Curves({ title, note, curves, top: least = 1, shown = number }: CurvesProps) {
   const known = curves.flatMap(({ values }) => values.filter((value) => value !== undefined));
   const last = curves.reduce((most, { values }) => Math.max(most, values.length), 1);
   const low = known.reduce((a, b) => Math.min(a, b), 0);
@@ -31,8 +33,8 @@ export function Curves({ title, note, curves, top: least = 1 }: CurvesProps) {
   const draw = (width: number) => {
     const x = scale([1, last], [left + 6, width - right]);
     return (
-      <svg class="chart-svg" role="img" aria-label={spoken(title, curves)} width={width} height={height}>
-        <Axis values={ticks(low, high, 3)} place={y} width={width} />
+      <svg class="chart-svg" role="img" aria-label={spoken(title, curves, shown)} width={width} height={height}>
+        <Axis values={ticks(low, high, 3)} place={y} width={width} shown={shown} />
         {curves.map(({ name, values }, at) => {
           const points = values.flatMap((value, k) => (value === undefined ? [] : [[x(k + 1), y(value)] as const]));
           return (
@@ -61,11 +63,11 @@ function wholeTicks(last: number): number[] {
   return [...new Set([1, ...ticks(1, last, 5).filter((k) => Number.isInteger(k) && k > 0)])];
 }
 
-function spoken(title: string, curves: Curve[]): string {
+function spoken(title: string, curves: Curve[], text: (value: number) => string): string {
   const parts = curves.map(({ name, values }) => {
     const step = Math.max(1, Math.ceil(values.length / mostSpoken));
     const shown = values.flatMap((value, at) =>
-      value !== undefined && (at % step === 0 || at === values.length - 1) ? [`${number(value)} at ${at + 1}`] : [],
+      value !== undefined && (at % step === 0 || at === values.length - 1) ? [`${text(value)} at ${at + 1}`] : [],
     );
     return `${name}: ${shown.join(", ")}`;
   });

@@ -1,5 +1,6 @@
 // Reads runs and their rows from the files of a bundle.
-import type { BundleAbout, BundlePart, BundleRow } from "../../../src/rollout/collection-view.ts";
+import type { BundleAbout, BundleCollection, BundlePart, BundleRow } from "../../../src/rollout/collection-view.ts";
+import { matchesRow } from "../../../src/rollout/collection-index/search.ts";
 import type { Source } from "./source.ts";
 
 /** Loads a file of a bundle, as in load("runs/0/part-3"). */
@@ -41,6 +42,12 @@ export function bundleSource(load: LoadFile): Source {
     return part;
   }
 
+  async function collection(run: string): Promise<BundleCollection> {
+    const found = (await about).runs.find((known) => known.run === run);
+    if (!found) throw new Error(`the bundle has no run ${run}`);
+    return found;
+  }
+
   const source: Source = {
     isLive: false,
     about: () => about,
@@ -54,6 +61,18 @@ export function bundleSource(load: LoadFile): Source {
         if (!signal.aborted) take(rows);
       }
     },
+    async search(run, text, take, signal) {
+      const { parts: count } = await collection(run);
+      const wanted = text.toLowerCase();
+      for (let part = 0; part < count && !signal.aborted; part++) {
+        // Not kept: a search reads every part once.
+        const rows = (await load(`runs/${run}/part-${part}`)) as BundlePart[];
+        const found = rows.filter(({ content }) => matchesRow(content, wanted)).map(({ row }) => row);
+        if (!signal.aborted) take(found);
+      }
+    },
+    details: collection,
+    totals: async (run) => (await collection(run)).totals,
     row: async (run, row) => (await entry(run, row)).content,
     eventsOf: async (run, { row }) => (await entry(run, row)).events ?? undefined,
   };

@@ -71,6 +71,21 @@ export async function allEvents(at: string, session: string, signal?: AbortSigna
   return events;
 }
 
+/** Passes each line of a response, a list, to `take`. */
+async function lists<T>(path: string, take: (list: T[]) => void, signal: AbortSignal): Promise<void> {
+  const response = await request(path, { signal });
+  if (!response.ok || !response.body) throw await refusal(response);
+  try {
+    for await (const line of readLines(response.body)) {
+      if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as T[]);
+    }
+  } catch (thrown) {
+    // The browser's own message is only "network error" or "terminated".
+    if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
+    throw new SourceError(0, "unreachable", "the server closed the connection; its output may say why");
+  }
+}
+
 export function serverSource(): Source {
   let about: Promise<About> | undefined;
   const source: Source = {
@@ -83,19 +98,11 @@ export function serverSource(): Source {
       });
       return about;
     },
-    async rows(run, take, signal) {
-      const response = await request(`/v1/runs/${encodeURIComponent(run)}/rows`, { signal });
-      if (!response.ok || !response.body) throw await refusal(response);
-      try {
-        for await (const line of readLines(response.body)) {
-          if (line !== "" && !line.startsWith(":")) take(JSON.parse(line) as RowSummary[]);
-        }
-      } catch (thrown) {
-        // The browser's own message is only "network error" or "terminated".
-        if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
-        throw new SourceError(0, "unreachable", "the server broke off; what it printed may say why");
-      }
-    },
+    rows: (run, take, signal) => lists<RowSummary>(`/v1/runs/${encodeURIComponent(run)}/rows`, take, signal),
+    search: (run, text, take, signal) =>
+      lists<number>(`/v1/runs/${encodeURIComponent(run)}/search?text=${encodeURIComponent(text)}`, take, signal),
+    details: (run) => ask(`/v1/runs/${encodeURIComponent(run)}`),
+    totals: (run) => ask(`/v1/runs/${encodeURIComponent(run)}/totals`),
     async row(run, row) {
       return (await ask<{ row: TaskRow }>(`/v1/runs/${encodeURIComponent(run)}/rows/${row}`)).row;
     },

@@ -1,5 +1,5 @@
 // The data source of every page: a server or the files of a bundle.
-import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
+import type { About, CollectionDetails, CollectionTotals, RowSummary } from "../../../src/rollout/collection-view.ts";
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 
@@ -9,6 +9,10 @@ export interface Source {
   about(): Promise<About>;
   /** Passes the rows of a run to `take` in batches as they arrive. */
   rows(run: string, take: (rows: RowSummary[]) => void, signal: AbortSignal): Promise<void>;
+  /** Passes the indexes of rows whose full text contains `text` to `take` in batches, as they are found. */
+  search(run: string, text: string, take: (rows: number[]) => void, signal: AbortSignal): Promise<void>;
+  details(run: string): Promise<CollectionDetails>;
+  totals(run: string): Promise<CollectionTotals>;
   row(run: string, row: number): Promise<TaskRow>;
   /** The log of a row's session; undefined if this source does not have it. */
   eventsOf(run: string, row: Pick<RowSummary, "row" | "session">): Promise<NumberedEvent[] | undefined>;

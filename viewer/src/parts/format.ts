@@ -1,9 +1,20 @@
 // Formats numbers and times compactly.
 
+/** A negative number has a minus sign, which is as wide as a plus sign. */
 export function number(value: number, digits = 3): string {
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  return String(Number(value.toPrecision(digits)));
+  const text = Number.isInteger(value) ? value.toLocaleString("en") : String(Number(value.toPrecision(digits)));
+  return text.replace(/^-/, "−");
 }
+
+export const percent = (value: number): string => `${number(value, 4)}%`;
+
+/** The local date and time of a number of seconds since 1970. */
+export const date = (at: number): string => {
+  const local = new Date(at * 1000);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const day = [local.getFullYear(), two(local.getMonth() + 1), two(local.getDate())].join("-");
+  return `${day} ${two(local.getHours())}:${two(local.getMinutes())}`;
+};
 
 export const orDash = (value: number | null | undefined, shown: (value: number) => string = number): string =>
   value === null || value === undefined ? "–" : shown(value);

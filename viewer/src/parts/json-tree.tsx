@@ -184,7 +184,7 @@ function kindOf(value: Json): string {
 function Chosen({ row: { path, value } }: { row: JsonRow }) {
   return (
     <div class="json-chosen">
-      <code class="json-path">{path === "" ? "(all of it)" : short(readablePath(path), 500)}</code>
+      <code class="json-path">{path === "" ? "(root)" : short(readablePath(path), 500)}</code>
       <CopyButton what="path" text={() => path} />
       <CopyButton what="value" text={() => (typeof value === "string" ? value : JSON.stringify(value, null, 2))} />
       {typeof value === "string" && value.length > 60 && <LongText text={value} />}

@@ -1,12 +1,16 @@
 // A text of any length: its beginning, and the rest on request, without blocking the page.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { bytes, showInvisible } from "./format.ts";
+import { Markdown } from "./markdown-view.tsx";
 import { firstLines, splitText } from "./text-chunks.ts";
+import { useRawText } from "./text-mode.tsx";
 
 export interface LongTextProps {
   text: string;
   /** The number of lines shown initially. */
   lines?: number;
+  /** Formats the text as Markdown, unless the reader wants raw text. */
+  isMarkdown?: boolean;
   /** Whether the whole text is shown, and the handler of the button, if the caller stores that state. */
   isOpen?: boolean;
   onOpen?(isOpen: boolean): void;
@@ -15,15 +19,31 @@ export interface LongTextProps {
 /** The number of pieces rendered at a time. */
 const atOnce = 8;
 
-export function LongText({ text, lines = 12, isOpen, onOpen }: LongTextProps) {
+/** Longer texts are shown raw, because formatting them takes too long. */
+const longestMarkdown = 60_000;
+
+export function LongText({ text, lines = 12, isMarkdown = false, isOpen, onOpen }: LongTextProps) {
+  const isFormatted = !useRawText() && isMarkdown;
   const [isOpenHere, setIsOpenHere] = useState(false);
   const beginning = useMemo(() => firstLines(text, lines), [text, lines]);
-  if (beginning.length === text.length) return <pre class="long-text">{showInvisible(text)}</pre>;
+  if (beginning.length === text.length) {
+    return isFormatted ? <Markdown text={text} /> : <pre class="long-text">{showInvisible(text)}</pre>;
+  }
   const open = isOpen ?? isOpenHere;
   const change = (): void => (onOpen ? onOpen(!open) : setIsOpenHere(!open));
   return (
     <div class="long-text">
-      {open ? <AllPieces text={text} /> : <pre>{showInvisible(beginning)}…</pre>}
+      {open ? (
+        isFormatted && text.length <= longestMarkdown ? (
+          <Markdown text={text} />
+        ) : (
+          <AllPieces text={text} />
+        )
+      ) : isFormatted ? (
+        <Markdown text={`${beginning.trimEnd()}…`} />
+      ) : (
+        <pre>{showInvisible(beginning)}…</pre>
+      )}
       <button class="quiet long-text-more" aria-expanded={open} onClick={change}>
         {open ? "Show less" : `Show all ${sizeOf(text, lines)}`}
       </button>

@@ -19,7 +19,7 @@ export function ThemeSwitch() {
   }, [theme]);
   return (
     <label class="theme">
-      <span class="unseen">Colours</span>
+      <span>Theme</span>
       <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
         {themes.map((name) => (
           <option key={name} value={name}>

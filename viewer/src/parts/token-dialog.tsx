@@ -22,14 +22,15 @@ export function TokenDialog() {
           setPending(undefined);
         }}
       >
-        <h2 id="token-title">This server wants its token</h2>
+        <h2 id="token-title">This server requires a token</h2>
         <p>
-          {pending?.wrong ? "That was not it. " : ""}The command that started the server printed it, or was given it.
+          {pending?.wrong ? "The token is wrong. " : ""}The command that started the server printed the token or
+          received it with --token.
         </p>
         <label>
           Token <input name="token" type="password" autocomplete="off" required />
         </label>
-        <button class="primary">Go on</button>
+        <button class="primary">Continue</button>
       </form>
     </dialog>
   );

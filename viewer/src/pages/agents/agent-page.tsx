@@ -11,6 +11,7 @@ import { usePageContext } from "../../page-context.ts";
 import { count } from "../../parts/format.ts";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { RefusalNote } from "../../parts/refusal-note.tsx";
+import { FirstMessage } from "../sessions/session-about.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 import "./chat.css";
@@ -35,7 +36,7 @@ export function AgentPage({ agent: name }: { agent: string }) {
     <>
       <h1>{name}</h1>
       <div class="agent">
-        <section class="card" aria-label="About it">
+        <section class="card" aria-label="About the agent">
           <Await loaded={details}>{(known) => known && <Details agent={known} />}</Await>
         </section>
         <NewConversation agent={agent} />
@@ -51,7 +52,7 @@ function Details({ agent: { description, model, tools, agents } }: { agent: Agen
       {description !== "" && <p class="agent-about">{description}</p>}
       <dl class="agent-facts">
         <dt>Model</dt>
-        <dd>{model === null ? <span class="dim">none of its own</span> : <code>{model}</code>}</dd>
+        <dd>{model === null ? <span class="dim">none</span> : <code>{model}</code>}</dd>
         {agents.length > 0 && (
           <>
             <dt>Hands over to</dt>
@@ -92,13 +93,13 @@ function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
         act.start(open);
       }}
     >
-      <h2>Talk to it</h2>
+      <h2>Start a conversation</h2>
       <label>
-        User <span class="dim">whose conversation it is, if it matters</span>
+        User <span class="dim">owner of the conversation (optional)</span>
         <input value={user} placeholder="user" onInput={({ currentTarget }) => setUser(currentTarget.value)} />
       </label>
       <label>
-        State <span class="dim">to begin with, as JSON, if any</span>
+        State <span class="dim">initial state as JSON (optional)</span>
         <textarea
           rows={2}
           spellcheck={false}
@@ -130,21 +131,22 @@ function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
       <p class="row sessions-count">
         <span>
           {count(sessions.length, "conversation")}
-          {isComplete && sessions.length > 1 ? ", the newest first" : ""}
+          {isComplete && sessions.length > 1 ? ", newest first" : ""}
         </span>
-        {isHeld && <button onClick={readMore}>Read more</button>}
+        {isHeld && <button onClick={readMore}>Load more</button>}
         {/* Not a live region: the count may change with every poll. */}
         <span class="bad" role="status">
           {failure && `${failure} Trying again…`}
         </span>
       </p>
-      {now > 0 && sessions.length === 0 && !failure && <Nothing>Nobody has talked to it yet.</Nothing>}
+      {now > 0 && sessions.length === 0 && !failure && <Nothing>There are no conversations yet.</Nothing>}
       {sessions.length > 0 && (
         <SessionTable
           label={`Conversations with ${name}`}
           rows={sessions}
           now={now}
           link={({ session }) => linkTo(["agents", name, session])}
+          title={{ heading: "First message", cell: (row) => <FirstMessage at={at} row={row} /> }}
           last={{ heading: "User", cell: ({ user }) => user }}
         />
       )}

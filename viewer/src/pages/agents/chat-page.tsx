@@ -1,5 +1,6 @@
 // A conversation with an agent: messages, events and state.
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Json } from "../../../../src/core/json.ts";
 import type { SessionInfo } from "../../../../src/core/sessions.ts";
 import type { AgentAbout } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
@@ -8,7 +9,10 @@ import { ask, post } from "../../data/server.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { usePageContext } from "../../page-context.ts";
 import { ConfirmDialog } from "../../parts/confirm-dialog.tsx";
+import { count } from "../../parts/format.ts";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
+import { RawTextSwitch } from "../../parts/text-mode.tsx";
+import { EventCard } from "../episode/event-card.tsx";
 import { StateAt } from "../episode/state-at.tsx";
 import { Timeline } from "../episode/timeline.tsx";
 import "./chat.css";
@@ -48,9 +52,12 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
   const [text, setText] = useState("");
   const [rewound, setRewound] = useState<Turn>();
   const [isClosing, setClosing] = useState(false);
+  const [isLogOpen, setLogOpen] = useState(false);
+  const shared = useSharedState(path, events.length);
   const isEnded = connection === "ended" || events.some(({ type }) => type === "session.closed");
   const wanted = Number(parameters.get("v"));
   const version = wanted >= 1 && wanted <= events.length ? wanted : events.length;
+  const shownEvent = events[version - 1];
   // A reader at the newest version keeps following the newest version.
   const show = (to: number): void => setParameters({ v: to === events.length ? undefined : to }, true);
   const canRewind = !isEnded && !conversation.isRunning;
@@ -76,23 +83,26 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
           <a href={linkTo(["agents", agent.name])}>{agent.name}</a>
         </h1>
         <code class="dim chat-id">{session}</code>
-        <span class="dim">with {user}</span>
+        {user !== undefined && <span class="dim">user {user}</span>}
         <span role="status" class={connection === "lost" ? "warn" : "dim"}>
           {isEnded ? "Ended" : connections[connection]}
         </span>
+        <RawTextSwitch />
         {!isEnded && <button onClick={() => setClosing(true)}>Close the conversation</button>}
       </div>
       <div class="chat">
         <section class="card chat-talk" aria-label="Conversation">
           <div class="chat-log" role="log" tabIndex={0} ref={log}>
-            {turns.length === 0 && <Nothing>{isEnded ? "Nothing was said." : "Say something."}</Nothing>}
+            {turns.length === 0 && (
+              <Nothing>{isEnded ? "This conversation has no messages." : "Send the first message."}</Nothing>
+            )}
             {said}
             {drafts.map((draft) => (
               <DraftView key={draft.path} draft={draft} />
             ))}
           </div>
           {isEnded ? (
-            <p class="dim chat-failed">This conversation has ended. It can be read, and nothing more can be said.</p>
+            <p class="dim chat-failed">This conversation has ended. You can read it, but not send messages.</p>
           ) : (
             <Composer
               conversation={conversation}
@@ -102,17 +112,24 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
             />
           )}
         </section>
-        <section class="card chat-happened" aria-label="What happened">
-          <h2>Commits</h2>
-          {events.length > 0 && <Timeline events={events} version={version} onVersion={show} />}
-          <CommitList events={events} version={version} onVersion={show} />
-        </section>
-        <div class="card chat-state">{events.length > 0 && <StateAt events={events} version={version} />}</div>
+        <div class="chat-side">
+          <div class="card">{events.length > 0 && <StateAt {...{ events, version, shared }} isStateOnly />}</div>
+          <details class="card chat-happened" onToggle={({ currentTarget }) => setLogOpen(currentTarget.open)}>
+            <summary>Log: {count(events.length, "commit")}</summary>
+            {isLogOpen && events.length > 0 && (
+              <>
+                <Timeline events={events} version={version} onVersion={show} />
+                <CommitList events={events} version={version} onVersion={show} />
+                {shownEvent && <EventCard event={shownEvent} />}
+              </>
+            )}
+          </details>
+        </div>
       </div>
       {rewound && (
         <ConfirmDialog
           title="Rewind the conversation?"
-          what={`It will be what it was before this turn. The turns from there on stay in the log, as undone. What is shared with other conversations (user:, app:) stays as it is.`}
+          what="The conversation returns to its state before this turn. Later turns stay in the log, marked as undone. Shared keys (user:, app:) do not change."
           action="Rewind"
           act={async () => {
             await post(`${path}/rewind`, { invocation: rewound.invocation });
@@ -127,7 +144,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
       {isClosing && (
         <ConfirmDialog
           title="Close the conversation?"
-          what="It can be read afterwards, and nothing more can be said in it."
+          what="You can read it afterwards, but nobody can send messages."
           action="Close it"
           act={async () => void (await ask(path, { method: "DELETE" }))}
           onEnd={() => setClosing(false)}
@@ -137,6 +154,23 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
   );
 }
 
+/** The current `user:` and `app:` keys. The log of a conversation has only those that it wrote itself. */
+function useSharedState(path: string, version: number): { readonly [key: string]: Json } | undefined {
+  const [shared, setShared] = useState<{ readonly [key: string]: Json }>();
+  useEffect(() => {
+    const stop = new AbortController();
+    ask<{ state: { [key: string]: Json } }>(`${path}/state`, { signal: stop.signal }).then(
+      ({ state }) =>
+        !stop.signal.aborted &&
+        setShared(Object.fromEntries(Object.entries(state).filter(([key]) => /^(user|app):/.test(key)))),
+      // The page shows the keys of the log without it.
+      () => undefined,
+    );
+    return () => stop.abort();
+  }, [path, version]);
+  return shared;
+}
+
 /** Keeps the end in view while the conversation grows, unless the reader has scrolled up. */
 function useScrollToEnd(size: number) {
   const element = useRef<HTMLDivElement>(null);
@@ -144,11 +178,28 @@ function useScrollToEnd(size: number) {
   useLayoutEffect(() => {
     const log = element.current;
     if (!log) return undefined;
+    let last = log.scrollTop;
     const scrolled = (): void => {
-      isAtEnd.current = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+      const isNear = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+      // Turns that come into view get their real height, which moves the end. Only a scroll up means the reader.
+      if (isNear) isAtEnd.current = true;
+      else if (log.scrollTop < last) isAtEnd.current = false;
+      last = log.scrollTop;
     };
+    const grown = new ResizeObserver(() => {
+      if (isAtEnd.current) log.scrollTop = log.scrollHeight;
+    });
+    const watch = new MutationObserver(() => {
+      for (const child of log.children) grown.observe(child);
+    });
+    for (const child of log.children) grown.observe(child);
+    watch.observe(log, { childList: true });
     log.addEventListener("scroll", scrolled, { passive: true });
-    return () => log.removeEventListener("scroll", scrolled);
+    return () => {
+      log.removeEventListener("scroll", scrolled);
+      grown.disconnect();
+      watch.disconnect();
+    };
   }, []);
   useLayoutEffect(() => {
     const log = element.current;

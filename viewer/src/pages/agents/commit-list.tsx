@@ -24,7 +24,7 @@ export function CommitList({ events, version, onVersion }: CommitListProps) {
     >
       {(index, { key, ...place }) => {
         const event = events[index] as NumberedEvent;
-        const { title, of, at, writes, shared } = commitPoint(event);
+        const { title, note, at, writes, shared } = commitPoint(event);
         const isUndone = !inForce(event.version);
         return (
           <div key={key} {...place} role="listitem" aria-setsize={events.length} aria-posinset={index + 1}>
@@ -38,7 +38,7 @@ export function CommitList({ events, version, onVersion }: CommitListProps) {
                 <span>
                   <span class="chat-title">{title}</span> {isUndone && <span class="badge">undone</span>}
                 </span>
-                <Written of={of} writes={writes} shared={shared} />
+                <Written note={note} writes={writes} shared={shared} />
               </span>
               <span class="dim chat-at">{clock(at)}</span>
             </button>
@@ -49,11 +49,11 @@ export function CommitList({ events, version, onVersion }: CommitListProps) {
   );
 }
 
-function Written({ of, writes, shared }: { of: string; writes: string[]; shared: string[] }) {
-  if (writes.length + shared.length === 0) return of === "" ? null : <span class="dim">{of}</span>;
+function Written({ note, writes, shared }: { note: string; writes: string[]; shared: string[] }) {
+  if (writes.length + shared.length === 0) return note === "" ? null : <span class="dim">{note}</span>;
   return (
     <span class="dim">
-      {of} wrote{" "}
+      {note} wrote{" "}
       {writes.map((key) => (
         <code key={key} class="chat-key">
           {short(key)}
@@ -63,7 +63,7 @@ function Written({ of, writes, shared }: { of: string; writes: string[]; shared:
         <code
           key={key}
           class="chat-key chat-shared"
-          title="Shared with other conversations: a rewind leaves it as it is"
+          title="Shared with other conversations: a rewind does not change it"
         >
           {short(key)}
         </code>

@@ -1,4 +1,4 @@
-// Describes each event of a conversation as a commit: the callbacks and steps it covers, and the keys it wrote.
+// Describes each event of a conversation as a commit: its title, and the keys it wrote.
 import type { Delta } from "../../../../src/core/delta.ts";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { unescapeKey } from "../../../../src/core/json.ts";
@@ -7,8 +7,8 @@ export interface CommitPoint {
   version: number;
   at: number;
   title: string;
-  /** The callbacks or steps whose writes this commit stores. */
-  of: string;
+  /** A remark, or "". The log does not say which callbacks ran, only what was written. */
+  note: string;
   /** Keys of the session's own state; `shared` has the keys of shared state. */
   writes: string[];
   shared: string[];
@@ -20,32 +20,30 @@ export function commitPoint(event: NumberedEvent): CommitPoint {
   return { version: event.version, at: event.at, ...describeCommit(event), writes, shared };
 }
 
-function describeCommit(event: NumberedEvent): { title: string; of: string } {
+function describeCommit(event: NumberedEvent): { title: string; note: string } {
   switch (event.type) {
     case "session.opened":
-      return { title: "Opened", of: "the initial state" };
+      return { title: "Opened", note: "" };
     case "invocation.began":
-      return { title: "Message", of: event.delta || event.shared ? "what was set with it" : "" };
+      return { title: "User message", note: "" };
     case "agent.began":
-      return { title: `${event.agent} begins`, of: "beforeAgent" };
+      return { title: `${event.agent} started`, note: "" };
     case "model.answered":
-      return event.model === undefined
-        ? { title: "Answered in the model's place", of: "beforeModel" }
-        : { title: `Answer of ${event.model}`, of: "beforeModel, afterModel" };
+      return { title: event.model === undefined ? "Answered by a callback" : `Answer of ${event.model}`, note: "" };
     case "tools.started":
-      return { title: "Calls that touch the world begin", of: "" };
+      return { title: "External tool calls started", note: "" };
     case "tools.answered":
-      return { title: "Results of tools", of: "beforeTool, the tools, afterTool" };
+      return { title: "Tool outputs", note: "" };
     case "agent.ended":
-      return { title: `${event.agent} ends: ${event.outcome}`, of: "afterAgent" };
+      return { title: `${event.agent} ended: ${event.outcome}`, note: "" };
     case "agent.failed":
-      return { title: `${event.agent} failed in ${event.step}`, of: "nothing of that step is stored" };
+      return { title: `${event.agent} failed in ${event.step}`, note: "nothing of that step was stored" };
     case "session.rewound":
-      return { title: `Rewound to version ${event.to}`, of: "the whole state, as it was" };
+      return { title: `Rewound to version ${event.to}`, note: "restored the session's own state" };
     case "session.closed":
-      return { title: "Closed", of: event.reason };
+      return { title: "Closed", note: event.reason };
     default:
-      return { title: event.type, of: "" };
+      return { title: event.type, note: "" };
   }
 }
 

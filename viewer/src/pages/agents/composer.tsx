@@ -29,9 +29,9 @@ export function Composer({ conversation, text, onText, isCutShort }: ComposerPro
       <RefusalNote act={conversation} />
       {isCutShort && !isRunning && (
         <p class="row chat-failed">
-          <span class="warn">This turn has not ended.</span>
+          <span class="warn">The last turn was interrupted.</span>
           <button type="button" onClick={() => void run()}>
-            Go on with it
+            Continue the turn
           </button>
         </p>
       )}
@@ -41,7 +41,7 @@ export function Composer({ conversation, text, onText, isCutShort }: ComposerPro
       <textarea
         id="chat-message"
         rows={2}
-        placeholder="Write to the agent. Enter sends, Shift+Enter begins a new line."
+        placeholder="Message. Enter sends, Shift+Enter adds a line."
         value={text}
         onInput={({ currentTarget }) => onText(currentTarget.value)}
         onKeyDown={(event) => {

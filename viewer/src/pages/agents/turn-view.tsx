@@ -1,6 +1,6 @@
 // One turn of a conversation: the message and everything the agents said and did in response.
 import type { Json } from "../../../../src/core/json.ts";
-import { clock, showInvisible, short } from "../../parts/format.ts";
+import { clock, count, seconds, showInvisible, short } from "../../parts/format.ts";
 import { formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import type { Draft } from "./drafts.ts";
@@ -31,7 +31,11 @@ export function TurnView({ turn, agent, onVersion, onRewind }: TurnViewProps) {
   return (
     <section class="chat-turn" aria-label={`Turn at ${clock(turn.at)}`}>
       <div class="row chat-turn-bar">
-        <span class="dim">{clock(turn.at)}</span>
+        <span class="dim">
+          {clock(turn.at)}
+          {turn.seconds !== undefined && ` · ${seconds(turn.seconds)}`}
+          {turn.tokens > 0 && ` · ${count(turn.tokens, "token")}`}
+        </span>
         {turn.outcome !== undefined && turn.outcome !== "answered" && <span class="badge">{turn.outcome}</span>}
         {onRewind && (
           <button class="quiet" onClick={onRewind}>
@@ -50,9 +54,13 @@ function EntryView({ entry, agent, onVersion }: { entry: Entry; agent: string; o
     <div class={`chat-entry ${entry.agent === undefined ? "chat-user" : ""} ${entry.isInner ? "chat-inner" : ""}`}>
       <p class="chat-by">
         <span class={entry.agent === agent ? "unseen" : ""}>{by}</span>
-        <button class="quiet chat-version" onClick={() => onVersion(entry.version)} title="Show the state after this">
-          <span class="unseen">Show version </span>
-          {entry.version}
+        <button
+          class="quiet chat-version"
+          onClick={() => onVersion(entry.version)}
+          title={`Show the state after version ${entry.version}`}
+          aria-label={`v${entry.version}: show the state after it`}
+        >
+          v{entry.version}
         </button>
       </p>
       <Content entry={entry} />
@@ -63,12 +71,12 @@ function EntryView({ entry, agent, onVersion }: { entry: Entry; agent: string; o
 function Content({ entry }: { entry: Entry }) {
   switch (entry.kind) {
     case "said":
-      return <LongText text={entry.text} lines={60} />;
+      return <LongText text={entry.text} lines={60} isMarkdown />;
     case "thought":
       return (
         <details class="chat-fold">
           <summary class="dim">Reasoning</summary>
-          <LongText text={entry.text} lines={60} />
+          <LongText text={entry.text} lines={60} isMarkdown />
         </details>
       );
     case "call":
@@ -94,14 +102,14 @@ function Content({ entry }: { entry: Entry }) {
 }
 
 function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omit<Call, "kind">; isDraft: boolean }) {
-  const status = error ? "failed" : output === undefined ? "no result yet" : "";
+  const status = error ? "failed" : output === undefined ? "no output yet" : "";
   return (
     <details class="chat-fold chat-call">
       <summary>
         <span class="chat-tool">{short(tool)}</span> <code class="dim">{short(input, 60)}</code>{" "}
         {!isDraft && status !== "" && <span class={`badge ${error ? "bad" : ""}`}>{status}</span>}
       </summary>
-      <h4>Arguments</h4>
+      <h4>Input</h4>
       <LongText text={formatForReading(input)} />
       {error && (
         <>
@@ -113,7 +121,7 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
       )}
       {output !== undefined && (
         <>
-          <h4>Result</h4>
+          <h4>Output</h4>
           <LongText text={formatForReading(output)} />
         </>
       )}
@@ -127,7 +135,7 @@ export function DraftView({ draft: { agent, thought, text, calls } }: { draft: D
     <div class="chat-entry chat-draft" aria-live="off">
       <p class="chat-by dim">{agent} is writing…</p>
       {thought !== "" && text === "" && <p class="dim chat-failed">{short(thought.slice(-200), 200)}</p>}
-      {text !== "" && <LongText text={text} lines={200} />}
+      {text !== "" && <LongText text={text} lines={200} isMarkdown />}
       {calls.map((call) => (
         <CallView key={call.call} call={call} isDraft />
       ))}

@@ -12,6 +12,10 @@ export interface Turn {
   isUndone: boolean;
   /** The outcome; undefined while the turn runs, or if it was interrupted. */
   outcome: AgentOutcome | undefined;
+  /** From the message to the end; undefined while the turn runs. */
+  seconds: number | undefined;
+  /** The tokens of all model calls that reported them. */
+  tokens: number;
   entries: Entry[];
 }
 
@@ -49,7 +53,7 @@ export function buildTurns(events: readonly NumberedEvent[]): Turn[] {
   for (const event of events) {
     if (event.type === "invocation.began") {
       const { invocation, version, at } = event;
-      turns.push({ invocation, version, at, isUndone: !inForce(version), outcome: undefined, entries: [] });
+      turns.push({ invocation, version, at, isUndone: !inForce(version), ...unfinished(), entries: [] });
     }
     if (!("invocation" in event) || event.type.startsWith("turn.")) continue;
     // Not always the last turn: a rewind may return to an earlier turn and continue it.
@@ -58,6 +62,12 @@ export function buildTurns(events: readonly NumberedEvent[]): Turn[] {
   }
   return turns;
 }
+
+const unfinished = (): Pick<Turn, "outcome" | "seconds" | "tokens"> => ({
+  outcome: undefined,
+  seconds: undefined,
+  tokens: 0,
+});
 
 /** The turn that a run without a message would resume. */
 export function findUnfinished(turns: readonly Turn[]): Turn | undefined {
@@ -83,7 +93,12 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
       turn.entries.push({ ...about, kind: "failed", step: event.step, ...event.error });
       break;
     case "agent.ended":
-      if (event.last) turn.outcome = event.outcome;
+      if (!event.last) break;
+      turn.outcome = event.outcome;
+      turn.seconds = (event.at - turn.at) / 1000;
+      break;
+    case "model.answered":
+      turn.tokens += event.usage?.total_tokens ?? 0;
       break;
   }
 }

@@ -2,37 +2,31 @@
 import { useMemo, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
-import { usePageContext } from "../../page-context.ts";
+import type { NamedRun } from "../../data/references.ts";
 import { number } from "../../parts/format.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { computeRunMetrics, type RunMetrics } from "../runs/run-metrics.ts";
+import { taskOf } from "../runs/filter.ts";
 import { readRange } from "../runs/range.ts";
 import { Metric, intervalNote } from "../runs/run-summary.tsx";
 import { readSort } from "../runs/sort.ts";
 import { useRows } from "../runs/use-rows.ts";
 import { DifferenceChart } from "./difference-chart.tsx";
 import { PairGrid } from "./pair-grid.tsx";
-import { pairTasks, shownPairs, type Change, type Paired } from "./pairs.ts";
+import { mayBeChance, pairTasks, shownPairs, type Change, type Difference, type Paired } from "./pairs.ts";
 import { Signed } from "./signed.tsx";
-import { TaskRows } from "./task-rows.tsx";
+import { TaskComparison } from "./task-comparison.tsx";
 import "../runs/runs.css";
 import "./compare.css";
 
-export function ComparePage({ runs, parameters }: { runs: [string, string]; parameters: URLSearchParams }) {
-  const { about } = usePageContext();
-  const [first, second] = runs.map((run) => about.runs.find((known) => known.run === run));
-  if (!first || !second) return <Failure message={`There is no run ${runs[first ? 1 : 0]} here.`} />;
-  return <TwoRuns runs={runs} names={[first.name, second.name]} parameters={parameters} />;
-}
-
-interface TwoRunsProps {
-  runs: [string, string];
-  names: [string, string];
+export interface ComparePageProps {
+  runs: [NamedRun, NamedRun];
   parameters: URLSearchParams;
 }
 
-function TwoRuns({ runs, names, parameters }: TwoRunsProps) {
-  const [first, second] = [useRows(runs[0]), useRows(runs[1])];
+export function ComparePage({ runs, parameters }: ComparePageProps) {
+  const [a, b] = runs;
+  const [first, second] = [useRows(a.run), useRows(b.run)];
   const isDone = first.isDone && second.isDone;
   // Waits for all rows, because comparing part of a run would be misleading.
   const compared = useMemo(() => {
@@ -45,30 +39,32 @@ function TwoRuns({ runs, names, parameters }: TwoRunsProps) {
     <div class="run-page">
       <div class="row">
         <h1>
-          <a href={linkTo(["runs", runs[0]])}>{names[0]}</a> against <a href={linkTo(["runs", runs[1]])}>{names[1]}</a>
+          <a href={linkTo(["runs", a.link])}>{a.name}</a> <span class="dim">compared with</span>{" "}
+          <a href={linkTo(["runs", b.link])}>{b.name}</a>
         </h1>
         <span class="run-file" />
-        <a href={linkTo(["compare", runs[1], runs[0]])}>The other way round</a>
+        <a href={linkTo(["compare", b.link, a.link])}>Swap the runs</a>
       </div>
-      {failure !== undefined && <Failure message={`Not all rows could be read: ${failure}`} />}
+      {failure !== undefined && <Failure message={`Some rows could not be read: ${failure}`} />}
       {compared ? (
-        <Compared {...{ runs, names, parameters, ...compared }} rows={[first.rows, second.rows]} />
+        <Compared {...{ runs, parameters, ...compared }} rows={[first.rows, second.rows]} />
       ) : (
         <Nothing>
-          Reading the rows: {number(first.count)} of the first, {number(second.count)} of the second…
+          Reading rows: {number(first.count)} of {a.name}, {number(second.count)} of {b.name}…
         </Nothing>
       )}
     </div>
   );
 }
 
-interface ComparedProps extends TwoRunsProps {
+interface ComparedProps extends ComparePageProps {
   paired: Paired;
   means: (number | null)[];
   rows: [RowSummary[], RowSummary[]];
 }
 
-function Compared({ runs, names, parameters, paired, means, rows }: ComparedProps) {
+function Compared({ runs, parameters, paired, means, rows }: ComparedProps) {
+  const names: [string, string] = [runs[0].name, runs[1].name];
   const [change, range, sort] = ["change", "difference", "sort"].map((name) => parameters.get(name) ?? "");
   const shown = useMemo(
     () => shownPairs(paired.pairs, { change: change ?? "", difference: readRange(range) }, readSort(sort ?? "")),
@@ -78,20 +74,25 @@ function Compared({ runs, names, parameters, paired, means, rows }: ComparedProp
   const task = parameters.get("task");
   const { comparison, counts } = paired;
   const changes: [Change, string][] = [
-    ["better", "Better"],
-    ["worse", "Worse"],
-    ["same", "Same"],
-    ["first", `Only ${names[0]}`],
-    ["second", `Only ${names[1]}`],
+    ["better", `Better in ${names[1]}`],
+    ["worse", `Worse in ${names[1]}`],
+    ["same", "Same in both"],
+    ["first", `Reward only in ${names[0]}`],
+    ["second", `Reward only in ${names[1]}`],
   ];
+  const promptOf = useMemo(() => createPrompts(rows), [rows]);
   return (
     <>
       <dl class="card run-metrics">
         <Metric
-          name="Difference by task"
+          name="Mean difference by task"
           note={comparison?.difference ? `95%: ${intervalNote(comparison.difference)}` : ""}
         >
-          {comparison?.difference ? <Signed value={comparison.difference.value} /> : "–"}
+          {comparison?.difference ? (
+            <Signed value={comparison.difference.value} isPlain={mayBeChance(comparison.difference)} />
+          ) : (
+            "–"
+          )}
         </Metric>
         {means.map((mean, at) => (
           <Metric key={at} name={`Mean reward, ${names[at]}`}>
@@ -102,7 +103,7 @@ function Compared({ runs, names, parameters, paired, means, rows }: ComparedProp
           <Metric key={name} name={label}>
             <a
               class="compare-count"
-              href={linkTo(["compare", ...runs], {
+              href={linkTo(["compare", runs[0].link, runs[1].link], {
                 ...Object.fromEntries(parameters),
                 change: change === name ? undefined : name,
               })}
@@ -114,20 +115,35 @@ function Compared({ runs, names, parameters, paired, means, rows }: ComparedProp
           </Metric>
         ))}
       </dl>
-      {!comparison && <Nothing>These runs have no task in common that has a reward in both of them.</Nothing>}
+      {comparison?.difference && <p class="compare-verdict">{verdict(comparison.difference, names)}</p>}
+      {!comparison && <Nothing>No task has a reward in both runs.</Nothing>}
       {comparison && <DifferenceChart runs={runs} pairs={paired.pairs} parameters={parameters} />}
-      {task !== null && (
-        <div class="compare-tasks">
-          {runs.map((run, at) => (
-            <TaskRows key={run} run={run} name={names[at] ?? ""} task={Number(task)} rows={rows[at] ?? []} />
-          ))}
-        </div>
-      )}
+      {task !== null && <TaskComparison {...{ runs, parameters, rows }} task={Number(task)} promptOf={promptOf} />}
       <PairGrid
-        {...{ runs, names, place, parameters, pairs: shown, sort: readSort(sort ?? "") }}
+        {...{ runs, place, parameters, promptOf, pairs: shown, sort: readSort(sort ?? "") }}
         subject={[change, range, sort].join("\n")}
         all={paired.pairs.length}
       />
     </>
   );
+}
+
+/** Says what the difference means in words. */
+function verdict(difference: Difference, [first, second]: [string, string]): string {
+  const size = number(Math.abs(difference.value));
+  if (difference.value === 0) return `Both runs have the same mean reward.`;
+  const way = difference.value > 0 ? "higher" : "lower";
+  if (mayBeChance(difference)) {
+    return `The mean reward of ${second} is ${size} ${way} than that of ${first}. The 95% interval includes 0, so this may be chance.`;
+  }
+  return `The mean reward of ${second} is ${size} ${way} than that of ${first}. The 95% interval excludes 0.`;
+}
+
+/** Returns the start of a task's prompt, from the first row of the task in either run. */
+function createPrompts(runs: [RowSummary[], RowSummary[]]): (task: number) => string {
+  const prompts = new Map<number, string>();
+  for (const rows of runs) {
+    for (const row of rows) if (row.text !== "" && !prompts.has(taskOf(row))) prompts.set(taskOf(row), row.text);
+  }
+  return (task) => prompts.get(task) ?? "";
 }

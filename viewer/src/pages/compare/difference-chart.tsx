@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { histogram } from "../../../../src/rollout/metrics/histogram.ts";
 import { linkTo } from "../../address.ts";
 import { Bars, type Bar } from "../../charts/bars.tsx";
+import type { NamedRun } from "../../data/references.ts";
 import { count, number } from "../../parts/format.ts";
 import { barRange, overlaps, rangeText, readRange } from "../runs/range.ts";
 import type { Pair } from "./pairs.ts";
@@ -10,7 +11,7 @@ import type { Pair } from "./pairs.ts";
 const mostTasks = 120;
 
 export interface DifferenceChartProps {
-  runs: [string, string];
+  runs: [NamedRun, NamedRun];
   pairs: Pair[];
   parameters: URLSearchParams;
 }
@@ -20,7 +21,7 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
   const bins = useMemo(() => histogram(known.map(({ difference }) => difference as number)), [known]);
   /** Links to the mark's tasks. The link of a selected mark clears the filter. */
   const linkOf = (name: "task" | "difference", value: string | undefined): string =>
-    linkTo(["compare", ...runs], {
+    linkTo(["compare", runs[0].link, runs[1].link], {
       ...Object.fromEntries(parameters),
       [name]: parameters.get(name) === value ? undefined : value,
     });
@@ -51,9 +52,19 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
   return (
     <section class="card" aria-label="Chart">
       {known.length <= mostTasks ? (
-        <Bars title="Difference by task" note="the best first" bars={taskBars()} height={170} />
+        <Bars
+          title="Difference by task"
+          note={`${runs[1].name} minus ${runs[0].name}, largest gain first`}
+          bars={taskBars()}
+          height={170}
+        />
       ) : (
-        <Bars title="Difference by task" note="tasks by how much they changed" bars={binBars()} height={170} />
+        <Bars
+          title="Difference by task"
+          note={`tasks by change, ${runs[1].name} minus ${runs[0].name}`}
+          bars={binBars()}
+          height={170}
+        />
       )}
     </section>
   );

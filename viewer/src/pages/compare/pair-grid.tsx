@@ -1,14 +1,16 @@
 // A table of the tasks of two runs, largest change first.
 import { linkTo, setParameters } from "../../address.ts";
-import { number, orDash } from "../../parts/format.ts";
+import type { NamedRun } from "../../data/references.ts";
+import { number, orDash, showInvisible } from "../../parts/format.ts";
 import { Grid, type Column } from "../runs/grid.tsx";
 import { nextSort, type Sort } from "../runs/sort.ts";
 import { Signed } from "./signed.tsx";
 import type { Pair } from "./pairs.ts";
 
 export interface PairGridProps {
-  runs: [string, string];
-  names: [string, string];
+  runs: [NamedRun, NamedRun];
+  /** The start of a task's prompt. */
+  promptOf(task: number): string;
   parameters: URLSearchParams;
   pairs: Pair[];
   /** The number of pairs without a filter. */
@@ -19,15 +21,24 @@ export interface PairGridProps {
 }
 
 const narrowing = ["change", "difference", "task"];
-const words = { better: "better", worse: "worse", same: "same", first: "no reward in", second: "no reward in" };
 
-export function PairGrid({ runs, names, parameters, pairs, all, sort, place, subject }: PairGridProps) {
+/** Describes a change. A task without a reward in one run may have failed there, or may be absent. */
+function describe({ change, rows, failures }: Pair, names: string[]): string {
+  if (change === "better" || change === "worse" || change === "same") return change;
+  const missing = change === "first" ? 1 : 0;
+  const why = rows[missing] === 0 ? "not in" : failures[missing] > 0 ? "failed in" : "no reward in";
+  return `${why} ${names[missing]}`;
+}
+
+export function PairGrid({ runs, promptOf, parameters, pairs, all, sort, place, subject }: PairGridProps) {
+  const names = runs.map(({ name }) => name);
+  const path = ["compare", runs[0].link, runs[1].link];
   const at = (index: number): Pair => pairs[index] as Pair;
   const rowsLink = (index: number, which: 0 | 1) => {
     const { task, rows } = at(index);
     if (rows[which] === 0) return "–";
     return (
-      <a href={linkTo(["runs", runs[which]], { task })} tabIndex={-1}>
+      <a href={linkTo(["runs", runs[which].link], { task })} tabIndex={-1}>
         {number(rows[which])}
         <span class="unseen">
           {" "}
@@ -37,25 +48,32 @@ export function PairGrid({ runs, names, parameters, pairs, all, sort, place, sub
     );
   };
   const columns: Column[] = [
-    { name: "task", label: "Task", width: "minmax(4rem, 8rem)", cell: (index) => at(index).task },
+    { name: "task", label: "Task", width: "4.5rem", cell: (index) => at(index).task },
+    {
+      name: "prompt",
+      label: "Prompt",
+      width: "minmax(8rem, 4fr)",
+      from: 760,
+      cell: (index) => <span class="dim">{showInvisible(promptOf(at(index).task))}</span>,
+    },
     {
       name: "first",
-      label: names[0],
-      width: "minmax(5rem, 11rem)",
+      label: runs[0].name,
+      width: "minmax(4.5rem, 8rem)",
       isNumber: true,
       cell: (index) => orDash(at(index).first),
     },
     {
       name: "second",
-      label: names[1],
-      width: "minmax(5rem, 11rem)",
+      label: runs[1].name,
+      width: "minmax(4.5rem, 8rem)",
       isNumber: true,
       cell: (index) => orDash(at(index).second),
     },
     {
       name: "difference",
       label: "Difference",
-      width: "minmax(5rem, 11rem)",
+      width: "minmax(4.5rem, 8rem)",
       isNumber: true,
       cell(index) {
         const { difference } = at(index);
@@ -65,28 +83,24 @@ export function PairGrid({ runs, names, parameters, pairs, all, sort, place, sub
     {
       name: "change",
       label: "Change",
-      width: "minmax(6rem, 2fr)",
+      width: "minmax(6rem, 1.5fr)",
       from: 600,
-      cell(index) {
-        const { change } = at(index);
-        const other = change === "first" ? ` ${names[1]}` : change === "second" ? ` ${names[0]}` : "";
-        return <span class="dim">{`${words[change]}${other}`}</span>;
-      },
+      cell: (index) => <span class="dim">{describe(at(index), names)}</span>,
     },
     {
       name: "rows-first",
-      label: `Rows, ${names[0]}`,
-      width: "minmax(5rem, 13rem)",
+      label: `Rows, ${runs[0].name}`,
+      width: "minmax(4rem, 7rem)",
       isNumber: true,
-      from: 760,
+      from: 900,
       cell: (index) => rowsLink(index, 0),
     },
     {
       name: "rows-second",
-      label: `Rows, ${names[1]}`,
-      width: "minmax(5rem, 13rem)",
+      label: `Rows, ${runs[1].name}`,
+      width: "minmax(4rem, 7rem)",
       isNumber: true,
-      from: 760,
+      from: 900,
       cell: (index) => rowsLink(index, 1),
     },
   ];
@@ -101,14 +115,14 @@ export function PairGrid({ runs, names, parameters, pairs, all, sort, place, sub
           disabled={!narrowing.some((name) => parameters.has(name))}
           onClick={() => setParameters(Object.fromEntries(narrowing.map((name) => [name, undefined])), true)}
         >
-          Clear
+          Clear filters
         </button>
       </div>
       <Grid
         label="Tasks of both runs"
         count={pairs.length}
         line={(index) => ({
-          href: linkTo(["compare", ...runs], { ...Object.fromEntries(parameters), task: at(index).task }),
+          href: linkTo(path, { ...Object.fromEntries(parameters), task: at(index).task }),
         })}
         {...{ columns, sort, place, subject }}
         onSort={(column) => setParameters({ sort: nextSort(sort, column) }, true)}

@@ -15,8 +15,9 @@ export interface Pair {
   /** The second reward minus the first. */
   difference: number | null;
   change: Change;
-  /** The number of rows in each run. */
+  /** The number of rows in each run, and how many of them failed. */
   rows: readonly [number, number];
+  failures: readonly [number, number];
 }
 
 export interface Paired {
@@ -37,7 +38,8 @@ export function pairTasks(first: readonly TaskGroup[], second: readonly TaskGrou
   const pairs = tasks.flatMap((task): Pair[] => {
     const [one, other] = [a.get(task), b.get(task)];
     const rows = [one?.rows.length ?? 0, other?.rows.length ?? 0] as const;
-    const pair = { task, first: one?.reward ?? null, second: other?.reward ?? null, rows };
+    const failures = [one?.failures ?? 0, other?.failures ?? 0] as const;
+    const pair = { task, first: one?.reward ?? null, second: other?.reward ?? null, rows, failures };
     if (!isScored(one)) return isScored(other) ? [{ ...pair, difference: null, change: "second" }] : [];
     if (!isScored(other)) return [{ ...pair, difference: null, change: "first" }];
     const difference = changed.get(task) ?? 0;
@@ -53,6 +55,11 @@ const byTask = (groups: readonly TaskGroup[]): Map<number, TaskGroup> =>
 const isScored = (group: TaskGroup | undefined): boolean => group !== undefined && group.reward !== null;
 const meansOf = (groups: readonly TaskGroup[]): { task: number; mean: number | null }[] =>
   groups.map(({ task, reward }) => ({ task, mean: reward }));
+
+export type Difference = NonNullable<Comparison["difference"]>;
+
+/** Whether the confidence interval includes 0. */
+export const mayBeChance = ({ low, high }: Difference): boolean => low <= 0 && high >= 0;
 
 export interface PairFilter {
   /** "" selects every change. */

@@ -39,48 +39,44 @@ export function Actions({ environment, session, models, version, last, isEnded, 
   };
   const isWhole = !environment.bare;
   return (
-    <section class="card actions" aria-label="Act">
+    <section class="card actions" aria-label="Actions">
       <div class="row">
-        <h2>Go on from here</h2>
+        <h2>Actions</h2>
         <button class="primary" disabled={fork.isBusy} onClick={() => fork.start(openFork)}>
           Fork from version {version}
         </button>
-        {isWhole && !isEnded && (
-          <button disabled={rewind.isBusy || version >= last} onClick={() => rewind.start(goBack)}>
-            Rewind to version {version}
-          </button>
-        )}
-        {!isEnded && <CloseButton path={path} />}
+        {isWhole && <Verify path={path} version={version} />}
+        {isWhole && <RewardChart path={path} {...{ version, last, onVersion }} />}
       </div>
       <RefusalNote act={fork} />
-      <RefusalNote act={rewind} />
-      {isEnded && (
-        <p class="dim actions-note">This session has ended. A fork of it goes on from any of its versions.</p>
-      )}
-      {isWhole ? (
+      {isEnded && <p class="dim actions-note">This session has ended. You can fork it from any version.</p>}
+      {isWhole && !isEnded && (
         <>
-          <div class="row">
-            <Verify path={path} version={version} />
-            <RewardChart path={path} {...{ version, last, onVersion }} />
-          </div>
-          {!isEnded && (
-            <>
-              {version < last && (
-                <p class="dim actions-note">
-                  Calls go on from the newest version, {last}. To go on from version {version}, fork it.
-                </p>
-              )}
-              <Playground at={environment.at} path={path} onDone={() => onVersion(Infinity)} />
-              {models.length > 0 && (
-                <ContinueWithModel path={path} models={models} onStart={() => onVersion(Infinity)} />
-              )}
-            </>
+          {version < last && (
+            <p class="dim actions-note">
+              A call continues from the newest version, {last}. To continue from version {version}, fork it.
+            </p>
           )}
+          <Playground at={environment.at} path={path} onDone={() => onVersion(Infinity)} />
+          {models.length > 0 && <ContinueWithModel path={path} models={models} onStart={() => onVersion(Infinity)} />}
         </>
-      ) : (
+      )}
+      {!isWhole && (
         <p class="dim actions-note">
-          The code of this environment is not on this server: its sessions can be forked and closed, and no tool called.
+          The code of this environment is not on this server. You can fork and close its sessions, but not call tools.
         </p>
+      )}
+      {!isEnded && (
+        <div class="row actions-danger">
+          <span class="dim">These affect everybody who uses the session:</span>
+          {isWhole && (
+            <button disabled={rewind.isBusy || version >= last} onClick={() => rewind.start(goBack)}>
+              Rewind to version {version}
+            </button>
+          )}
+          <CloseButton path={path} />
+          <RefusalNote act={rewind} />
+        </div>
       )}
     </section>
   );
@@ -121,7 +117,7 @@ function CloseButton({ path }: { path: string }) {
       {isAsking && (
         <ConfirmDialog
           title="Close this session?"
-          what="Nothing can be called in it any more, by whoever is using it. It can still be read and forked."
+          what="Nobody can call tools in it afterwards. It can still be read and forked."
           action="Close it"
           act={async () => void (await ask(path, { method: "DELETE" }))}
           onEnd={() => setIsAsking(false)}

@@ -28,8 +28,8 @@ export function ContinueWithModel({ path, models, onStart }: { path: string; mod
   };
   const said = played ? buildSteps({ response: { output: played.items as unknown as Json } }, []) : [];
   return (
-    <section class="playground" aria-label="Let a model go on">
-      <h3>Let a model go on</h3>
+    <section class="playground" aria-label="Run a model from here">
+      <h3>Run a model from here</h3>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -47,12 +47,12 @@ export function ContinueWithModel({ path, models, onStart }: { path: string; mod
           </select>
         </label>
         <label>
-          <span class="dim">What it is told (optional)</span>
+          <span class="dim">Message to the model (optional)</span>
           <textarea rows={2} value={input} onInput={(event) => setInput(event.currentTarget.value)} />
         </label>
         <div class="row">
           <button class="primary" disabled={act.isBusy}>
-            {act.isBusy ? "It goes on…" : "Go on"}
+            {act.isBusy ? "Running…" : "Run"}
           </button>
           {act.isBusy && (
             <button type="button" onClick={act.cancel}>

@@ -1,5 +1,6 @@
 // The top of an episode: its source, its result, and links.
 import type { ComponentChildren } from "preact";
+import { number } from "../../parts/format.ts";
 
 export interface Fact {
   name: string;
@@ -33,4 +34,11 @@ export function EpisodeHeader({ title, facts, children }: EpisodeHeaderProps) {
       </dl>
     </header>
   );
+}
+
+/** The class of a reward: only a full reward is good, and none is bad. */
+export const rewardTone = (reward: number): "good" | "bad" | "" => (reward >= 1 ? "good" : reward <= 0 ? "bad" : "");
+
+export function Reward({ value }: { value: number }) {
+  return <b class={rewardTone(value)}>{number(value)}</b>;
 }

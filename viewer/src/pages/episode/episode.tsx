@@ -1,12 +1,14 @@
 // An episode: the transcript on one side; versions, state and actions on the other.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.ts";
 import { usePageContext } from "../../page-context.ts";
 import type { Connection } from "../../data/events.ts";
+import { JsonTree } from "../../parts/json-tree.tsx";
 import { Nothing } from "../../parts/notice.tsx";
+import { RawTextSwitch } from "../../parts/text-mode.tsx";
 import { Actions } from "./actions.tsx";
 import { StateAt } from "./state-at.tsx";
 import { buildSteps } from "./steps.ts";
@@ -31,7 +33,7 @@ export interface EpisodeProps {
 export function Episode({ children, parameters, row, session, environment, events, connection }: EpisodeProps) {
   const { source, about } = usePageContext();
   const last = events.length;
-  const [version, setVersion] = useVersion(parameters, last);
+  const [version, setVersion, isFollowing] = useVersion(parameters, last);
   const steps = useMemo(() => buildSteps(row, events), [row, events]);
   useArrowKeys(version, setVersion);
   const isEnded = events.at(-1)?.type === "session.closed";
@@ -43,16 +45,20 @@ export function Episode({ children, parameters, row, session, environment, event
         {children}
         <ConnectionNote connection={connection} isGone={isGone} />
       </div>
-      <section class="card episode-said" aria-label="What happened">
-        <h2 class="unseen">What happened</h2>
+      <section class="card episode-said" aria-label="Transcript">
+        <div class="row episode-bar">
+          <h2>Transcript</h2>
+          <RawTextSwitch />
+        </div>
         {steps.length === 0 ? (
-          <Nothing>Nothing has happened yet.</Nothing>
+          <Nothing>This session has no events yet.</Nothing>
         ) : (
           <Transcript
             steps={steps}
             environment={environment?.name}
             version={last > 0 ? version : undefined}
             onVersion={setVersion}
+            isFollowing={isFollowing}
           />
         )}
       </section>
@@ -60,8 +66,8 @@ export function Episode({ children, parameters, row, session, environment, event
         {last === 0 ? (
           <section class="card">
             <Nothing>
-              The log of this episode is not kept here, so its states are not known. Give the store that it was
-              collected with (--store) to see them.
+              The log of this episode was not found, so its states are unknown. Name the store that it was collected
+              with (--store) to see them.
             </Nothing>
           </section>
         ) : (
@@ -76,11 +82,23 @@ export function Episode({ children, parameters, row, session, environment, event
         )}
         {!source.isLive && (
           <p class="dim episode-note">
-            These are files. To fork, call tools or verify again, open the run on a server (holdfast view).
+            This page was opened from files. To fork, call tools or verify, open the run with holdfast view.
           </p>
         )}
+        {row && <RawRow row={row} />}
       </div>
     </div>
+  );
+}
+
+/** The row as stored in the file: the request, the response and every other field. */
+function RawRow({ row }: { row: TaskRow }) {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <details class="card" onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+      <summary>Row as JSON: request, response and all fields</summary>
+      {isOpen && <JsonTree value={row} label="Row" />}
+    </details>
   );
 }
 
@@ -88,11 +106,11 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
   return (
     <p class="episode-connection" role="status">
       {connection === "lost" && (
-        <span class="warn">The connection is lost. It is tried again; nothing that happened will be missing.</span>
+        <span class="warn">The connection is lost. Reconnecting; no event will be missed.</span>
       )}
       {isGone && (
         <span class="warn">
-          This session has ended. The server does not keep it: what is shown is what was seen here.
+          This session has ended. The server has deleted it; this page shows the events that it received.
         </span>
       )}
     </p>

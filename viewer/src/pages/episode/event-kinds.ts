@@ -73,9 +73,11 @@ export function titleOf(event: NumberedEvent): string {
     case "tool.settled":
       return event.outcome.ok ? event.tool : `${event.tool} failed: ${event.outcome.error.code}`;
     case "tool.claimed":
-      return `${event.tool} begins`;
+      return `${event.tool} started`;
     case "session.verified":
-      return `verified version ${event.judged}: reward ${number(event.verdict.reward)}`;
+      return event.judged === event.version - 1
+        ? `verified: reward ${number(event.verdict.reward)}`
+        : `verified version ${event.judged}: reward ${number(event.verdict.reward)}`;
     case "session.rewound":
       return `rewound to version ${event.to}`;
     case "session.closed":
@@ -85,21 +87,21 @@ export function titleOf(event: NumberedEvent): string {
     case "session.updated":
       return "state updated";
     case "turn.taken":
-      return "the turn was taken over";
+      return "the turn moved to another process";
     case "turn.renewed":
       return "the turn is still running";
     case "turn.released":
       return `the turn stopped: ${event.reason}`;
     case "invocation.began":
-      return "a message of the user";
+      return "user message";
     case "agent.began":
-      return `${event.agent} begins`;
+      return `${event.agent} started`;
     case "model.answered":
       return event.model === undefined ? "a callback answered" : `${event.model} answered`;
     case "tools.started":
-      return "tools begin";
+      return "tools started";
     case "tools.answered":
-      return event.transfer === undefined ? "results of tools" : `handed over to ${event.transfer}`;
+      return event.transfer === undefined ? "tool outputs" : `handed over to ${event.transfer}`;
     case "agent.ended":
       return `${event.agent} ended: ${event.outcome}`;
     case "agent.failed":
@@ -112,11 +114,11 @@ export function committedWith(event: NumberedEvent): string | undefined {
   if (!isWritten(event)) return undefined;
   switch (event.type) {
     case "agent.began":
-      return "written by beforeAgent callbacks; stored with this event, before the first question to the model";
+      return "written by beforeAgent callbacks; stored with this event, before the first model call";
     case "model.answered":
-      return "written by beforeModel and afterModel callbacks, or the answer's output key; stored with the answer";
+      return "written by model callbacks or the output key; stored with the answer";
     case "tools.answered":
-      return "written by tools and the callbacks around them; stored with their results";
+      return "written by tools or tool callbacks; stored with the tool outputs";
     case "agent.ended":
       return "written by afterAgent callbacks; stored with this event";
     default:

@@ -1,7 +1,7 @@
 // Computes the state at every version of a log. Consecutive states share their unchanged parts.
 import { applyDelta, type Delta } from "../../../../src/core/delta.ts";
 import type { Event, NumberedEvent } from "../../../../src/core/event.ts";
-import type { Json } from "../../../../src/core/json.ts";
+import { unescapeKey, type Json } from "../../../../src/core/json.ts";
 
 /** The interval of states that are kept for good. A shorter interval makes scrubbing no faster to the eye. */
 const keepEvery = 256;
@@ -22,7 +22,7 @@ export interface History {
   readonly length: number;
   append(events: readonly NumberedEvent[]): void;
   /** The state after `version` events; null before the first. Callers must not change it. */
-  stateAt(version: number): Json;
+  stateAt(version: number, known?: { readonly [key: string]: Json }): Json;
 }
 
 export function createHistory(): History {
@@ -61,12 +61,24 @@ export function createHistory(): History {
     append: (more) => {
       for (const event of more) events.push(event);
     },
-    stateAt: (version) => {
+    stateAt: (version, known = {}) => {
       const { state, shared } = at(Math.max(0, Math.min(version, events.length)));
-      const isBoth = Object.keys(shared).length > 0 && typeof state === "object" && !Array.isArray(state);
-      return isBoth ? { ...state, ...shared } : state;
+      const all = { ...unwritten(known, events), ...shared };
+      const isBoth = Object.keys(all).length > 0 && typeof state === "object" && !Array.isArray(state);
+      return isBoth ? { ...state, ...all } : state;
     },
   };
+}
+
+/** The known shared keys that no event of this log wrote: the log says nothing about their earlier values. */
+function unwritten(known: { readonly [key: string]: Json }, events: readonly Event[]): Folded["shared"] {
+  const rest = { ...known };
+  if (Object.keys(rest).length === 0) return rest;
+  for (const event of events) {
+    const delta = "shared" in event ? event.shared : undefined;
+    for (const { path } of delta ?? []) delete rest[unescapeKey(path.split("/")[1] ?? "")];
+  }
+  return rest;
 }
 
 function foldEvent({ state, shared }: Folded, event: Event, owned: WeakSet<object>): Folded {

@@ -98,11 +98,11 @@ function AnswerView({ answer }: { answer: Answer }) {
   const text = answer.ok ? formatForReading(answer.output) : answer.error.message;
   return (
     <div class={`playground-answer ${answer.ok ? "" : "failed"}`} role="status">
-      <b>{answer.ok ? "answer" : answer.error.code}</b>{" "}
+      <b>{answer.ok ? "output" : answer.error.code}</b>{" "}
       <span class="dim">
         version {answer.version}
-        {answer.repeated && ", answered before"}
-        {answer.unseeded && ", of a session that was never seeded"}
+        {answer.repeated && ", repeated from the log"}
+        {answer.unseeded && ", in a session that was never seeded"}
       </span>
       <LongText text={text} lines={10} />
     </div>

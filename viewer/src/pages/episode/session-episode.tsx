@@ -5,11 +5,11 @@ import { linkTo } from "../../address.ts";
 import { usePageContext } from "../../page-context.ts";
 import { allEvents } from "../../data/server.ts";
 import { CopyButton } from "../../parts/copy-button.tsx";
-import { count, number } from "../../parts/format.ts";
+import { count } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { Episode } from "./episode.tsx";
-import { EpisodeHeader, type Fact } from "./episode-header.tsx";
+import { EpisodeHeader, Reward, type Fact } from "./episode-header.tsx";
 import { useLog } from "./use-log.ts";
 
 export interface SessionEpisodeProps {
@@ -21,7 +21,7 @@ export interface SessionEpisodeProps {
 export function SessionEpisode({ environment: name, session, parameters }: SessionEpisodeProps) {
   const { source, about } = usePageContext();
   const environment = about.environments.find((known) => known.name === name);
-  if (!source.isLive) return <Nothing>A session is read from a server. These are files.</Nothing>;
+  if (!source.isLive) return <Nothing>Sessions need a server. This page was opened from files.</Nothing>;
   if (!environment) return <Failure message={`This server has no environment ${name}.`} />;
   return <Followed {...{ environment, session, parameters }} />;
 }
@@ -77,13 +77,13 @@ function factsOf(events: NumberedEvent[], session: string, name: string, isOver:
         </>
       ),
     },
-    { name: "is", value: endOf(last) ?? (isOver ? "ended" : <b class="good">open</b>) },
+    { name: "status", value: endOf(last) ?? (isOver ? "ended" : "open") },
     { name: "log", value: count(events.length, "event") },
     {
       name: "last reward",
       value: verdict && (
         <>
-          <b>{number(verdict.verdict.reward)}</b> <span class="dim">for version {verdict.judged}</span>
+          <Reward value={verdict.verdict.reward} /> <span class="dim">for version {verdict.judged}</span>
         </>
       ),
     },

@@ -17,6 +17,10 @@ export interface StateAtProps {
   /** See Timeline. */
   events: NumberedEvent[];
   version: number;
+  /** Current shared keys (`user:`, `app:`) of a conversation, including those that other conversations wrote. */
+  shared?: { readonly [key: string]: Json };
+  /** Whether to leave out the description of the event. */
+  isStateOnly?: boolean;
 }
 
 interface Shown {
@@ -25,17 +29,17 @@ interface Shown {
   isCut: boolean;
 }
 
-export function StateAt({ events, version }: StateAtProps) {
+export function StateAt({ events, version, shared, isStateOnly = false }: StateAtProps) {
   const history = useHistory(events);
   const event = events[version - 1];
-  const shown = useMemo(() => shownAt(history, version, event), [history, version, event]);
+  const shown = useMemo(() => shownAt(history, version, event, shared), [history, version, event, shared]);
   const [wanted, setWanted] = useState<{ path: string }>();
   const changes = typeof shown === "string" ? undefined : shown.changes;
   const marks = useMemo(() => changes && toMarks(changes), [changes]);
   if (!event) return null;
   return (
     <div class="state-at">
-      <EventCard event={event} />
+      {!isStateOnly && <EventCard event={event} />}
       {typeof shown === "string" ? (
         <Failure message={shown} />
       ) : (
@@ -43,6 +47,11 @@ export function StateAt({ events, version }: StateAtProps) {
           <Changes {...shown} isFirst={version === 1} onPath={(path) => setWanted({ path })} />
           <section aria-label="State">
             <h3>State after version {version}</h3>
+            {shared && Object.keys(shared).length > 0 && (
+              <p class="dim state-note">
+                Keys with user: or app: are shared. Keys that this conversation did not write have their current value.
+              </p>
+            )}
             <JsonTree value={shown.state} label={`State after version ${version}`} {...marks} wanted={wanted} />
           </section>
         </>
@@ -52,13 +61,18 @@ export function StateAt({ events, version }: StateAtProps) {
 }
 
 /** Returns the state and changes at a version, or the error in the log. */
-function shownAt(history: History, version: number, event: NumberedEvent | undefined): Shown | string {
+function shownAt(
+  history: History,
+  version: number,
+  event: NumberedEvent | undefined,
+  shared: StateAtProps["shared"],
+): Shown | string {
   try {
     // The earlier state first: the later one is then one step away.
-    const before = history.stateAt(version - 1);
-    const state = history.stateAt(version);
-    const shared = event && "shared" in event ? (event.shared ?? []) : [];
-    return { state, ...findChanges(before, state, [...(event?.delta ?? []), ...shared]) };
+    const before = history.stateAt(version - 1, shared);
+    const state = history.stateAt(version, shared);
+    const written = event && "shared" in event ? (event.shared ?? []) : [];
+    return { state, ...findChanges(before, state, [...(event?.delta ?? []), ...written]) };
   } catch (thrown) {
     return messageOf(thrown);
   }
@@ -82,7 +96,9 @@ function Changes({ changes, isCut, isFirst, onPath }: ChangesProps) {
         <span class="dim">{changes.length > 0 && `${isCut ? "more than " : ""}${count(changes.length, "value")}`}</span>
       </h3>
       {changes.length === 0 && (
-        <p class="dim">{isFirst ? "There is no state yet." : "Nothing: the state is that of the version before."}</p>
+        <p class="dim">
+          {isFirst ? "There is no state yet." : "Nothing: the state is the same as in the version before."}
+        </p>
       )}
       <ul>
         {some.map((change) => (

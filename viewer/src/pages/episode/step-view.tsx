@@ -1,11 +1,12 @@
-// One step of a transcript. Text written by a model is shown as plain text only.
+// One step of a transcript. Text written by a model becomes text and simple formatting, never HTML.
 import { createContext, type ComponentChildren } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo } from "../../address.ts";
-import { number, short } from "../../parts/format.ts";
+import { number, seconds, short } from "../../parts/format.ts";
 import { preview, formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
+import { rewardTone } from "./episode-header.tsx";
 import type { Step } from "./steps.ts";
 
 /** Which parts the reader unfolded, by name. It lives outside the step, because steps out of view are not rendered. */
@@ -33,7 +34,8 @@ export function StepView({ id, step, environment, isHere, onVersion }: StepProps
   const { version } = step;
   const isFailed =
     (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.tone === "bad");
-  const name = `step ${step.type} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
+  const tone = step.type === "verdict" ? rewardTone(step.reward) : "";
+  const name = `step ${step.type} ${tone} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
   // The button serves the keyboard. A click anywhere also selects the step, unless it selects text or folds a part.
   const pick = (event: MouseEvent): void => {
     const isOther = (event.target as Element).closest("button, a, summary, .long-text-all") !== null;
@@ -44,6 +46,7 @@ export function StepView({ id, step, environment, isHere, onVersion }: StepProps
       <header>
         <Title step={step} />
         {step.isUndone && <span class="badge">undone by a rewind</span>}
+        <Timing step={step} />
         {version !== undefined && (
           <button
             class="quiet step-version"
@@ -56,6 +59,16 @@ export function StepView({ id, step, environment, isHere, onVersion }: StepProps
       </header>
       <Content {...{ id, step, environment }} />
     </article>
+  );
+}
+
+function Timing({ step }: { step: Step }) {
+  const took = step.type === "called" ? step.seconds : undefined;
+  if (took === undefined && step.at === undefined) return null;
+  return (
+    <span class="dim step-time" title={step.at === undefined ? undefined : new Date(step.at).toISOString()}>
+      {took === undefined ? "" : seconds(took)}
+    </span>
   );
 }
 
@@ -72,12 +85,21 @@ function Title({ step }: { step: Step }) {
           <span class="unseen">call of </span>
           {short(step.tool)}
           {step.error && <span class="bad"> failed</span>}
+          {step.parallel && (
+            <span class="badge">
+              parallel {step.parallel.number} of {step.parallel.of}
+            </span>
+          )}
         </b>
       );
     case "verdict":
       return (
         <b class="who">
-          reward {number(step.reward)} <span class="dim">for version {step.judged}</span>
+          reward {number(step.reward)}
+          {/* Usually the version before, which needs no words. */}
+          {step.version !== undefined && step.judged !== step.version - 1 && (
+            <span class="dim"> for version {step.judged}</span>
+          )}
         </b>
       );
     case "note":
@@ -90,25 +112,34 @@ function Title({ step }: { step: Step }) {
 function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "environment">) {
   switch (step.type) {
     case "said":
-      return step.text === "" ? <p class="dim">(nothing)</p> : <Text id={id} text={step.text} lines={30} />;
+      return step.text === "" ? (
+        <p class="dim">(empty)</p>
+      ) : (
+        <Text id={id} text={step.text} lines={step.who === "assistant" ? 30 : 10} isMarkdown />
+      );
     case "thought":
       return (
         <Folded id={id} title={preview(step.text, 100)} isOpenAtFirst={false}>
-          <Text id={`${id} text`} text={step.text} lines={30} />
+          <Text id={`${id} text`} text={step.text} lines={30} isMarkdown />
         </Folded>
       );
     case "called":
       return (
         <div class="step-call">
-          <Value id={`${id} in`} name="given" value={step.input} />
-          {step.output !== undefined && <Value id={`${id} out`} name="answer" value={step.output} />}
+          <Value id={`${id} in`} name="input" value={step.input} />
+          {step.output !== undefined && <Value id={`${id} out`} name="output" value={step.output} />}
           {step.error && (
             <div class="step-value bad">
               <span class="step-name">{step.error.code}</span>
               <Text id={`${id} error`} text={step.error.message} lines={8} />
+              {step.error.stack !== undefined && (
+                <Folded id={`${id} stack`} title="Stack (not shown to the model)" isOpenAtFirst={false}>
+                  <Text id={`${id} stack text`} text={step.error.stack} lines={30} />
+                </Folded>
+              )}
             </div>
           )}
-          {step.output === undefined && !step.error && <p class="dim">no answer is recorded</p>}
+          {step.output === undefined && !step.error && <p class="dim">no output recorded</p>}
         </div>
       );
     case "verdict":
@@ -119,7 +150,7 @@ function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "env
           {step.details !== undefined && <Value id={id} name="task" value={step.details} />}
           {step.parent && environment !== undefined && (
             <a href={linkTo(["sessions", environment, step.parent.session], { v: step.parent.version })}>
-              the session that it was forked from
+              Open the parent session
             </a>
           )}
         </>
@@ -139,9 +170,16 @@ function Value({ id, name, value }: { id: string; name: string; value: Json }) {
   );
 }
 
-function Text({ id, text, lines }: { id: string; text: string; lines: number }) {
+interface TextProps {
+  id: string;
+  text: string;
+  lines: number;
+  isMarkdown?: boolean;
+}
+
+function Text({ id, text, lines, isMarkdown = false }: TextProps) {
   const [isOpen, setIsOpen] = useKept(`${id} all`, false);
-  return <LongText text={text} lines={lines} isOpen={isOpen} onOpen={setIsOpen} />;
+  return <LongText {...{ text, lines, isMarkdown, isOpen }} onOpen={setIsOpen} />;
 }
 
 interface FoldedProps {

@@ -20,6 +20,10 @@ interface AnyStep {
   version?: number;
   /** A later rewind undid this step. */
   isUndone?: true;
+  /** The number of the model's answer that it belongs to, from 1. */
+  turn?: number;
+  /** When it was committed, in milliseconds since 1970. */
+  at?: number;
 }
 
 export type Step = AnyStep &
@@ -30,7 +34,17 @@ export type Step = AnyStep &
      * Without output or error the call is running or was interrupted. `input` and `output` are strings if a model wrote
      * them.
      */
-    | { type: "called"; tool: string; input: Json; output?: Json; error?: { code: string; message: string } }
+    | {
+        type: "called";
+        tool: string;
+        input: Json;
+        output?: Json;
+        error?: CallError;
+        /** How long the tool ran, in seconds. */
+        seconds?: number;
+        /** Its position among the calls of one answer, if there are several. */
+        parallel?: { number: number; of: number };
+      }
     | { type: "verdict"; reward: number; judged: number; details: { [name: string]: Json } }
     /** Any other event, in words. */
     | {
@@ -42,6 +56,13 @@ export type Step = AnyStep &
       }
     | { type: "other"; item: Json }
   );
+
+/** The error of a call. Its stack, if the log has it, is for people: the model does not read it. */
+interface CallError {
+  code: string;
+  message: string;
+  stack?: string;
+}
 
 /** `row` is undefined for a session without a run. If it was verified, its log may still contain the conversation. */
 export function buildSteps(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
@@ -65,8 +86,8 @@ function failureSteps({ failure_kind: kind, failure_reason: reason }: TaskRow): 
 /** Why the model was stopped, if it did not end by itself. */
 function stopSteps({ stopped }: TaskRow): Step[] {
   if (typeof stopped !== "string" || stopped === "") return [];
-  const why = stopped === "empty" ? "the model answered nothing" : `the limit of ${stopped} was reached`;
-  return [{ type: "note", text: `stopped here: ${why}`, tone: "warn" }];
+  const why = stopped === "empty" ? "the model's answer was empty" : `the ${stopped} limit was reached`;
+  return [{ type: "note", text: `stopped: ${why}`, tone: "warn" }];
 }
 
 /** A verdict records the agent's response, so the log of a verified session contains the conversation. */
@@ -78,20 +99,23 @@ function rowFromLog(events: readonly NumberedEvent[]): TaskRow {
   return found ? { response: found.response as Json } : {};
 }
 
+type CallStep = Extract<Step, { type: "called" }>;
+
 function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
   const { instructions, input, output } = readConversation(row);
   const find = createCallFinder([...events]);
   const linked = new Set<number>();
-  const open = new Map<string, Extract<Step, { type: "called" }>>();
+  const open = new Map<string, CallStep>();
   const steps: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
-  for (const item of [...input, ...output]) {
+  const turnOf = numberTurns(input.length, output);
+  for (const [at, item] of [...input, ...output].entries()) {
+    const turn = turnOf(at);
     if (isFunctionCall(item)) {
-      const step: Step = { type: "called", tool: item.name, input: item.arguments };
+      const step: CallStep = { type: "called", tool: item.name, input: item.arguments, ...turn };
       const event = find(item.call_id, item.name);
       if (event) {
         linked.add(event.version);
-        step.version = event.version;
-        Object.assign(step, outcomeFields(event.outcome));
+        Object.assign(step, { version: event.version, at: event.at }, outcomeFields(event.outcome), timeFields(event));
       }
       open.set(item.call_id, step);
       steps.push(step);
@@ -101,10 +125,42 @@ function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { st
       // The transcript shows the output that the model read, even if the log has another one.
       if (step && step.error === undefined) step.output = contentText(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
-    } else steps.push(itemToStep(item));
+    } else steps.push({ ...itemToStep(item), ...turn });
   }
+  numberParallel([...open.values()]);
   return { steps: [...steps, ...stopSteps(row)], linked };
 }
+
+/** Numbers the model's answers: each starts after the input or after the results of the answer before. */
+function numberTurns(inputs: number, output: Item[]): (at: number) => { turn: number } | undefined {
+  const turns: number[] = [];
+  let turn = 0;
+  output.forEach((item, at) => {
+    const isResult = item.type.endsWith("_output") || (isMessage(item) && item.role !== "assistant");
+    const before = turns[at - 1];
+    if (!isResult && (before === undefined || before === 0)) turn++;
+    turns.push(isResult ? 0 : turn);
+  });
+  return (at) => {
+    const found = turns[at - inputs];
+    return found === undefined || found === 0 ? undefined : { turn: found };
+  };
+}
+
+function numberParallel(calls: CallStep[]): void {
+  const byTurn = new Map<number, CallStep[]>();
+  for (const call of calls) {
+    if (call.turn !== undefined) byTurn.set(call.turn, [...(byTurn.get(call.turn) ?? []), call]);
+  }
+  for (const together of byTurn.values()) {
+    if (together.length < 2) continue;
+    together.forEach((call, at) => (call.parallel = { number: at + 1, of: together.length }));
+  }
+}
+
+/** How long a tool ran; {} if the log does not say. */
+const timeFields = (event: { at: number; began?: number }): { seconds?: number } =>
+  event.began === undefined ? {} : { seconds: (event.at - event.began) / 1000 };
 
 function itemToStep(item: Item): Step {
   if (isMessage(item)) return { type: "said", who: item.role, text: contentText(item.content) };
@@ -124,39 +180,49 @@ function contentText(content: string | Content[]): string {
   return texts.join("");
 }
 
-const outcomeFields = (outcome: Outcome): { output: Json } | { error: { code: string; message: string } } =>
+const outcomeFields = (outcome: Outcome): { output: Json } | { error: CallError } =>
   outcome.ok ? { output: outcome.output } : { error: outcome.error };
 
 /** Makes a step from an event without an item in the conversation. */
 function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
-  const { version } = event;
+  const { version, at } = event;
   switch (event.type) {
     case "tool.called":
-      return [{ type: "called", version, tool: event.tool, input: event.input, ...outcomeFields(event.outcome) }];
+      return [
+        {
+          type: "called",
+          version,
+          at,
+          tool: event.tool,
+          input: event.input,
+          ...outcomeFields(event.outcome),
+          ...timeFields(event),
+        },
+      ];
     case "tool.settled": {
       const input = claims.get(callKey(event.episode, event.call))?.input ?? {};
-      return [{ type: "called", version, tool: event.tool, input, ...outcomeFields(event.outcome) }];
+      return [{ type: "called", version, at, tool: event.tool, input, ...outcomeFields(event.outcome) }];
     }
     case "tool.claimed": {
       // Once the call is settled, the step of its result shows it.
       const { isSettled } = claims.get(callKey(event.episode, event.call)) ?? {};
-      return isSettled ? [] : [{ type: "called", version, tool: event.tool, input: event.input }];
+      return isSettled ? [] : [{ type: "called", version, at, tool: event.tool, input: event.input }];
     }
     case "session.verified": {
       const { reward, ...details } = event.verdict;
-      return [{ type: "verdict", version, reward, judged: event.judged, details }];
+      return [{ type: "verdict", version, at, reward, judged: event.judged, details }];
     }
     case "session.seeded":
-      return [{ type: "note", version, text: titleOf(event), details: event.task }];
+      return [{ type: "note", version, at, text: titleOf(event), details: event.task }];
     case "session.opened":
-      return [{ type: "note", version, text: titleOf(event), ...(event.parent && { parent: event.parent }) }];
+      return [{ type: "note", version, at, text: titleOf(event), ...(event.parent && { parent: event.parent }) }];
     case "agent.failed":
-      return [{ type: "note", version, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
+      return [{ type: "note", version, at, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
     case "invocation.began":
     case "model.answered":
-      return event.items.map((item) => ({ ...itemToStep(item), version }));
+      return event.items.map((item) => ({ ...itemToStep(item), version, at }));
     default:
-      return [{ type: "note", version, text: titleOf(event) }];
+      return [{ type: "note", version, at, text: titleOf(event) }];
   }
 }
 

@@ -75,8 +75,8 @@ function LaneRow({ lane, versions, last, version, onVersion }: LaneProps) {
     <>
       <button
         class={`quiet timeline-lane ${isHere ? "here" : ""}`}
-        title={`To the next ${lane}`}
-        aria-label={`${lane}: ${versions.length}; to the next one`}
+        title={`Go to the next ${lane}`}
+        aria-label={`${lane}: ${versions.length}; go to the next one`}
         onClick={() => onVersion(nextIn(versions, version) ?? version)}
       >
         <span>{lane}</span> <span class="num dim">{number(versions.length)}</span>

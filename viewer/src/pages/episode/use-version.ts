@@ -5,8 +5,11 @@ import { setParameters } from "../../address.ts";
 /** Browsers reject more than a few address changes per second. */
 const settled = 250;
 
-/** Without `v` in the address the newest version is shown and followed. Selecting the newest removes `v`. */
-export function useVersion(parameters: URLSearchParams, last: number): [number, (version: number) => void] {
+/**
+ * Returns the version, a function that selects another, and whether the newest version is followed. Without `v` in the
+ * address it is. Selecting the newest removes `v`.
+ */
+export function useVersion(parameters: URLSearchParams, last: number): [number, (version: number) => void, boolean] {
   const told = parameters.get("v");
   const [chosen, setChosen] = useState(told);
   const written = useRef(told);
@@ -26,5 +29,5 @@ export function useVersion(parameters: URLSearchParams, last: number): [number, 
   const version = Number(chosen ?? last);
   const fitting = Number.isInteger(version) && version >= 1 ? Math.min(version, last) : last;
   const choose = (next: number): void => setChosen(next >= last ? null : String(Math.max(1, next)));
-  return [fitting, choose];
+  return [fitting, choose, chosen === null];
 }

@@ -7,7 +7,7 @@ import { Nothing } from "../../parts/notice.tsx";
 import { computeServerMetrics, type ServerMetrics, type Reading } from "./server-metrics.ts";
 import "./live.css";
 import { RecentSessions } from "./recent-sessions.tsx";
-import { Sparkline } from "./sparkline.tsx";
+import { Sparkline, type SparklineProps } from "./sparkline.tsx";
 import { useMetrics } from "./use-metrics.ts";
 
 /** Five minutes at one reading every two seconds. */
@@ -29,14 +29,14 @@ export function LivePage() {
       })),
     source.isLive,
   );
-  if (!source.isLive) return <Nothing>This page was written to files: there is no server that does anything.</Nothing>;
+  if (!source.isLive) return <Nothing>The live page needs a server. This page was opened from files.</Nothing>;
   const now = metrics.at(-1);
   return (
     <>
       <div class="row">
         <h1>Live</h1>
         <p role="status" class={isLost ? "warn live-status" : "dim live-status"}>
-          {isLost ? "The server does not answer. Trying again…" : now ? "Asked every two seconds." : "Loading…"}
+          {isLost ? "The server does not answer. Trying again…" : now ? "Updated every two seconds." : "Loading…"}
         </p>
       </div>
       {now && <Sparklines metrics={metrics} />}
@@ -58,23 +58,29 @@ function Sparklines({ metrics }: { metrics: ServerMetrics[] }) {
       return known.length === 0 ? null : known.reduce((a, b) => a + b, 0);
     });
   const mean = metrics.at(-1)?.commitMean ?? null;
+  const lines: SparklineProps[] = [
+    { title: "Calls", values: all("calls"), shown: perSecond },
+    { title: "Errors", values: all("errors"), shown: perSecond, isBad: true },
+    { title: "Commits", values: each(({ commits }) => commits), shown: perSecond },
+    { title: "Conflicts", values: each(({ conflicts }) => conflicts), shown: perSecond, isBad: true },
+    {
+      title: "Store latency",
+      values: each(({ commitP99 }) => commitP99),
+      shown: seconds,
+      note: `p99; mean ${orDash(mean, seconds)}`,
+    },
+    { title: "Requests open", values: each(({ inflight }) => inflight), shown: number },
+    { title: "Streams open", values: each(({ streams }) => streams), shown: number },
+    { title: "Event loop lag", values: each(({ lag }) => lag), shown: seconds },
+    { title: "Memory", values: each(({ memory }) => memory), shown: bytes },
+  ];
+  // A server without traffic has no rates yet.
+  const known = lines.filter(({ values }) => values.some((value) => value !== null));
   return (
     <div class="live-sparklines">
-      <Sparkline title="Calls" values={all("calls")} shown={perSecond} />
-      <Sparkline title="Errors" values={all("errors")} shown={perSecond} isBad />
-      <Sparkline title="Commits" values={each(({ commits }) => commits)} shown={perSecond} />
-      <Sparkline title="Conflicts" values={each(({ conflicts }) => conflicts)} shown={perSecond} isBad />
-      <Sparkline
-        title="Store latency"
-        values={each(({ commitP99 }) => commitP99)}
-
-        shown={seconds}
-        note={`p99; mean ${orDash(mean, seconds)}`}
-      />
-      <Sparkline title="Requests open" values={each(({ inflight }) => inflight)} shown={number} />
-      <Sparkline title="Streams open" values={each(({ streams }) => streams)} shown={number} />
-      <Sparkline title="Event loop lag" values={each(({ lag }) => lag)} shown={seconds} />
-      <Sparkline title="Memory" values={each(({ memory }) => memory)} shown={bytes} />
+      {known.map((line) => (
+        <Sparkline key={line.title} {...line} />
+      ))}
     </div>
   );
 }
@@ -99,7 +105,7 @@ function Environments({ metrics, now }: { metrics: ServerMetrics[]; now: ServerM
               Errors/s
             </th>
             <th scope="col" class="num">
-              Most calls/s
+              Max calls/s
             </th>
           </tr>
         </thead>

@@ -3,6 +3,7 @@ import type { EnvironmentAbout } from "../../../../src/rollout/collection-view.t
 import { linkTo } from "../../address.ts";
 import { Nothing } from "../../parts/notice.tsx";
 import { Parent } from "../sessions/parent.tsx";
+import { SessionResult, SessionTask } from "../sessions/session-about.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 
@@ -15,18 +16,20 @@ export function RecentSessions({ environment: { name, at } }: { environment: Env
   return (
     <section class="card live-recent">
       <div class="row">
-        <h2>Last events in {name}</h2>
+        <h2>Recent sessions of {name}</h2>
         <a href={linkTo(["sessions", name])}>All sessions</a>
-        {now > 0 && !isComplete && !failure && <span class="dim">being read…</span>}
+        {now > 0 && !isComplete && !failure && <span class="dim">loading…</span>}
         {failure && <span class="bad">{failure}</span>}
       </div>
       {now > 0 && recent.length === 0 && !failure && <Nothing>There are no sessions yet.</Nothing>}
       {recent.length > 0 && (
         <SessionTable
-          label={`The last sessions of ${name} that something happened in`}
+          label={`Sessions of ${name} with the most recent activity`}
           rows={recent}
           now={now}
           link={({ session }) => linkTo(["sessions", name, session])}
+          title={{ heading: "Task", cell: (row) => <SessionTask at={at} row={row} /> }}
+          result={{ heading: "Reward", cell: (row) => <SessionResult at={at} row={row} /> }}
           last={{ heading: "Forked from", cell: (row) => <Parent row={row} environment={name} /> }}
         />
       )}

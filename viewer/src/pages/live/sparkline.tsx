@@ -12,14 +12,13 @@ export interface SparklineProps {
 
 const [width, height] = [150, 36];
 /** The width holds at least this many values, so that the first few do not fill it. */
-const least = 30;
+const least = 6;
 
 export function Sparkline({ title, values, shown, isBad = false, note }: SparklineProps) {
   const known = values.filter((value) => value !== null);
   const now = values.at(-1) ?? null;
   const high = known.reduce((a, b) => Math.max(a, b), 0);
-  const said =
-    known.length === 0 ? "not known yet" : `now ${now === null ? "not known" : shown(now)}, at most ${shown(high)}`;
+  const said = known.length === 0 ? "unknown" : `now ${now === null ? "unknown" : shown(now)}, max ${shown(high)}`;
   return (
     <div class="card live-sparkline">
       <h2>{title}</h2>
@@ -29,7 +28,7 @@ export function Sparkline({ title, values, shown, isBad = false, note }: Sparkli
           <polyline key={points} points={points} class={isBad ? "bad" : ""} vector-effect="non-scaling-stroke" />
         ))}
       </svg>
-      <p class="dim live-note">{note ?? (high > 0 ? `at most ${shown(high)}` : "\u00a0")}</p>
+      <p class="dim live-note">{note ?? (high > 0 ? `max ${shown(high)}` : "\u00a0")}</p>
     </div>
   );
 }

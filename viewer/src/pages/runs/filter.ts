@@ -3,10 +3,10 @@ import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { holds, readRange, type Range } from "./range.ts";
 
 /** The address parameters that filter rows. */
-export const filterNames = ["q", "reward", "mean", "tokens", "task", "kind", "tool"] as const;
+export const filterNames = ["q", "reward", "mean", "tokens", "task", "kind", "reason", "tool"] as const;
 
 export interface Filter {
-  /** Matched in the text, tools, session and failure kind; lower case. */
+  /** Matched in the full text of a row, its session and its failure; lower case. */
   q: string;
   reward: Range | undefined;
   /** A range of the mean reward of the row's task. */
@@ -15,6 +15,8 @@ export interface Filter {
   task: Range | undefined;
   /** "scored", "failed", "stopped", "failed/KIND" or "stopped/LIMIT". */
   kind: string;
+  /** The reason of a failure, as `reasonGroup` returns it. */
+  reason: string;
   tool: string;
 }
 
@@ -26,6 +28,7 @@ export function readFilter(parameters: URLSearchParams): Filter {
     tokens: readRange(parameters.get("tokens")),
     task: readRange(parameters.get("task")),
     kind: parameters.get("kind") ?? "",
+    reason: parameters.get("reason") ?? "",
     tool: parameters.get("tool") ?? "",
   };
 }
@@ -34,8 +37,10 @@ export function readFilter(parameters: URLSearchParams): Filter {
 export interface FilterSources {
   /** The mean reward of a task; undefined if it has none. */
   meanOf(task: number): number | undefined;
-  /** The searchable text of the row at this index. */
+  /** The searchable text of the summary at this index. */
   textOf(at: number): string;
+  /** The rows that the search of the full text found so far. */
+  found: ReadonlySet<number>;
 }
 
 /** Returns the indexes of the matching rows in the given order. */
@@ -59,15 +64,17 @@ export function filterRows(
 type Test = (row: RowSummary, at: number) => boolean;
 
 /** The text test is last, because it costs most and then sees the fewest rows. */
-function buildTests({ q, reward, mean, tokens, task, kind, tool }: Filter, { meanOf, textOf }: FilterSources): Test[] {
+function buildTests(filter: Filter, { meanOf, textOf, found }: FilterSources): Test[] {
+  const { q, reward, mean, tokens, task, kind, reason, tool } = filter;
   const tests: Test[] = [];
   if (reward) tests.push((row) => holds(reward, row.reward));
   if (tokens) tests.push((row) => holds(tokens, row.tokens));
   if (task) tests.push((row) => holds(task, taskOf(row)));
   if (mean) tests.push((row) => holds(mean, meanOf(taskOf(row))));
   if (kind !== "") tests.push(kindTest(kind));
+  if (reason !== "") tests.push((row) => row.reason !== null && reasonGroup(row.reason) === reason);
   if (tool !== "") tests.push((row) => row.tools.includes(tool));
-  if (q !== "") tests.push((_, at) => textOf(at).includes(q));
+  if (q !== "") tests.push(({ row }, at) => found.has(row) || textOf(at).includes(q));
   return tests;
 }
 
@@ -84,13 +91,16 @@ function kindTest(kind: string): Test {
 /** The task of a row. A row without a task number belongs to the first task, as in `holdfast metrics`. */
 export const taskOf = ({ task }: RowSummary): number => task ?? 0;
 
-/** The searchable text of each row, built on first use. */
+/** Groups reasons that differ only in numbers, such as ports and durations. */
+export const reasonGroup = (reason: string): string => reason.replaceAll(/\d+/g, "#");
+
+/** The searchable text of each summary, built on first use. */
 export function createSearchTexts(rows: readonly RowSummary[]): (at: number) => string {
   const texts: string[] = [];
   return (at) => {
     for (let next = texts.length; next <= at; next++) {
-      const { text, tools, session, kind } = rows[next] as RowSummary;
-      texts.push([text, ...tools, session ?? "", kind ?? ""].join("\n").toLowerCase());
+      const { text, answer, tools, session, kind, reason } = rows[next] as RowSummary;
+      texts.push([text, answer, ...tools, session ?? "", kind ?? "", reason ?? ""].join("\n").toLowerCase());
     }
     return texts[at] as string;
   };

@@ -10,6 +10,8 @@ export interface TaskGroup {
   /** The number of scored rows with a reward of 1; null if some reward is neither 0 nor 1. */
   passed: number | null;
   failures: number;
+  /** The highest reward; null without a scored row. */
+  best: number | null;
   /** Means; null if no row has the value. The reward is averaged over scored rows. */
   reward: number | null;
   steps: number;
@@ -33,7 +35,7 @@ export function groupRows(rows: readonly RowSummary[], order: Iterable<number>):
 /** Makes one pass over the rows, because every filter change recomputes all tasks. */
 function groupOf(task: number, places: number[], rows: readonly RowSummary[]): TaskGroup {
   let [scored, failures, earned, steps, calls] = [0, 0, 0, 0, 0];
-  let passed: number | null = 0;
+  let [passed, best]: [number | null, number] = [0, -Infinity];
   let [tokens, counted, seconds, timed] = [0, 0, 0, 0];
   for (const at of places) {
     const row = rows[at] as RowSummary;
@@ -43,6 +45,7 @@ function groupOf(task: number, places: number[], rows: readonly RowSummary[]): T
     if (row.reward !== null) {
       scored++;
       earned += row.reward;
+      if (row.reward > best) best = row.reward;
       if (row.reward !== 0 && row.reward !== 1) passed = null;
       else if (passed !== null) passed += row.reward;
     }
@@ -61,6 +64,7 @@ function groupOf(task: number, places: number[], rows: readonly RowSummary[]): T
     scored,
     passed,
     failures,
+    best: scored === 0 ? null : best,
     reward: scored === 0 ? null : earned / scored,
     steps: steps / places.length,
     calls: calls / places.length,

@@ -1,9 +1,10 @@
 // The columns of a run's table: values for a row, means and counts for a task.
 import type { ComponentChildren } from "preact";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
-import { count, number, orDash, showInvisible, seconds } from "../../parts/format.ts";
+import { number, orDash, percent, showInvisible, seconds } from "../../parts/format.ts";
 import type { Column } from "./grid.tsx";
 import type { TaskGroup } from "./groups.ts";
+import { metricPrefix } from "./sort.ts";
 
 interface Shown extends Omit<Column, "cell"> {
   row(row: RowSummary): ComponentChildren;
@@ -14,7 +15,7 @@ const columns: Shown[] = [
   {
     name: "task",
     label: "Task",
-    width: "minmax(4.5rem, 0.5fr)",
+    width: "minmax(3.2rem, 0.5fr)",
     row: ({ task }) => orDash(task, String),
     task: ({ task }) => task,
   },
@@ -23,9 +24,8 @@ const columns: Shown[] = [
     label: "Repeat",
     width: "4rem",
     isNumber: true,
-    from: 560,
     row: ({ repeat }) => orDash(repeat, String),
-    task: ({ rows }) => <span class="dim">{count(rows.length, "row")}</span>,
+    task: ({ rows }) => <span class="dim">× {number(rows.length)}</span>,
   },
   {
     name: "branch",
@@ -46,11 +46,12 @@ const columns: Shown[] = [
   {
     name: "outcome",
     label: "Outcome",
-    width: "minmax(8.5rem, 1fr)",
+    width: "minmax(6.5rem, 1fr)",
     row: (row) => <Outcome row={row} />,
-    task: ({ scored, passed, failures }) => (
+    task: ({ scored, passed, failures, best }) => (
       <>
-        {scored > 0 && passed !== null && <span>{Math.round((100 * passed) / scored)}% pass</span>}
+        {scored > 0 &&
+          (passed === null ? <span>best {orDash(best)}</span> : <span>{percent((100 * passed) / scored)} pass</span>)}
         {failures > 0 && <span class="bad"> {number(failures)} failed</span>}
       </>
     ),
@@ -100,14 +101,25 @@ const columns: Shown[] = [
     task: () => "",
   },
   {
-    name: "text",
-    label: "Text",
-    width: "minmax(8rem, 4fr)",
-    from: 760,
+    name: "prompt",
+    label: "Prompt",
+    width: "minmax(8rem, 3fr)",
+    from: 1300,
     row: ({ text }) => <span class="dim">{showInvisible(text)}</span>,
     task: () => "",
   },
+  {
+    name: "text",
+    label: "Answer or failure",
+    width: "minmax(8rem, 4fr)",
+    from: 760,
+    row: ({ answer, reason, text }) =>
+      reason === null ? <span class="dim">{showInvisible(answer || text)}</span> : <Reason text={reason} />,
+    task: () => "",
+  },
 ];
+
+const Reason = ({ text }: { text: string }) => <span class="bad">{showInvisible(text)}</span>;
 
 /** Describes the outcome of a row in a few words. */
 export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
@@ -116,15 +128,51 @@ export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowS
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
 }
 
+export interface ColumnOptions {
+  rows: readonly RowSummary[];
+  hasBranches: boolean;
+  /** Names of verify's metrics. */
+  metricNames: string[];
+  isGrouped: boolean;
+}
+
+/** More columns would leave no room for the text. */
+const mostMetrics = 4;
+
 /** `at` returns the row or task of a line. */
-export function runColumns(at: (index: number) => RowSummary | TaskGroup, hasBranches: boolean): Column[] {
-  return columns
-    .filter(({ name }) => name !== "branch" || hasBranches)
-    .map(({ row, task, ...column }) => ({
-      ...column,
-      cell(index) {
-        const shown = at(index);
-        return "rows" in shown ? task(shown) : row(shown);
-      },
-    }));
+export function runColumns(at: (index: number) => RowSummary | TaskGroup, options: ColumnOptions): Column[] {
+  const { rows, hasBranches, metricNames, isGrouped } = options;
+  const promptOf = ({ rows: [first = 0] }: TaskGroup) => showInvisible(rows[first]?.text ?? "");
+  const shown = columns
+    .filter(({ name }) => (name !== "branch" || hasBranches) && (name !== "prompt" || !isGrouped))
+    .map((column) =>
+      // In a grouped table a task shows its prompt, and its rows show their answers.
+      column.name === "text" && isGrouped ? { ...column, label: "Prompt or answer", task: promptOf } : column,
+    );
+  const metrics = metricNames.slice(0, mostMetrics).map((name) => metricColumn(name, rows));
+  const after = shown.findIndex(({ name }) => name === "outcome") + 1;
+  return shown.toSpliced(after, 0, ...metrics).map(({ row, task, ...column }) => ({
+    ...column,
+    cell(index) {
+      const line = at(index);
+      return "rows" in line ? task(line) : row(line);
+    },
+  }));
+}
+
+function metricColumn(name: string, rows: readonly RowSummary[]): Shown {
+  const valueOf = ({ metrics }: RowSummary): number | undefined =>
+    Object.hasOwn(metrics, name) ? metrics[name] : undefined;
+  return {
+    name: `${metricPrefix}${name}`,
+    label: name,
+    width: "minmax(4rem, 6.5rem)",
+    isNumber: true,
+    from: 1000,
+    row: (row) => orDash(valueOf(row)),
+    task({ rows: places }) {
+      const values = places.flatMap((at) => valueOf(rows[at] as RowSummary) ?? []);
+      return values.length === 0 ? "–" : number(values.reduce((sum, value) => sum + value, 0) / values.length);
+    },
+  };
 }

@@ -1,4 +1,4 @@
-// The charts of a run. They show all rows; rows outside the filter are pale. Each mark links to its rows.
+// The charts of a run. The shown rows are solid; rows outside the filter are pale. Each mark links to its rows.
 import { useMemo } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
@@ -6,45 +6,54 @@ import { Bars, type Bar } from "../../charts/bars.tsx";
 import { Bubbles } from "../../charts/bubbles.tsx";
 import { cellRanges, groupIntoCells, type Cell } from "../../charts/cells.ts";
 import { Curves } from "../../charts/curves.tsx";
-import { RankBars } from "../../charts/rank-bars.tsx";
-import { count, number } from "../../parts/format.ts";
+import { Chart } from "../../charts/chart.tsx";
+import type { NamedRun } from "../../data/references.ts";
+import { count, number, percent, showInvisible } from "../../parts/format.ts";
 import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";
-import { tokensAndRewards, type RunMetrics } from "./run-metrics.ts";
-import { barRange, overlaps, rangeText, readRange } from "./range.ts";
+import { tokensAndRewards, type ReasonCount, type RunMetrics } from "./run-metrics.ts";
+import { barRange, holds, rangeText } from "./range.ts";
 
 /** With more tasks the bars are too thin to click, so a histogram of task rewards is shown instead. */
 const mostTasks = 60;
 const [columns, lines] = [24, 10];
 
 export interface RunChartsProps {
-  run: string;
+  run: NamedRun;
   rows: RowSummary[];
   metrics: RunMetrics;
+  /** The metrics of the shown rows. */
+  shown: RunMetrics;
+  /** Indexes of the shown rows; undefined without a filter. */
+  places: Uint32Array | undefined;
   parameters: URLSearchParams;
 }
 
-export function RunCharts({ run, rows, metrics, parameters }: RunChartsProps) {
-  const cells = useMemo(() => groupIntoCells(tokensAndRewards(rows), columns, lines), [metrics]);
+export function RunCharts({ run, rows, metrics, shown, places, parameters }: RunChartsProps) {
+  const cells = useMemo(() => groupIntoCells(tokensAndRewards(rows), columns, lines, places), [metrics, places]);
   const taskBins = useMemo(() => histogram(metrics.means.values()), [metrics]);
+  const rewards = useMemo(
+    () => Array.from(places ?? [], (at) => (rows[at] as RowSummary).reward).filter((reward) => reward !== null),
+    [places],
+  );
   const given = Object.fromEntries(parameters);
 
   /** Links to the rows of a mark; from a selected mark, back to all rows. */
-  const linkOf = (changes: { [name: string]: string | undefined }): { href: string; isShown?: boolean } => {
+  const linkOf = (changes: { [name: string]: string | undefined }): { href: string; isShown?: true } => {
     const names = Object.keys(changes);
-    const isFiltered = names.some((name) => parameters.has(name));
-    const isThis = names.every((name) => parameters.get(name) === changes[name]);
+    const isThis = names.every((name) => parameters.get(name) === (changes[name] ?? null));
     const next = isThis ? Object.fromEntries(names.map((name) => [name, undefined])) : changes;
-    const parts = names.map((name) => [readRange(parameters.get(name)), readRange(changes[name])] as const);
-    const isShown = isThis || parts.every(([range, part]) => !range || !part || overlaps(range, part));
-    return { href: linkTo(["runs", run], { ...given, ...next }), ...(isFiltered && { isShown }) };
+    return { href: linkTo(["runs", run.link], { ...given, ...next }), ...(isThis && { isShown: true }) };
   };
-  const binBar = (bin: Bin, at: number, bins: Bin[], name: "reward" | "mean", what: string): Bar => {
+  const binBar = (bin: Bin, at: number, bins: Bin[], name: "reward" | "mean"): Bar => {
     const range = barRange(bin, at === bins.length - 1);
+    const [what, selected] = name === "reward" ? ["row", rewards] : ["task", [...shown.means.values()]];
+    const part = places && selected.filter((value) => holds(range, value)).length;
     const words = bin.from === bin.to ? number(bin.from) : `${number(bin.from)} to ${number(bin.to)}`;
     return {
       value: bin.count,
+      part,
       label: number(bin.from, 2),
-      name: `Reward ${words}: ${count(bin.count, what)}`,
+      name: `Reward ${words}: ${count(bin.count, what)}${selectedNote(part)}`,
       ...linkOf({ [name]: rangeText(range) }),
     };
   };
@@ -54,54 +63,90 @@ export function RunCharts({ run, rows, metrics, parameters }: RunChartsProps) {
       .sort((a, b) => (b.reward as number) - (a.reward as number) || a.task - b.task)
       .map(({ task, reward, rows: { length } }) => ({
         value: reward as number,
+        part: places && (shown.means.get(task) ?? 0),
         label: String(task),
         name: `Task ${task}: mean reward ${number(reward as number)} of ${count(length, "row")}`,
         ...linkOf({ task: String(task) }),
       }));
   const cellMark = (cell: Cell) => {
-    const { x, y, count: rows } = cell;
+    const { x, y, count: rows, selected } = cell;
     const [tokens, reward] = cellRanges(cell);
     return {
-      name: `${number(Math.round(x[0]))} to ${number(Math.round(x[1]))} tokens, reward ${number(y[0])} to ${number(y[1])}: ${count(rows, "row")}`,
+      name: `${number(Math.round(x[0]))} to ${number(Math.round(x[1]))} tokens, reward ${number(y[0])} to ${number(y[1])}: ${count(rows, "row")}${selectedNote(places && selected)}`,
       ...linkOf({ tokens: rangeText(tokens), reward: rangeText(reward) }),
     };
   };
-  const kindBar = ({ kind, count: rows }: { kind: string; count: number }): Bar => {
-    const link = linkOf({ kind: `failed/${kind}` });
-    const wanted = parameters.get("kind");
-    const isShown = wanted === "failed" || wanted === `failed/${kind}`;
-    const label = kind === "" ? "no kind" : kind;
-    const name = `${label}: ${count(rows, "failure")}`;
-    return { value: rows, label, name, ...link, ...(wanted !== null && { isShown }) };
-  };
+  const curves = metrics.isRate
+    ? { title: "pass@k", note: "any of k; dashed: all k", names: ["Any of k", "All k"] }
+    : { title: "best@k", note: "best of k; dashed: worst of k", names: ["Best of k", "Worst of k"] };
 
   return (
-    <section class="card run-charts" aria-label="Charts">
+    <section
+      class={`card run-charts ${metrics.failed === 0 ? "run-charts-4" : ""}`}
+      aria-label="Charts"
+      // Scrolls sideways on a narrow page, so the keyboard must reach it.
+      tabIndex={0}
+    >
       <Bars
         title="Rewards"
         note="rows by reward"
-        bars={metrics.rewards.map((bin, at, bins) => binBar(bin, at, bins, "reward", "row"))}
+        bars={metrics.rewards.map((bin, at, bins) => binBar(bin, at, bins, "reward"))}
       />
       {metrics.means.size <= mostTasks ? (
-        <Bars title="Reward by task" note="the best first" bars={taskBars()} reach={[0, 1]} />
+        <Bars title="Mean reward by task" note="highest first" bars={taskBars()} reach={[0, 1]} />
       ) : (
         <Bars
-          title="Reward by task"
-          note="tasks by mean"
-          bars={taskBins.map((bin, at, bins) => binBar(bin, at, bins, "mean", "task"))}
+          title="Mean reward by task"
+          note="tasks by mean reward"
+          bars={taskBins.map((bin, at, bins) => binBar(bin, at, bins, "mean"))}
         />
       )}
       <Curves
-        title={metrics.isRate ? "pass@k" : "best@k"}
-        note={metrics.isRate ? "%, one of k; dashed: all k" : "best of k; dashed: worst of k"}
+        title={curves.title}
+        note={curves.note}
         top={metrics.isRate ? 100 : 1}
+        shown={metrics.isRate ? percent : number}
         curves={[
-          { name: metrics.isRate ? "One of k" : "Best of k", values: metrics.best },
-          { name: metrics.isRate ? "All k" : "Worst of k", values: metrics.worst },
+          { name: curves.names[0] ?? "", values: shown.best },
+          { name: curves.names[1] ?? "", values: shown.worst },
         ]}
       />
-      <RankBars title="Failures" note="by kind" bars={metrics.kinds.map(kindBar)} />
-      <Bubbles title="Reward" note="against tokens" {...{ cells, columns, lines, mark: cellMark }} />
+      {metrics.failed > 0 && <Failures reasons={shown.reasons} linkOf={linkOf} />}
+      <Bubbles title="Reward by tokens" {...{ cells, columns, lines, mark: cellMark }} />
     </section>
+  );
+}
+
+const selectedNote = (part: number | undefined): string => (part === undefined ? "" : `, ${number(part)} shown`);
+
+interface FailuresProps {
+  reasons: ReasonCount[];
+  linkOf(changes: { [name: string]: string }): { href: string; isShown?: true };
+}
+
+/** The filter's list has every kind; more reasons than these are rare. */
+const mostReasons = 30;
+
+/** The reasons of failures with their counts. Each links to its rows. */
+function Failures({ reasons, linkOf }: FailuresProps) {
+  const list = () => (
+    <ul class="chart-list" tabIndex={0} aria-label="Failures by reason">
+      {reasons.slice(0, mostReasons).map(({ kind, group, reason, count: rows }) => {
+        const { href, isShown } = linkOf({ kind: `failed/${kind}`, reason: group });
+        const text = `${kind === "" ? "unknown" : kind}: ${showInvisible(reason)}`;
+        return (
+          <li key={href}>
+            <a href={href} title={text} aria-current={isShown} aria-label={`${text}: ${count(rows, "failure")}`}>
+              <b class="num bad">{number(rows)}</b> <span>{text}</span>
+            </a>
+          </li>
+        );
+      })}
+    </ul>
+  );
+  return (
+    <Chart title="Failures" note="by reason">
+      {reasons.length > 0 ? list : undefined}
+    </Chart>
   );
 }

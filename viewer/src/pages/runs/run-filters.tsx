@@ -4,6 +4,7 @@ import { setParameters } from "../../address.ts";
 import { number, short } from "../../parts/format.ts";
 import type { RunMetrics } from "./run-metrics.ts";
 import { filterNames } from "./filter.ts";
+import type { Search } from "./use-search.ts";
 import { rangeText, readRange } from "./range.ts";
 
 export interface RunFiltersProps {
@@ -13,12 +14,13 @@ export interface RunFiltersProps {
   count: number;
   shown: number;
   isDone: boolean;
+  search: Search;
 }
 
 /** Filters set by a chart or a link. They have no field, so each is a badge with a button that clears it. */
-const badges = { task: "task", mean: "task mean", tokens: "tokens" } as const;
+const badges = { task: "task", mean: "task mean", tokens: "tokens", reason: "failure:" } as const;
 
-export function RunFilters({ parameters, metrics, count, shown, isDone }: RunFiltersProps) {
+export function RunFilters({ parameters, metrics, count, shown, isDone, search }: RunFiltersProps) {
   const set = (name: string, value: string | undefined): void => setParameters({ [name]: value }, true);
   const isFiltered = filterNames.some((name) => parameters.has(name));
   const { kinds, stops, tools } = metrics;
@@ -39,7 +41,7 @@ export function RunFilters({ parameters, metrics, count, shown, isDone }: RunFil
           <option value="failed">failed</option>
           {kinds.map(({ kind, count: rows }) => (
             <option key={kind} value={`failed/${kind}`}>
-              failed: {kind === "" ? "no kind" : kind} ({number(rows)})
+              failed: {kind === "" ? "unknown" : kind} ({number(rows)})
             </option>
           ))}
           {stops.length > 0 && <option value="stopped">stopped by a limit</option>}
@@ -72,8 +74,8 @@ export function RunFilters({ parameters, metrics, count, shown, isDone }: RunFil
       {Object.entries(badges).map(
         ([name, label]) =>
           parameters.has(name) && (
-            <button key={name} class="badge run-badge" onClick={() => set(name, undefined)}>
-              {label} {spoken(parameters.get(name))} <span aria-hidden="true">×</span>
+            <button type="button" key={name} class="badge run-badge" onClick={() => set(name, undefined)}>
+              {label} {short(spoken(parameters.get(name)), 40)} <span aria-hidden="true">×</span>
               <span class="unseen">: remove</span>
             </button>
           ),
@@ -81,13 +83,15 @@ export function RunFilters({ parameters, metrics, count, shown, isDone }: RunFil
       {/* Not a live region: while rows load, it changes many times a second. */}
       <output class="run-count num" aria-live={isDone ? "polite" : "off"}>
         {number(shown)} of {number(count)}
-        {isDone ? "" : " so far…"}
+        {isDone ? (search.isDone ? "" : ", searching…") : " so far…"}
       </output>
+      {search.failure !== undefined && <span class="bad">The search failed: {search.failure}</span>}
       <button
+        type="button"
         disabled={!isFiltered}
         onClick={() => setParameters(Object.fromEntries(filterNames.map((name) => [name, undefined])), true)}
       >
-        Clear
+        Clear filters
       </button>
     </form>
   );
@@ -115,10 +119,10 @@ function SearchField({ value, onChange }: { value: string; onChange(value: strin
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <label>
-      <span class="unseen">Search the text, tools, session and kind</span>
+      <span class="unseen">Search messages, tool calls, tool outputs, failures and sessions</span>
       <input
         type="search"
-        placeholder="Search"
+        placeholder="Search full text"
         value={typed}
         onInput={({ currentTarget: { value } }) => {
           setTyped(value);

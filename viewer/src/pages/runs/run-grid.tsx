@@ -2,24 +2,28 @@
 import { useMemo, useState } from "preact/hooks";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { linkTo, setParameters } from "../../address.ts";
+import { createRowNames, type NamedRun } from "../../data/references.ts";
 import { Grid, type Line } from "./grid.tsx";
 import { foldedLines, groupRows, type TaskGroup } from "./groups.ts";
 import { runColumns } from "./row-columns.tsx";
 import { nextSort, sortGroups, type Sort } from "./sort.ts";
 
 export interface RunGridProps {
-  run: string;
+  run: NamedRun;
   rows: RowSummary[];
   /** Indexes of the rows to show, in order. */
   places: Uint32Array;
   sort: Sort | undefined;
   isGrouped: boolean;
   hasBranches: boolean;
+  metricNames: string[];
   place: { top: number; active: number };
   subject: string;
 }
 
-export function RunGrid({ run, rows, places, sort, isGrouped, hasBranches, place, subject }: RunGridProps) {
+export function RunGrid(props: RunGridProps) {
+  const { run, rows, places, sort, isGrouped, hasBranches, metricNames, place, subject } = props;
+  const nameRow = useMemo(createRowNames, [rows]);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const groups = useMemo(
     () => (isGrouped ? sortGroups(groupRows(rows, places), sort) : []),
@@ -40,12 +44,12 @@ export function RunGrid({ run, rows, places, sort, isGrouped, hasBranches, place
   const line = (index: number): Line => {
     const shown = at(index);
     if ("rows" in shown) return { toggle: () => fold(shown.task), isOpen: open.has(shown.task), level: 1 };
-    return { href: linkTo(["runs", run, shown.row]), ...(isGrouped && { level: 2 }) };
+    return { href: linkTo(["runs", run.link, nameRow(rows, shown)]), ...(isGrouped && { level: 2 }) };
   };
   return (
     <Grid
       label="Rows of the run"
-      columns={runColumns(at, hasBranches)}
+      columns={runColumns(at, { rows, hasBranches, metricNames, isGrouped })}
       count={lines.length}
       {...{ line, sort, place, subject, isTree: isGrouped }}
       onSort={(column) => setParameters({ sort: nextSort(sort, column) }, true)}

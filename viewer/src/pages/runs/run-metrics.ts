@@ -3,7 +3,9 @@ import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
 import { histogram, type Bin } from "../../../../src/rollout/metrics/histogram.ts";
+import { createTotals } from "../../../../src/rollout/collection-index/totals.ts";
 import { areRates, passMetrics, toNames, type Score } from "../../../../src/rollout/metrics/pass.ts";
+import { reasonGroup } from "./filter.ts";
 import { groupRows, type TaskGroup } from "./groups.ts";
 
 export interface RunMetrics {
@@ -14,7 +16,11 @@ export interface RunMetrics {
   reward: number | null;
   /** The sum over all rows; null if no row has it. */
   tokens: number | null;
+  /** The sum of the rows' durations. */
   seconds: number | null;
+  /** When the first row began, in seconds since 1970, and the time until the end of the last. */
+  began: number | null;
+  wallSeconds: number | null;
   tasks: TaskGroup[];
   /** The mean reward of each task with a reward. */
   means: Map<number, number>;
@@ -25,9 +31,28 @@ export interface RunMetrics {
   best: Score[];
   worst: Score[];
   kinds: FailureCount[];
+  /** Reasons of failures, most frequent first. */
+  reasons: ReasonCount[];
+  /** Names of verify's metrics, most frequent first. */
+  metricNames: string[];
+  metricMeans: Map<string, number>;
   stops: FailureCount[];
   tools: string[];
   hasBranches: boolean;
+}
+
+interface Sum {
+  sum: number;
+  count: number;
+}
+
+export interface ReasonCount {
+  kind: string;
+  /** The filter's name of the group: the reason without its numbers. */
+  group: string;
+  /** The reason of the first row of the group. */
+  reason: string;
+  count: number;
 }
 
 /** Bounds the list, because a model may invent a tool name for every call. */
@@ -38,12 +63,19 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
   const [kinds, stops, tools] = [createFailures(), createFailures(), new Set<string>()];
   const [tokens, seconds] = [total(rows, (row) => row.tokens), total(rows, (row) => row.seconds)];
   const rewards: number[] = [];
+  const [reasons, sums, totals] = [new Map<string, ReasonCount>(), new Map<string, Sum>(), createTotals()];
   let [failed, hasBranches] = [0, false];
   for (const row of rows) {
     if (row.outcome === "failed") {
       failed++;
       kinds.add(row.kind ?? "");
+      countReason(reasons, row);
     }
+    for (const [name, value] of Object.entries(row.metrics)) {
+      const { sum, count } = sums.get(name) ?? { sum: 0, count: 0 };
+      sums.set(name, { sum: sum + value, count: count + 1 });
+    }
+    totals.add(row);
     if (row.stopped !== null) stops.add(row.stopped);
     if (row.reward !== null) rewards.push(row.reward);
     if (row.branch !== null) hasBranches = true;
@@ -64,8 +96,13 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
     failed,
     tokens,
     seconds,
+    began: totals.result().began,
+    wallSeconds: totals.result().wallSeconds,
     tasks,
     hasBranches,
+    reasons: [...reasons.values()].sort((a, b) => b.count - a.count),
+    metricNames: [...sums.keys()].sort((a, b) => (sums.get(b)?.count ?? 0) - (sums.get(a)?.count ?? 0)),
+    metricMeans: new Map([...sums].map(([name, { sum, count }]) => [name, sum / count])),
     reward: rewards.length === 0 ? null : (total(rows, (row) => row.reward) ?? 0) / rewards.length,
     means: new Map(tasks.flatMap(({ task, reward }) => (reward === null ? [] : [[task, reward] as const]))),
     rewards: histogram(rewards),
@@ -76,6 +113,15 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
     stops: stops.counts(),
     tools: [...tools].sort(),
   };
+}
+
+function countReason(reasons: Map<string, ReasonCount>, row: RowSummary): void {
+  const [kind, reason] = [row.kind ?? "", row.reason ?? ""];
+  const group = reasonGroup(reason);
+  const key = `${kind}\n${group}`;
+  const known = reasons.get(key);
+  if (known) known.count++;
+  else reasons.set(key, { kind, group, reason, count: 1 });
 }
 
 /** The scores in the order of the repeats, then of rewards. A row without a repeat number keeps its position. */

@@ -1,36 +1,34 @@
 // The page of a run: metrics, charts and rows.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { CollectionAbout } from "../../../../src/rollout/collection-view.ts";
+import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import type { Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { linkTo } from "../../address.ts";
+import type { NamedRun } from "../../data/references.ts";
 import { usePageContext } from "../../page-context.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { computeRunMetrics, rewardInterval, type RunMetrics } from "./run-metrics.ts";
 import { filterNames, filterRows, readFilter, createSearchTexts } from "./filter.ts";
 import { RunCharts } from "./run-charts.tsx";
 import { RunSummary } from "./run-summary.tsx";
+import { RunFacts } from "./run-facts.tsx";
 import { RunFilters } from "./run-filters.tsx";
 import { RunGrid } from "./run-grid.tsx";
 import { readSort, sortRows } from "./sort.ts";
 import { useRows, type RunRows } from "./use-rows.ts";
+import { useSearch } from "./use-search.ts";
 import "./runs.css";
 
-export function RunPage({ run, parameters }: { run: string; parameters: URLSearchParams }) {
-  const found = usePageContext().about.runs.find((known) => known.run === run);
-  if (!found) return <Failure message={`There is no run ${run} here.`} />;
-  return <KnownRun about={found} parameters={parameters} />;
-}
-
-function KnownRun({ about: { run, name, file }, parameters }: { about: CollectionAbout; parameters: URLSearchParams }) {
-  const known = useRows(run);
+export function RunPage({ run, parameters }: { run: NamedRun; parameters: URLSearchParams }) {
+  const known = useRows(run.run);
   return (
     <div class="run-page">
       <div class="row">
-        <h1>{name}</h1>
-        <span class="dim run-file">{file}</span>
+        <h1>{run.name}</h1>
+        <span class="dim run-file">{run.file}</span>
         <CompareMenu run={run} />
       </div>
-      {known.failure !== undefined && <Failure message={`Not all rows could be read: ${known.failure}`} />}
+      <RunFacts run={run} />
+      {known.failure !== undefined && <Failure message={`Some rows could not be read: ${known.failure}`} />}
       {known.count === 0 && known.failure === undefined && (
         <Nothing>{known.isDone ? "This run has no rows." : "Loading…"}</Nothing>
       )}
@@ -39,32 +37,44 @@ function KnownRun({ about: { run, name, file }, parameters }: { about: Collectio
   );
 }
 
-function Rows({ run, known, parameters }: { run: string; known: RunRows; parameters: URLSearchParams }) {
+function Rows({ run, known, parameters }: { run: NamedRun; known: RunRows; parameters: URLSearchParams }) {
   const { rows, count, isDone, place } = known;
   const metrics = useRunMetrics(known);
   const textOf = useMemo(() => createSearchTexts(rows), [rows]);
   const sortText = parameters.get("sort");
   const order = useMemo(() => sortRows(rows, readSort(sortText)), [known, sortText]);
   const asked = filterNames.map((name) => parameters.get(name) ?? "").join("\n");
+  const filter = useMemo(() => readFilter(parameters), [asked]);
+  const search = useSearch(run.run, filter.q);
   const places = useMemo(
-    () => filterRows(rows, order, readFilter(parameters), { textOf, meanOf: (task) => metrics.means.get(task) }),
-    [order, asked],
+    () => filterRows(rows, order, filter, { textOf, found: search.rows, meanOf: (task) => metrics.means.get(task) }),
+    [order, filter, search],
   );
-  const charts = useMemo(() => <RunCharts {...{ run, rows, metrics, parameters }} />, [metrics, parameters]);
-  const interval = useDelayedWork(known, metrics, textOf);
+  const isFiltered = places.length < order.length;
+  // The cards and charts describe the shown rows.
+  const shown = useMemo(
+    () => (isFiltered ? computeRunMetrics(Array.from(places, (at) => rows[at] as RowSummary)) : metrics),
+    [metrics, places, isFiltered],
+  );
+  const charts = useMemo(
+    () => <RunCharts {...{ run, rows, metrics, shown, parameters }} places={isFiltered ? places : undefined} />,
+    [metrics, shown, parameters],
+  );
+  const interval = useDelayedWork(known, shown, textOf);
   const [at] = useState(() => {
     // Restores the position after a return from an episode. Other parameters start at the top.
     if (place.parameters !== parameters.toString()) Object.assign(place, { top: 0, active: 0 });
     return place;
   });
   at.parameters = parameters.toString();
+  at.shown = places;
   return (
     <>
-      <RunSummary metrics={metrics} interval={interval} />
+      <RunSummary metrics={shown} all={metrics.rows} interval={interval} />
       {charts}
-      <RunFilters {...{ parameters, metrics, isDone, count, shown: places.length }} />
+      <RunFilters {...{ parameters, metrics, isDone, count, search, shown: places.length }} />
       <RunGrid
-        {...{ run, rows, places, place: at, hasBranches: metrics.hasBranches }}
+        {...{ run, rows, places, place: at, hasBranches: metrics.hasBranches, metricNames: metrics.metricNames }}
         sort={readSort(sortText)}
         isGrouped={parameters.get("group") === "task"}
         subject={`${asked}\n${sortText}\n${parameters.get("group")}`}
@@ -85,7 +95,8 @@ function useRunMetrics({ rows, count, isDone }: RunRows): RunMetrics {
 function useDelayedWork({ isDone, rows }: RunRows, { tasks }: RunMetrics, textOf: (at: number) => string) {
   const [interval, setInterval] = useState<Interval>();
   useEffect(() => {
-    if (!isDone) return;
+    setInterval(undefined);
+    if (!isDone) return undefined;
     const timers = [
       setTimeout(() => setInterval(rewardInterval(tasks)), 100),
       setTimeout(() => textOf(rows.length - 1), 200),
@@ -95,8 +106,8 @@ function useDelayedWork({ isDone, rows }: RunRows, { tasks }: RunMetrics, textOf
   return interval;
 }
 
-function CompareMenu({ run }: { run: string }) {
-  const others = usePageContext().about.runs.filter((known) => known.run !== run);
+function CompareMenu({ run }: { run: NamedRun }) {
+  const others = usePageContext().about.runs.filter((known) => known.run !== run.run);
   if (others.length === 0) return null;
   return (
     <details class="run-menu">
@@ -104,7 +115,7 @@ function CompareMenu({ run }: { run: string }) {
       <ul>
         {others.map((other) => (
           <li key={other.run}>
-            <a href={linkTo(["compare", run, other.run])}>{other.name}</a> <span class="dim">{other.file}</span>
+            <a href={linkTo(["compare", run.link, other.link])}>{other.name}</a> <span class="dim">{other.file}</span>
           </li>
         ))}
       </ul>

@@ -34,8 +34,18 @@ const rowKeys: { [column: string]: (row: RowSummary) => Key } = {
   tokens: ({ tokens }) => tokens,
   time: ({ seconds }) => seconds,
   tools: ({ tools }) => (tools.length === 0 ? null : tools.join(" ")),
-  text: ({ text }) => (text === "" ? null : text),
+  prompt: ({ text }) => (text === "" ? null : text),
+  text: ({ answer, reason }) => reason ?? (answer === "" ? null : answer),
 };
+
+/** Columns of verify's metrics are named "metrics/NAME". */
+export const metricPrefix = "metrics/";
+
+function rowKey(column: string): ((row: RowSummary) => Key) | undefined {
+  if (!column.startsWith(metricPrefix)) return rowKeys[column];
+  const name = column.slice(metricPrefix.length);
+  return ({ metrics }) => (Object.hasOwn(metrics, name) ? (metrics[name] as number) : null);
+}
 
 const groupKeys: { [column: string]: (group: TaskGroup) => Key } = {
   row: ({ rows }) => rows.length,
@@ -48,10 +58,18 @@ const groupKeys: { [column: string]: (group: TaskGroup) => Key } = {
   time: ({ seconds }) => seconds,
 };
 
-/** Returns the sorted indexes of the rows. Equal rows keep their order. */
+/** Returns the sorted indexes of the rows. Equal rows are in the order of tasks and repeats, not of completion. */
 export function sortRows(rows: readonly RowSummary[], sort: Sort | undefined): Uint32Array {
-  return sortedPlaces(rows, sort && rowKeys[sort.column], sort?.isDown ?? false);
+  const natural = Uint32Array.from(rows.keys()).sort((a, b) => byIndex(rows[a] as RowSummary, rows[b] as RowSummary));
+  const key = sort && rowKey(sort.column);
+  if (!key) return natural;
+  const ordered = Array.from(natural, (at) => rows[at] as RowSummary);
+  return sortedPlaces(ordered, key, sort.isDown).map((at) => natural[at] as number);
 }
+
+/** Rows without a repeat come last, in file order. */
+const byIndex = (a: RowSummary, b: RowSummary): number =>
+  taskOf(a) - taskOf(b) || compare(a.repeat, b.repeat, 1) || compare(a.branch, b.branch, 1) || a.row - b.row;
 
 /** Sorts by the task's value in the column, or by task number if the column has no value for tasks. */
 export function sortGroups(groups: readonly TaskGroup[], sort: Sort | undefined): TaskGroup[] {

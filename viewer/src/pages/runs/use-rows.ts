@@ -11,8 +11,8 @@ export interface RunRows {
   count: number;
   isDone: boolean;
   failure?: string;
-  /** The reader's position, with the address parameters it belongs to. */
-  place: { parameters: string; top: number; active: number };
+  /** The reader's position, with the address parameters it belongs to and the indexes of the shown rows. */
+  place: { parameters: string; top: number; active: number; shown?: Uint32Array };
 }
 
 /** Two, because two runs can be compared. */

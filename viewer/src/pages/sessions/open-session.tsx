@@ -45,7 +45,7 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
       }}
     >
       <label>
-        Its task, as JSON. Without one it is opened and not seeded.
+        Task as JSON. Without a task the session is opened but not seeded.
         <textarea
           rows={Math.min(16, Math.max(5, text.split("\n").length + 1))}
           spellcheck={false}
@@ -54,7 +54,7 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
         />
       </label>
       <details>
-        <summary>What a task must be</summary>
+        <summary>Schema of a task</summary>
         <pre>{JSON.stringify(task, null, 2)}</pre>
       </details>
       <RefusalNote act={act} />

@@ -13,13 +13,21 @@ export interface SessionTableProps {
   /** The time that relative times refer to. */
   now: number;
   link(row: SessionRow): string;
-  /** The last column. */
-  last: { heading: string; cell(row: SessionRow): ComponentChildren };
+  /** The column after the id: what the session is about. */
+  title: Cell;
+  /** The result of an episode. */
+  result?: Cell;
+  last: Cell;
+}
+
+interface Cell {
+  heading: string;
+  cell(row: SessionRow): ComponentChildren;
 }
 
 const height = 30;
 
-export function SessionTable({ label, rows, now, link, last }: SessionTableProps) {
+export function SessionTable({ label, rows, now, link, title, result, last }: SessionTableProps) {
   const element = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState<string>();
   useScrollAnchor(element, rows);
@@ -45,7 +53,7 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
     End: 1e9,
   };
   return (
-    <div ref={element} class="sessions-table">
+    <div ref={element} class={result ? "sessions-table sessions-results" : "sessions-table"}>
       <VirtualList
         count={rows.length}
         height={height}
@@ -68,11 +76,14 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
         }}
         heading={
           <div role="row" aria-rowindex={1} class="sessions-row sessions-heading">
-            {["Session", "Version", "Opened", "Last event", "Ended", last.heading].map((heading) => (
-              <span key={heading} role="columnheader" class={heading === "Version" ? "num" : ""}>
-                {heading}
-              </span>
-            ))}
+            {["Session", title.heading, "Version", "Opened", "Last event", "Status", result?.heading, last.heading].map(
+              (heading) =>
+                heading !== undefined && (
+                  <span key={heading} role="columnheader" class={heading === "Version" ? "num" : ""}>
+                    {heading}
+                  </span>
+                ),
+            )}
           </div>
         }
       >
@@ -85,14 +96,14 @@ export function SessionTable({ label, rows, now, link, last }: SessionTableProps
                   {row.session}
                 </a>
               </span>
+              <span role="cell">{title.cell(row)}</span>
               <span role="cell" class="num">
                 {number(row.version)}
               </span>
               <Time at={row.opened} now={now} />
               <Time at={row.touched} now={now} />
-              <span role="cell">
-                {row.ended === undefined ? <span class="good">open</span> : <span class="dim">{row.ended}</span>}
-              </span>
+              <span role="cell">{row.ended === undefined ? "open" : <span class="dim">ended: {row.ended}</span>}</span>
+              {result && <span role="cell">{result.cell(row)}</span>}
               <span role="cell">{last.cell(row)}</span>
             </div>
           );

@@ -8,6 +8,7 @@ import { Failure, Nothing } from "../../parts/notice.tsx";
 import { OpenSession } from "./open-session.tsx";
 import { Parent } from "./parent.tsx";
 import { withText } from "./session-list.ts";
+import { SessionResult, SessionTask } from "./session-about.tsx";
 import { SessionTable } from "./session-table.tsx";
 import { useSessionList } from "./use-session-list.ts";
 
@@ -43,7 +44,7 @@ export function SessionsPage({ environment: name, parameters }: { environment: s
           Id{" "}
           <input
             type="search"
-            placeholder="a part of it"
+            placeholder="part of the id"
             value={text}
             onInput={({ currentTarget }) => setParameters({ text: currentTarget.value }, true)}
           />
@@ -71,13 +72,13 @@ function List({ environment: { at, name }, open, text }: ListProps) {
         <span>
           {rows.length === sessions.length ? "" : `${number(rows.length)} of `}
           {count(sessions.length, "session")}
-          {isComplete && sessions.length > 1 ? ", the newest first" : ""}
+          {isComplete && sessions.length > 1 ? ", newest first" : ""}
         </span>
-        {!isComplete && !isHeld && !failure && <span class="dim">more are being read…</span>}
+        {!isComplete && !isHeld && !failure && <span class="dim">loading more…</span>}
         {isHeld && (
           <>
-            <span class="warn">these are the oldest: newer ones were not read yet</span>
-            <button onClick={readMore}>Read more</button>
+            <span class="warn">these are the oldest sessions: newer ones are not loaded</span>
+            <button onClick={readMore}>Load more</button>
           </>
         )}
         {/* Not a live region: the count may change with every poll. */}
@@ -86,13 +87,15 @@ function List({ environment: { at, name }, open, text }: ListProps) {
         </span>
       </p>
       {rows.length === 0 ? (
-        <Nothing>{sessions.length > 0 ? "No session has that in its id." : "There are no sessions here."}</Nothing>
+        <Nothing>{sessions.length > 0 ? "No session id contains this text." : "There are no sessions here."}</Nothing>
       ) : (
         <SessionTable
           label={`Sessions of ${name}`}
           rows={rows}
           now={now}
           link={({ session }) => linkTo(["sessions", name, session])}
+          title={{ heading: "Task", cell: (row) => <SessionTask at={at} row={row} /> }}
+          result={{ heading: "Reward", cell: (row) => <SessionResult at={at} row={row} /> }}
           last={{ heading: "Forked from", cell: (row) => <Parent row={row} environment={name} /> }}
         />
       )}

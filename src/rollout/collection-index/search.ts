@@ -1,0 +1,30 @@
+// matchesRow(): full-text search in a row, on the server and in a bundle.
+import { isFunctionCall, isMessage, toText, type Content } from "../../core/model.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import { readConversation } from "../conversation.ts";
+
+/** Returns whether a row contains a lower-case text: in its messages, calls, outputs, failure or session. */
+export function matchesRow(row: TaskRow, wanted: string): boolean {
+  for (const text of textsOf(row)) if (text.toLowerCase().includes(wanted)) return true;
+  return false;
+}
+
+function* textsOf(row: TaskRow): Generator<string, void, undefined> {
+  const fields = ["session_id", "failure_kind", "failure_reason", "stopped"].map((name) => row[name]);
+  for (const field of fields) if (typeof field === "string") yield field;
+  const { instructions = "", input, output } = readConversation(row);
+  yield instructions;
+  for (const item of [...input, ...output]) {
+    if (isMessage(item)) yield contentText(item.content);
+    else if (isFunctionCall(item)) {
+      yield item.name;
+      yield item.arguments;
+    } else if (item.type === "function_call_output") {
+      yield contentText((item as unknown as { output: string | Content[] }).output);
+    } else yield JSON.stringify(item);
+  }
+}
+
+/** Ignores parts of the content that are not objects. */
+const contentText = (content: string | Content[]): string =>
+  toText(typeof content === "string" ? content : content.map((part) => Object(part) as Content));

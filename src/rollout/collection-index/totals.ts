@@ -1,0 +1,38 @@
+// createTotals(): adds up the rows of a collection for a list of collections.
+import type { CollectionTotals, RowSummary } from "../collection-view.ts";
+
+export interface Totals {
+  add(row: RowSummary): void;
+  result(): CollectionTotals;
+}
+
+export function createTotals(): Totals {
+  const tasks = new Set<number>();
+  let [rollouts, failed, scored, earned] = [0, 0, 0, 0];
+  let tokens: number | null = null;
+  let [first, last] = [Infinity, -Infinity];
+  return {
+    add(row) {
+      rollouts++;
+      tasks.add(row.task ?? 0);
+      if (row.outcome === "failed") failed++;
+      if (row.reward !== null) {
+        scored++;
+        earned += row.reward;
+      }
+      if (row.tokens !== null) tokens = (tokens ?? 0) + row.tokens;
+      if (row.began === null) return;
+      first = Math.min(first, row.began);
+      last = Math.max(last, row.began + (row.seconds ?? 0));
+    },
+    result: () => ({
+      rollouts,
+      tasks: tasks.size,
+      failed,
+      reward: scored === 0 ? null : earned / scored,
+      tokens,
+      began: Number.isFinite(first) ? first : null,
+      wallSeconds: Number.isFinite(first) ? last - first : null,
+    }),
+  };
+}
