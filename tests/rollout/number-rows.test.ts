@@ -100,7 +100,7 @@ describe("a file without task numbers", () => {
       [2, 1],
     ]);
     expect((await findRollout(file, { task: 1, repeat: 1 }, never)).row).toMatchObject(rows[4] as TaskRow);
-    const details = { run: "0", name: "foreign", file, environment: null, settings: {}, sessions: false };
+    const details = { run: "0", name: "foreign", file, environment: null, model: null, settings: {}, sessions: false };
     const viewed = openCollection(details);
     for await (const batch of viewed.rows()) {
       expect(batch.map(({ task, repeat }) => [task, repeat])).toEqual(numbersOf(...rows));

@@ -2,32 +2,36 @@
 import { createHash } from "node:crypto";
 
 const style = `
-:root { color-scheme: light dark; --line: #d8dce3; --dim: #5d6675; --soft: #f4f6f9; --get: #1668b8; --post: #1c7c3c; --delete: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --line: #353b46; --dim: #9aa4b5; --soft: #1d2128; --get: #6fb3f2; --post: #6fcf8b; --delete: #f28b82; }
-  body { background: #14171c; color: #e4e8ee; }
+:root {
+  color-scheme: light dark;
+  --page: light-dark(#f7f7f5, #131614); --card: light-dark(#ffffff, #1b1f1d); --soft: light-dark(#eeefec, #252a27);
+  --line: light-dark(#d9dbd6, #343a36); --text: light-dark(#1c211e, #e7eae7); --dim: light-dark(#5a625d, #a3aca6);
+  --accent: light-dark(#0b6259, #5fd0c2); --get: light-dark(#0b6259, #5fd0c2); --post: light-dark(#7a4a05, #e6b566);
+  --delete: light-dark(#a52a1f, #ff9c8f);
 }
+:root[data-theme="light"] { color-scheme: light; }
+:root[data-theme="dark"] { color-scheme: dark; }
 * { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+a { color: var(--accent); }
+body { font: 15px/1.5 system-ui, sans-serif; background: var(--page); color: var(--text); max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { margin: 0; font-size: 1.6rem; }
 h2 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
 p { margin: .4rem 0; }
 code, pre, input, textarea, select { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; }
 .dim { color: var(--dim); }
-.bar { display: flex; flex-wrap: wrap; gap: .4rem 1rem; position: sticky; top: 0; padding: .7rem 0; background: Canvas; z-index: 1; }
-@media (prefers-color-scheme: dark) { .bar { background: #14171c; } }
+.bar { display: flex; flex-wrap: wrap; gap: .4rem 1rem; position: sticky; top: 0; padding: .7rem 0; background: var(--page); z-index: 1; }
 .bar label { flex: 1 1 16rem; }
 label { display: block; color: var(--dim); font-size: 13px; }
-input, textarea, select { width: 100%; padding: .35rem .5rem; border: 1px solid var(--line); border-radius: 4px; background: Field; color: FieldText; }
+input, textarea, select { width: 100%; padding: .35rem .5rem; border: 1px solid var(--line); border-radius: 6px; background: var(--card); color: inherit; }
 input[type=checkbox] { width: auto; }
 textarea { min-height: 8rem; resize: vertical; }
-details { border: 1px solid var(--line); border-radius: 6px; margin: .4rem 0; }
+details { background: var(--card); border: 1px solid var(--line); border-radius: 10px; margin: .4rem 0; }
 summary { display: flex; flex-wrap: wrap; gap: 0 .8rem; align-items: baseline; padding: .5rem .8rem; cursor: pointer; }
 summary b { width: 4.2rem; } summary span { color: var(--dim); }
 .get { color: var(--get); } .post { color: var(--post); } .delete { color: var(--delete); }
 form { padding: 0 .8rem .8rem; display: grid; gap: .5rem; }
 .fields { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .5rem; }
-button { font: inherit; padding: .3rem 1rem; border: 1px solid var(--line); border-radius: 4px; cursor: pointer; }
+button { font: inherit; color: inherit; background: var(--card); padding: .3rem 1rem; border: 1px solid var(--line); border-radius: 6px; cursor: pointer; }
 pre { margin: 0; padding: .6rem; background: var(--soft); border-radius: 4px; overflow: auto; max-height: 24rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 td { border-top: 1px solid var(--line); padding: .25rem .5rem .25rem 0; vertical-align: top; white-space: pre-line; }
@@ -36,6 +40,11 @@ td:first-child { width: 6rem; }
 
 // Text of the document is inserted as text, never as HTML: environment authors write the descriptions.
 const script = `
+// The viewer remembers the theme under this name.
+try {
+  const theme = localStorage.getItem("holdfast theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+} catch {}
 const make = (tag, attributes = {}, ...children) => {
   const node = Object.assign(document.createElement(tag), attributes);
   node.append(...children);
@@ -120,7 +129,7 @@ function makeOperation(path, method, operation, tools) {
     if (operationId === "callTool") {
       const choice = make("select", {}, ...Object.keys(tools).map((name) => make("option", { textContent: name })));
       choice.onchange = () => (body.value = pretty({ tool: choice.value, input: tools[choice.value].example }));
-      form.append(make("label", {}, "fill in for the tool", choice));
+      form.append(make("label", {}, "example for the tool", choice));
     }
     form.append(make("label", {}, "body", body));
   }
@@ -151,6 +160,16 @@ try {
   const { info, paths, "x-tools": tools } = await response.json();
   document.title = info.title + ": API";
   document.querySelector("h1").textContent = info.title;
+  // The viewer is at the root of the server; this page may be under the prefix of an environment.
+  const base = location.pathname.replace(/\\/docs$/, "");
+  for (const at of [base, base.replace(/\\/[^/]*$/, "")]) {
+    const found = await fetch(at + "/view/", { method: "GET" }).then(({ ok }) => ok, () => false);
+    if (!found) continue;
+    const link = document.getElementById("view");
+    link.href = at + "/view/";
+    link.parentElement.hidden = false;
+    break;
+  }
   document.getElementById("about").textContent = info.description;
   main.append(make("h2", { textContent: "Operations" }));
   for (const [path, methods] of Object.entries(paths)) {
@@ -159,7 +178,7 @@ try {
   main.append(make("h2", { textContent: "Tools" }), ...Object.entries(tools).map(makeTool));
   if (location.hash) document.getElementById(location.hash.slice(1))?.setAttribute("open", "");
 } catch (error) {
-  main.append(make("p", { textContent: "The description of the API could not be read: " + error.message }));
+  main.append(make("p", { textContent: "The description of the API cannot be read: " + error.message }));
 }
 `;
 
@@ -169,12 +188,13 @@ export const page = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>API</title>
 <style>${style}</style>
+<p hidden><a id="view">← Viewer</a></p>
 <h1>API</h1>
 <p id="about" class="dim"></p>
-<p class="dim">Described by <a href="openapi.json">openapi.json</a>. Open a session first; its id is filled in below.</p>
+<p class="dim">Described by <a href="openapi.json">openapi.json</a>. Open a session first: its id appears below.</p>
 <div class="bar">
 <label>session<input id="session" spellcheck="false" autocomplete="off"></label>
-<label>token, if the server asks for one<input id="token" type="password" autocomplete="off"></label>
+<label>token, if the server requires one<input id="token" type="password" autocomplete="off"></label>
 </div>
 <main></main>
 <script type="module">${script}</script>

@@ -136,7 +136,7 @@ function Failures({ reasons, linkOf }: FailuresProps) {
         const text = `${kind === "" ? "unknown" : kind}: ${showInvisible(reason)}`;
         return (
           <li key={href}>
-            <a href={href} title={text} aria-current={isShown} aria-label={`${text}: ${count(rows, "failure")}`}>
+            <a href={href} title={text} aria-current={isShown}>
               <b class="num bad">{number(rows)}</b> <span>{text}</span>
             </a>
           </li>
