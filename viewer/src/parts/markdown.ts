@@ -84,7 +84,7 @@ function specialBlock(lines: string[], at: number, depth: number, isInParagraph:
 /** A long line would take the expression too much time. */
 const isDivider = (line: string): boolean => line.length < 1_000 && divider.test(line);
 
-/** The index of the first line from `at` on that does not fit. */
+/** Finds the first line from `at` on for which `fits` is false. */
 function endOf(lines: string[], at: number, fits: (line: string) => boolean): number {
   let next = at;
   while (next < lines.length && fits(lines[next] as string)) next++;

@@ -154,7 +154,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
   );
 }
 
-/** The current `user:` and `app:` keys. The log of a conversation has only those that it wrote itself. */
+/** The current `user:` and `app:` keys. The log of a conversation has only the keys of its own writes. */
 function useSharedState(path: string, version: number): { readonly [key: string]: Json } | undefined {
   const [shared, setShared] = useState<{ readonly [key: string]: Json }>();
   useEffect(() => {

@@ -7,7 +7,7 @@ export interface CommitPoint {
   version: number;
   at: number;
   title: string;
-  /** A remark, or "". The log does not say which callbacks ran, only what was written. */
+  /** A remark, or "". The log records writes, not the callbacks that ran. */
   note: string;
   /** Keys of the session's own state; `shared` has the keys of shared state. */
   writes: string[];

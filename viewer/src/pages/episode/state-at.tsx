@@ -17,7 +17,7 @@ export interface StateAtProps {
   /** See Timeline. */
   events: NumberedEvent[];
   version: number;
-  /** Current shared keys (`user:`, `app:`) of a conversation, including those that other conversations wrote. */
+  /** Current shared keys (`user:`, `app:`) of a conversation, including keys of other conversations. */
   shared?: { readonly [key: string]: Json };
   /** Whether to leave out the description of the event. */
   isStateOnly?: boolean;

@@ -10,7 +10,7 @@ import { Reward } from "../episode/episode-header.tsx";
 import type { SessionRow } from "./session-list.ts";
 
 /** Rows that are only scrolled past are not loaded. */
-const patience = 150;
+const loadDelay = 150;
 const mostKept = 2_000;
 const kept = new Map<string, Promise<unknown>>();
 
@@ -29,7 +29,7 @@ function useRowValue<T>(key: string, load: () => Promise<T>): T | undefined {
         () => kept.delete(key),
       );
     };
-    const timer = setTimeout(take, kept.has(key) ? 0 : patience);
+    const timer = setTimeout(take, kept.has(key) ? 0 : loadDelay);
     return () => {
       isGone = true;
       clearTimeout(timer);
