@@ -19,20 +19,22 @@ import { replayConversation } from "./replay.ts";
 export interface AgentOptions<Tools> {
   /** Letters, digits, `-` and `_`. */
   name: string;
-  /** Read by other agents, which can transfer to it. */
+  /** Read by other agents, which can transfer to it. Default: empty. */
   description?: string;
-  /** Instructs the model. `{key}` is replaced by a key of the state; `{user:name?}` may be missing. */
+  /** Instructs the model. `{key}` is replaced by a key of the state; `{user:name?}` may be missing. Default: none. */
   instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   model: Model;
-  /** Functions with a schema, made with `tool`, and other agents. */
+  /** Functions with a schema, made with `tool`, and other agents. Default: none. */
   tools?: Tools;
-  /** Tools of environments and servers. */
+  /** Tools of environments and servers. Default: none. */
   toolsets?: Toolset[];
-  /** Agents to which it can transfer the conversation. */
+  /** Agents to which it can transfer the conversation. Default: none. */
   agents?: Agent[];
+  /** Functions around its steps. Default: none. */
   callbacks?: Callbacks;
-  /** The key of the state for its last text. */
+  /** The key of the state for its last text. Default: it is not kept. */
   outputKey?: string;
+  /** Limits of one run. Default: 100 steps and 3 empty answers in a row. */
   limits?: AgentLimits;
 }
 

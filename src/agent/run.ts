@@ -24,14 +24,15 @@ export interface RunOptions {
   sessions: Conversations;
   /** By default a new one. */
   session?: string | undefined;
-  /** The user of a new session. An existing session must be this user's. */
+  /** The user of a new session. An existing session must be this user's. Default "user". */
   user?: string | undefined;
   /** The user's message. Without it, an interrupted run continues. */
   message?: string | Item[] | undefined;
   /** State to set with the message. Only this run sees keys that start with `temp:`. */
   stateDelta?: AgentState | undefined;
+  /** Cancels the run. */
   signal?: AbortSignal | undefined;
-  /** Also yields pieces of running answers. */
+  /** Also yields pieces of running answers. Default false. */
   stream?: boolean | undefined;
   /**
    * The id of the turn. A repeat with the same message gets the recorded events and outcome, or continues an interrupted

@@ -30,7 +30,7 @@ export interface OpenSession {
 export interface OpenOptions<Task> extends OpenSession {
   /** Seeds the session in the same commit. */
   task?: Task | undefined;
-  /** The random seed of the episode. */
+  /** The random seed of the episode. Default: a new one. */
   randomSeed?: number | undefined;
 }
 
@@ -40,6 +40,7 @@ export type CallArguments<Input> = object extends Input
   : [input: Input, options?: CallOptions];
 
 export interface SeedOptions {
+  /** The random seed of the episode. Default: a new one. */
   randomSeed?: number;
   /** Makes a repeat return the recorded answer. */
   call?: string;

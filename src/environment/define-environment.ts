@@ -14,10 +14,11 @@ import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   /** Letters, digits, `-` and `_`. Sessions belong to the environment with this name. */
   name: string;
+  /** Shown in listings and documents. Default: empty. */
   description?: string;
   /** Schema of an episode's state; omit it for a stateless environment. An unseeded session has its defaults. */
   state?: S;
-  /** Schema of one row of the data set. */
+  /** Schema of one row of the data set. Default: any object. */
   task?: T;
   /** Returns the initial state of an episode. Default: the schema's defaults. */
   seed?: (context: SeedContext<Output<T>>) => Input<S> | Promise<Input<S>>;

@@ -8,24 +8,31 @@ import type { Branching } from "./tree.ts";
 export type Target = string | AnyEnvironment;
 
 export interface CollectionSettings {
+  /** The file of tasks. Default: `tasks.jsonl` beside the environment. */
   tasks?: string;
-  /** A model or its name, for example `chat:llama3.2`. */
+  /** A model or its name, for example `chat:llama3.2`. Default "scripted". */
   model: string | Model;
-  /** An agent, the folder, file or package that exports one, or the URL of a server with POST /run. */
+  /** An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the built-in agent. */
   agent?: string | Agent;
-  /** URL of a server with the environment. */
+  /** URL of a server with the environment. Default: the environment runs here. */
   server?: string;
+  /** The file of rows; it must end in `.jsonl`. */
   out: string;
+  /** URL of the store of the sessions. Default: a SQLite file beside `out`. */
   store?: string;
   /** Queue from which workers take the rollouts; undefined to play them here. */
   queue?: string;
+  /** How often each task is played. Default 1. */
   repeats: number;
-  /** Where episodes are forked. */
+  /** Where episodes are forked. Default: nowhere. */
   branch?: Branching[];
-  /** Rollouts played or queued at once. */
+  /** Rollouts played or queued at once. Default 32. */
   concurrency: number;
+  /** Maximum attempts of a rollout that fails. Default 3. */
   attempts: number;
+  /** Maximum answers of the model in an episode. Default: the limit of the agent. */
   maxSteps?: number;
+  /** Milliseconds that an episode may take. Default: unlimited. */
   timeout?: number;
   /** Milliseconds until a reply of a server or a remote agent must be complete. Default: ten minutes; four hours. */
   replyTimeout?: number;
@@ -33,12 +40,16 @@ export interface CollectionSettings {
   replyIdle?: number;
   /** Megabytes of the largest reply. Default: 64. */
   maxReply?: number;
+  /** Plays only this many rows of the tasks. Default: all. */
   limit?: number;
+  /** Random seed of environments, the random model and confidence intervals. Default 0. */
   seed: number;
   /** Default "per-task". */
   randomSeed?: RandomSeedPolicy;
   temperature?: number;
+  /** Continues a collection. Default false. */
   resume?: boolean;
+  /** Continues even if settings changed. Default false. */
   force?: boolean;
   json?: boolean;
 }

@@ -52,6 +52,7 @@ export interface ServeOptions {
   lease?: number | undefined;
   /** Maximum open sessions per environment and agent; the longest idle sessions are ended first. Default: unlimited. */
   maxSessions?: number | undefined;
+  /** Requests to log. Default: failures, to standard error. */
   log?: LogOptions;
   /** Bearer token required by /v1 and /metrics. Default: none. */
   token?: string | undefined;
@@ -62,6 +63,7 @@ export interface ServeOptions {
    * store.
    */
   secret?: string | undefined;
+  /** Limits of requests. The defaults are in docs/operations.md. */
   limits?: Partial<Limits>;
   /** Runners by environment name, for rows posted to /run. Default: none, and /run is not served. */
   runners?: ReadonlyMap<string, Runner> | undefined;

@@ -22,7 +22,7 @@ export interface EngineOptions {
   timeout?: number;
   /** Limits that end sessions. By default none. */
   limits?: Limits;
-  /** Limits of the memory between calls. */
+  /** Limits of the memory between calls. Default: 10,000 sessions and 256 MB. */
   cache?: CacheLimits;
   /** Whether the log of an ended session stays readable. Default: if the store is persistent. */
   keepEnded?: boolean;

@@ -6,11 +6,11 @@ import type { OpenLog } from "./open-log.ts";
 import { createSteadyClock } from "./steady-clock.ts";
 
 export interface Limits {
-  /** Milliseconds without a commit after which a session ends; more than its longest call takes. */
+  /** Milliseconds without a commit after which a session ends; more than its longest call takes. Default: never. */
   idle?: number;
-  /** Milliseconds after its opening at which a session ends. */
+  /** Milliseconds after its opening at which a session ends. Default: never. */
   age?: number;
-  /** Maximum number of open sessions of the environment. One more ends the longest idle one. */
+  /** Maximum number of open sessions of the environment. One more ends the longest idle one. Default: unlimited. */
   sessions?: number;
 }
 

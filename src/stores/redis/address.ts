@@ -7,13 +7,13 @@ export interface RedisStoreOptions {
    * `redis+sentinel://host:port,host:port/name[/database]` or `redis+cluster://host:port,host:port`. Every other option may be given in its query: `?prefix=…`.
    */
   url: string;
-  /** What the names of all keys begin with: two stores with different ones share a server and nothing else. "holdfast". */
+  /** The start of all keys. Stores with different prefixes share a server and nothing else. Default "holdfast". */
   prefix?: string;
-  /** Seconds after which a session that was not committed to is gone. By default it stays. The same for all processes. */
+  /** Seconds without a commit after which a session is removed. Use the same value in all processes. Default: never. */
   expire?: number;
-  /** How many replicas must have a commit before it is answered. Costs each commit their round trip. 0. */
+  /** Replicas that must have a commit before it is answered. Costs each commit their round trip. Default 0. */
   wait?: number;
-  /** "allow" takes a server that throws keys away when its memory is full, and with them parts of logs. "refuse". */
+  /** "allow" accepts a server that evicts keys when its memory is full, and with them parts of logs. Default "refuse". */
   eviction?: "allow" | "refuse";
 }
 
