@@ -16,7 +16,7 @@ import type { Shared } from "./shared.ts";
 type End = () => Promise<unknown>;
 
 const makers: { [name in Shared]: (ends: End[]) => Promise<string> } = {
-  // `npm run check` reports type errors; the compiler still writes its output.
+  // `npm run check` reports type errors.
   async dist() {
     const { failed, output } = await build(findOld());
     if (failed.includes("viewer")) throw new Error(output);

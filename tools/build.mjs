@@ -12,7 +12,8 @@ const parts = {
   src: {
     output: "dist/build.tsbuildinfo",
     sources: ["src", "tsconfig.json", "tsconfig.build.json"],
-    command: () => [require.resolve("typescript/bin/tsc"), "-b", "tsconfig.build.json"],
+    // Types are checked by `npm run check`. Without, this takes less than half the time.
+    command: () => [require.resolve("typescript/bin/tsc"), "-b", "tsconfig.build.json", "--noCheck"],
   },
   viewer: {
     output: "dist/viewer/app.js",
@@ -42,7 +43,7 @@ export function findOld() {
   );
 }
 
-/** Builds these parts. The compiler writes its output in spite of type errors. */
+/** Builds these parts. */
 export async function build(names) {
   const runs = names.map(async (name) => {
     const [status, output] = await run(parts[name].command());

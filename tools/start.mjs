@@ -7,6 +7,16 @@ import { resolve } from "node:path";
 import { build, findOld } from "./build.mjs";
 import { ensureModules, root, run } from "./modules.mjs";
 
+/** Builds a part of dist if it is outdated. */
+async function ensureBuilt(part, note) {
+  if (!findOld().includes(part)) return;
+  console.log(note);
+  const { failed, output } = await build([part]);
+  if (failed.length === 0) return;
+  console.error(output);
+  process.exit(1);
+}
+
 function holdfast(...args) {
   console.log(`\n$ npx holdfast ${args.join(" ")}`);
   run(process.execPath, ["dist/cli/main.js", ...args]);
@@ -27,15 +37,7 @@ function newFolder(parent) {
 }
 
 ensureModules();
-const old = findOld();
-if (old.length > 0) {
-  console.log("Building Holdfast and its viewer into dist, about 15 seconds");
-  const { failed, output } = await build(old);
-  if (failed.length > 0) {
-    console.error(output);
-    process.exit(1);
-  }
-}
+await ensureBuilt("src", "Building dist, about 10 seconds");
 
 const folder = newFolder(process.argv[2] ?? "runs");
 const scripted = `${folder}/scripted.jsonl`;
@@ -49,6 +51,7 @@ holdfast("metrics", scripted, random);
 console.log("\nRead one episode, with the state after each change:");
 holdfast("show", scripted, "--task", "3");
 
+await ensureBuilt("viewer", "\nBuilding the viewer, about 5 seconds");
 const next = [
   ["open both in a browser: every episode, its state step by step", `view ${scripted} ${random}`],
   ["read the same task, played at random", `show ${random} --task 3`],
