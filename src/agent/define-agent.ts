@@ -11,6 +11,7 @@ import type {
   Toolset,
 } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import type { Model } from "../core/model.ts";
 import { replaying, type Replayable, type Replayed } from "../core/sessions.ts";
 import { transferTool } from "./transfer.ts";
@@ -38,6 +39,33 @@ export interface AgentOptions<Tools> {
   limits?: AgentLimits;
 }
 
+const known: Record<keyof AgentOptions<never>, true> = {
+  name: true,
+  description: true,
+  instruction: true,
+  model: true,
+  tools: true,
+  toolsets: true,
+  agents: true,
+  callbacks: true,
+  outputKey: true,
+  limits: true,
+};
+
+const knownLimits: Record<keyof AgentLimits, true> = { steps: true, tokens: true, seconds: true, empty: true };
+
+const aroundAgent = { beforeAgent: true, afterAgent: true };
+const knownCallbacks: Record<keyof Callbacks, true> = {
+  beforeAgent: true,
+  afterAgent: true,
+  beforeModel: true,
+  afterModel: true,
+  beforeTool: true,
+  afterTool: true,
+  onModelError: true,
+  onToolError: true,
+};
+
 /**
  * Defines an agent: a model with an instruction, tools and callbacks.
  *
@@ -58,6 +86,9 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     throw wrong(`the agent ${name} needs a model, such as scriptedModel(["Hello!"])`);
   }
   const { callbacks = {}, outputKey, limits = {} } = options;
+  refuseUnknown(`the agent ${name}`, options, known, wrong);
+  refuseUnknown(`\`callbacks\` of ${name}`, callbacks, knownCallbacks, wrong);
+  refuseUnknown(`\`limits\` of ${name}`, limits, knownLimits, wrong);
   for (const [limit, value] of Object.entries(limits)) {
     if (value !== undefined && !(value > 0)) throw wrong(`the limit \`${limit}\` of ${name} must be a number above 0`);
   }
@@ -124,6 +155,8 @@ export const parallel = (options: CompositionOptions): Composition => composed("
 function composed(kind: Composition["kind"], options: CompositionOptions, times = 1): Composition {
   const { name, description = "", agents, callbacks = {} } = options;
   assertName(name);
+  refuseUnknown(`the ${kind} ${name}`, options, { name, description, agents, callbacks }, wrong);
+  refuseUnknown(`\`callbacks\` of the ${kind} ${name}`, callbacks, aroundAgent, wrong);
   if (agents.length === 0) throw wrong(`${name} has no agents to run`);
   return { kind, name, description, agents, callbacks, times, [replaying]: replay };
 }

@@ -10,6 +10,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { faultInItems, type Item } from "../core/model.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { onAbort } from "../io/abort.ts";
 import { createSessions } from "../session/sessions.ts";
 import { memoryStore } from "../stores/memory.ts";
@@ -74,10 +75,24 @@ export interface RunResult {
  * }
  */
 export async function* run(agent: Agent, options: RunOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+  refuseUnknown("run", options, known, invalidOption);
   const { failure, ...result } = yield* runWith(agent, options);
   if (failure && options.throwOnFailure !== false) throw failure;
   return result;
 }
+
+const known: Record<keyof RunOptions, true> = {
+  sessions: true,
+  session: true,
+  user: true,
+  message: true,
+  stateDelta: true,
+  signal: true,
+  stream: true,
+  call: true,
+  busy: true,
+  throwOnFailure: true,
+};
 
 export interface AskOptions extends Omit<RunOptions, "sessions" | "stream"> {
   /** By default a store in memory that only this call uses: the conversation is lost afterwards. */

@@ -9,6 +9,7 @@ import {
 import { HoldfastError } from "../core/errors.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 
 interface ToolOptions<S extends Schema> {
   /** Shown to the model. */
@@ -40,6 +41,15 @@ interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOp
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
+const known: Record<keyof ExternalToolOptions<unknown, unknown, Schema, unknown>, true> = {
+  description: true,
+  input: true,
+  timeout: true,
+  concurrent: true,
+  effects: true,
+  run: true,
+};
+
 // A tool has the type of a plain function. TypeScript delays checking a call that returns a function until it knows the
 // surrounding types. With any other return type, `state` would be unknown in `run`.
 
@@ -64,12 +74,14 @@ export function tool<State, Task, S extends Schema = AnyObject, Out = unknown>(
 ): Tool<State, Task, Input<S>, Out>;
 export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effects?: string; run: unknown }): unknown {
   const { description, input, timeout, concurrent, effects, run } = options;
-  if (typeof run !== "function") throw new HoldfastError("invalid_environment", "a tool needs a `run` function");
+  const wrong = (message: string): HoldfastError => new HoldfastError("invalid_environment", message);
+  if (typeof run !== "function") throw wrong("a tool needs a `run` function");
+  refuseUnknown("a tool", options, known, wrong);
   if (effects !== undefined && effects !== "external") {
-    throw new HoldfastError("invalid_environment", `a tool's effects are "external" or left out, not "${effects}"`);
+    throw wrong(`the \`effects\` of a tool must be "external" or missing, not "${effects}"`);
   }
   if (timeout !== undefined && !isTimeout(timeout)) {
-    throw new HoldfastError("invalid_environment", `a tool's timeout is ${timeoutRange}`);
+    throw wrong(`the timeout of a tool must be ${timeoutRange}`);
   }
   const definition: ToolDefinition = {
     description,

@@ -1,7 +1,12 @@
 // createSessions(): the engine, for an environment or for the agents of an app.
 import type { AnyEnvironment } from "../core/environment.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Conversations, Episodes } from "../core/sessions.ts";
+import { refuseUnknown } from "../core/suggest.ts";
+import type { CacheLimits } from "./cache.ts";
 import { createConversations, type ConversationOptions } from "./conversation.ts";
+import type { EngineOptions } from "./engine.ts";
+import type { Limits } from "./limits.ts";
 import { createEpisodes, type EpisodeOptions } from "./episode.ts";
 
 /**
@@ -26,5 +31,22 @@ export function createSessions(options: ConversationOptions): Conversations;
 export function createSessions(
   options: EpisodeOptions<AnyEnvironment> | ConversationOptions,
 ): Episodes | Conversations {
-  return "app" in options ? createConversations(options) : createEpisodes(options);
+  const isApp = "app" in options;
+  refuseUnknown("createSessions", options, isApp ? ofConversations : ofEpisodes, invalidOption);
+  refuseUnknown("`limits` of createSessions", options.limits ?? {}, ofLimits, invalidOption);
+  refuseUnknown("`cache` of createSessions", options.cache ?? {}, ofCache, invalidOption);
+  return isApp ? createConversations(options) : createEpisodes(options);
 }
+
+const ofEngine: Record<keyof EngineOptions, true> = {
+  store: true,
+  timeout: true,
+  limits: true,
+  cache: true,
+  keepEnded: true,
+  onError: true,
+};
+const ofLimits: Record<keyof Limits, true> = { idle: true, age: true, sessions: true };
+const ofCache: Record<keyof CacheLimits, true> = { sessions: true, bytes: true };
+const ofEpisodes: Record<keyof EpisodeOptions<never>, true> = { ...ofEngine, environment: true };
+const ofConversations: Record<keyof ConversationOptions, true> = { ...ofEngine, app: true, agent: true, lease: true };

@@ -1,0 +1,46 @@
+// Refuses misspelt names, and suggests the known name that is most like them.
+import type { HoldfastError } from "./errors.ts";
+
+/** Returns "; did you mean X?" for the known name most like a word, else the list of known names. */
+export function suggest(word: string, known: readonly string[]): string {
+  const [best] = known
+    .map((name) => ({ name, edits: editsBetween(word.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, edits }) => edits <= Math.max(1, Math.floor(Math.max(name.length, word.length) * 0.4)))
+    .sort((a, b) => a.edits - b.edits);
+  return best ? `; did you mean ${best.name}?` : `; it has ${known.join(", ")}`;
+}
+
+/** Refuses an option with an unknown name. `owner` is what has the options, as in "tool". */
+export function refuseUnknown(
+  owner: string,
+  options: object,
+  known: { readonly [name: string]: unknown },
+  refusal: (message: string) => HoldfastError,
+): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (Object.hasOwn(known, name) || value === undefined) continue;
+    throw refusal(`${owner} has no option "${name}"${suggest(name, Object.keys(known))}`);
+  }
+}
+
+/** Counts the insertions, removals, replacements and swaps of neighbours that turn one word into the other. */
+function editsBetween(a: string, b: string): number {
+  const rows = [Array.from({ length: b.length + 1 }, (_, at) => at)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    const above = rows[i - 1] as number[];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      let edits = Math.min(
+        (above[j] as number) + 1,
+        (row[j - 1] as number) + 1,
+        (above[j - 1] as number) + Number(!isSame),
+      );
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwap) edits = Math.min(edits, ((rows[i - 2] as number[])[j - 2] as number) + 1);
+      row.push(edits);
+    }
+    rows.push(row);
+  }
+  return (rows.at(-1) as number[]).at(-1) as number;
+}
