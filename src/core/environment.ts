@@ -112,6 +112,8 @@ export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly unseeded: "defaults" | "reject";
   /** A seed during an unverified episode replaces it or gets an error. */
   readonly reseed: "replace" | "reject";
+  /** Whether a call that makes the state invalid is refused. By default, for small states. */
+  readonly checkState?: boolean;
   readonly tools: Tools;
   readonly definitions: ReadonlyMap<string, ToolDefinition>;
   readonly seed: ((context: SeedContext<unknown>) => unknown) | undefined;

@@ -17,6 +17,11 @@ export const errorTable = {
   invalid_option: { status: 400, meaning: "an option of an API call is out of its range" },
   unknown_tool: { status: 404, meaning: "the environment has no tool of that name" },
   tool_failed: { status: 422, meaning: "the tool threw; its message is passed on, the state is untouched" },
+  state_invalid: {
+    status: 422,
+    meaning:
+      "the tool left a state that its schema refuses; the state is untouched, and the event says where it is invalid",
+  },
   tool_timeout: { status: 408, meaning: "the tool did not return in time; the state is untouched" },
   outcome_unknown: {
     status: 409,
@@ -127,6 +132,7 @@ const forModels: ReadonlySet<string> = new Set<ErrorCode>([
   "unknown_tool",
   "tool_failed",
   "tool_timeout",
+  "state_invalid",
   "not_json",
   "state_conflict",
   // A model gave two calls of one answer the same id.

@@ -9,6 +9,7 @@ import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
 import { unlessAborted } from "../io/abort.ts";
 import { answer, lookupEpisode, type Call } from "./call-types.ts";
+import { checkState } from "./check-state.ts";
 import { acquire, cancelled, exclusive, release, withSnapshot } from "./exclusive.ts";
 import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "./execute.ts";
 import { createClaims, inDoubt, tooLate } from "./external-claim.ts";
@@ -63,7 +64,9 @@ export function createCalls(options: CallsOptions) {
       const finish = (session: Session, at: number): Finished | Promise<Finished> => {
         const { seed, turn: draws } = session.randomness;
         const execution = buildExecution(pending, session, at, seed, draws);
-        return executeAtOnce(environment.definitions, execution, pending.input, session.state);
+        const { snapshotBytes: size } = pending.log;
+        const finished = executeAtOnce(environment.definitions, execution, pending.input, session.state);
+        return after(finished, (made: Finished) => checkState(environment, pending.tool, session.state, made, size));
       };
       return commitCall(pending, () => assertReady(pending), finish);
     }
@@ -102,7 +105,7 @@ export function createCalls(options: CallsOptions) {
       const seed = newSeed();
       const began = timeNow(session);
       const ran = await execute(buildExecution(pending, session, began, seed, 0), prepared, session.state);
-      const finish = ({ state }: Session): Finished => ran(state);
+      const finish = ({ state }: Session) => checkState(environment, tool, state, ran(state), log.snapshotBytes);
       const allow = (): void => {
         assertOpen(log);
         if (log.session.episode !== session.episode) throw ended(tool);
@@ -124,7 +127,9 @@ export function createCalls(options: CallsOptions) {
       const execution = buildExecution(uncancelled, session, timeNow(session), newSeed(), 0);
       const definition = { ...prepared.definition, timeout: left };
       const ran = await execute(execution, { ...prepared, definition }, session.state);
-      return claims.settle(pending, claim, ({ state }) => ran(state));
+      const { tool } = pending;
+      const finish = ({ state }: Session) => checkState(environment, tool, state, ran(state), log.snapshotBytes);
+      return claims.settle(pending, claim, finish);
     });
   }
 

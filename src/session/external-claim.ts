@@ -77,15 +77,19 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
     },
 
     /** Commits the result, unless another process has settled the call as unknown meanwhile. */
-    async settle(pending: ClaimedCall, claim: Claim, finish: (session: Session) => Finished): Promise<Answer> {
+    async settle(
+      pending: ClaimedCall,
+      claim: Claim,
+      finish: (session: Session) => Finished | Promise<Finished>,
+    ): Promise<Answer> {
       const { log, tool, id: call } = pending;
       const { episode, until } = claim;
       const record = (): Promise<Answer | undefined> =>
         exclusive(log, undefined, async () => {
           let made: Settled | undefined;
           const open = (): void => assertOpen(log);
-          const result = await logs.commit(log, open, (session) => {
-            const finished = session.episode === episode ? finish(session) : { outcome: seededAgain(tool) };
+          const result = await logs.commit(log, open, async (session) => {
+            const finished = session.episode === episode ? await finish(session) : { outcome: seededAgain(tool) };
             made = { type: "tool.settled", at: timeNow(session), episode, call, tool, ...finished };
             return made;
           });

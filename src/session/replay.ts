@@ -7,6 +7,7 @@ import type { EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, type Session } from "../core/session.ts";
 import type { Replayed } from "../core/sessions.ts";
+import { checkState } from "./check-state.ts";
 import { execute, executeAtOnce, prepare } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
@@ -74,16 +75,21 @@ async function rerun(
   const { tool, input, call, at, began = at, run } = event;
   const { definitions } = environment;
   const execution = { session: id, tool, call, at: began, timeout };
+  // A recorded change was accepted when it was made, perhaps before states were checked.
+  const isRefused = !event.outcome.ok && event.outcome.error.code === "state_invalid";
+  const checked = (made: Finished): Finished | Promise<Finished> =>
+    isRefused ? checkState(environment, tool, session.state, made) : made;
   if (!run) {
     const { seed, turn: draws } = session.randomness;
-    return executeAtOnce(definitions, { ...execution, seed, draws, task: session.task }, input, session.state);
+    const about = { ...execution, seed, draws, task: session.task };
+    return checked(await executeAtOnce(definitions, about, input, session.state));
   }
   const prepared = await prepare(definitions, tool, input);
   if (!prepared.ok) return { outcome: prepared.outcome };
   const seen = read.get(run.version) as Seen;
   if (--seen.left === 0) read.delete(run.version);
   const detached = { ...execution, seed: run.seed, draws: 0, task: seen.task };
-  return (await execute(detached, prepared, seen.state))(session.state);
+  return checked((await execute(detached, prepared, seen.state))(session.state));
 }
 
 function isFromOutside({ outcome }: EventOf<"tool.called">): boolean {
