@@ -103,6 +103,13 @@ test("a call shows how long its tool ran, if the log says", () => {
   expect(step).toMatchObject({ type: "called", at: 5_000, seconds: 1.2 });
 });
 
+test("a failed call shows where its tool threw", () => {
+  const thrown = { error: "TypeError: x is undefined", place: "roll (environment.ts:12)", stack: "TypeError…" };
+  const outcome = { ok: false, error: { code: "tool_failed", message: "x is undefined" } };
+  const [, , step] = buildSteps(undefined, numbered(opened, seeded, { ...called("3.c1", 1), outcome, thrown }));
+  expect(step).toMatchObject({ error: outcome.error, thrown });
+});
+
 test("without a log the steps come from the row", () => {
   expect(told(buildSteps(row, []))).toEqual([
     "- said Be good.",

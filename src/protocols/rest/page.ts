@@ -57,7 +57,7 @@ const session = document.getElementById("session");
 const token = document.getElementById("token");
 const main = document.querySelector("main");
 
-function makeField({ name, in: where, description, required, schema }) {
+function makeField({ name, in: where, description, required, content, schema = content["application/json"].schema }) {
   const hint = [schema.type, schema.default !== undefined && "default " + schema.default].filter(Boolean).join(", ");
   const input = make("input", { placeholder: hint, title: description });
   input.dataset.name = name;

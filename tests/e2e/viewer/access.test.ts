@@ -37,6 +37,7 @@ test("axe finds no serious problem on any page, and no page is wider than a phon
       (at) => `${url}/view/#at=${at}`,
     ),
     `${url}/view/#at=sessions/tally/${sessions[0]?.session}`,
+    `${url}/docs`,
     ...["", "agents/root_agent", `agents/root_agent/${session}`].map((at) => `${agent.url}/view/#at=${at}`),
   ];
   const found: string[] = [];

@@ -146,7 +146,14 @@ function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
           rows={sessions}
           now={now}
           link={({ session }) => linkTo(["agents", name, session])}
-          title={{ heading: "First message", cell: (row) => <FirstMessage at={at} row={row} /> }}
+          title={{
+            heading: "First message",
+            cell: (row) => (
+              <a href={linkTo(["agents", name, row.session])} tabIndex={-1}>
+                <FirstMessage at={at} row={row} />
+              </a>
+            ),
+          }}
           last={{ heading: "User", cell: ({ user }) => user }}
         />
       )}

@@ -3,6 +3,7 @@ import type { Json } from "../../../../src/core/json.ts";
 import { clock, count, seconds, showInvisible, short } from "../../parts/format.ts";
 import { formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
+import { ThrownView } from "../episode/thrown-view.tsx";
 import type { Draft } from "./drafts.ts";
 import type { Call, Entry, Turn } from "./turns.ts";
 
@@ -83,9 +84,12 @@ function Content({ entry }: { entry: Entry }) {
       return <CallView call={entry} isDraft={false} />;
     case "failed":
       return (
-        <p class="bad chat-failed">
-          The step “{entry.step}” failed: {showInvisible(entry.message)} <code>{entry.code}</code>
-        </p>
+        <>
+          <p class="bad chat-failed">
+            The step “{entry.step}” failed: {showInvisible(entry.message)} <code>{entry.code}</code>
+          </p>
+          {entry.thrown && <ThrownView thrown={entry.thrown} />}
+        </>
       );
     case "handed over":
       return <p class="dim chat-failed">handed over to {short(entry.to)}</p>;
@@ -101,7 +105,8 @@ function Content({ entry }: { entry: Entry }) {
   }
 }
 
-function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omit<Call, "kind">; isDraft: boolean }) {
+function CallView({ call, isDraft }: { call: Omit<Call, "kind">; isDraft: boolean }) {
+  const { tool, input, output, error, thrown } = call;
   const status = error ? "failed" : output === undefined ? "no output yet" : "";
   return (
     <details class="chat-fold chat-call">
@@ -117,6 +122,7 @@ function CallView({ call: { tool, input, output, error }, isDraft }: { call: Omi
           <p class="bad chat-failed">
             {showInvisible(error.message)} <code>{error.code}</code>
           </p>
+          {thrown && <ThrownView thrown={thrown} />}
         </>
       )}
       {output !== undefined && (

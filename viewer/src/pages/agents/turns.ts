@@ -1,5 +1,5 @@
 // Builds the turns of a conversation from its log, with everything said and done in each turn.
-import type { AgentEvent, AgentOutcome, NumberedEvent } from "../../../../src/core/event.ts";
+import type { AgentEvent, AgentOutcome, NumberedEvent, Thrown } from "../../../../src/core/event.ts";
 import { isFunctionCall, isMessage, toText, type Content, type Item } from "../../../../src/core/model.ts";
 import { inForceIn } from "../../../../src/core/session.ts";
 
@@ -32,7 +32,7 @@ export type Entry = EntryBase &
   (
     | { kind: "said" | "thought"; text: string }
     | Call
-    | { kind: "failed"; step: string; code: string; message: string }
+    | { kind: "failed"; step: string; code: string; message: string; thrown?: Thrown }
     | { kind: "handed over"; to: string }
     | { kind: "other"; type: string; item: Item }
   );
@@ -45,6 +45,8 @@ export interface Call {
   /** Absent until the call returns. */
   output?: string;
   error?: { code: string; message: string };
+  /** The error that the tool's code threw. */
+  thrown?: Thrown;
 }
 
 export function buildTurns(events: readonly NumberedEvent[]): Turn[] {
@@ -87,10 +89,14 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
         const made = findCall(turn, call);
         if (made) made.error = { code, message };
       }
+      for (const { call, ...thrown } of event.thrown ?? []) {
+        const made = findCall(turn, call);
+        if (made) made.thrown = thrown;
+      }
       if (event.transfer !== undefined) turn.entries.push({ ...about, kind: "handed over", to: event.transfer });
       break;
     case "agent.failed":
-      turn.entries.push({ ...about, kind: "failed", step: event.step, ...event.error });
+      turn.entries.push({ ...about, kind: "failed", step: event.step, ...event.error, ...thrownIn(event) });
       break;
     case "agent.ended":
       if (!event.last) break;
@@ -102,6 +108,8 @@ function add(turn: Turn, event: AgentEvent & { version: number }): void {
       break;
   }
 }
+
+const thrownIn = ({ thrown }: { thrown?: Thrown }): { thrown?: Thrown } => (thrown ? { thrown } : {});
 
 function addItem(turn: Turn, about: EntryBase, item: Item): void {
   if (isMessage(item)) turn.entries.push({ ...about, kind: "said", text: toText(item.content) });

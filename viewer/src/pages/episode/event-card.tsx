@@ -1,17 +1,20 @@
 // Describes an event: its kind, author and time, and its log lines.
 import type { ComponentChildren } from "preact";
-import type { NumberedEvent } from "../../../../src/core/event.ts";
+import { summarizeThrown, type NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo, readAddress } from "../../address.ts";
 import { clock, short } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { committedWith, titleOf } from "./event-kinds.ts";
+import { ThrownView } from "./thrown-view.tsx";
 
 export function EventCard({ event }: { event: NumberedEvent }) {
   const { at, parameters } = readAddress(location.hash);
   const here = linkTo(at, { ...Object.fromEntries(parameters), v: event.version });
   const log = "log" in event ? event.log : undefined;
+  const logged = log?.flatMap((line) => (typeof line === "string" ? [line] : line.lines)) ?? [];
+  const thrown = "thrown" in event && event.thrown ? [event.thrown].flat() : [];
   const outcome = "outcome" in event && typeof event.outcome === "object" ? event.outcome : undefined;
   return (
     <section class="event-card" aria-label="Event">
@@ -41,9 +44,15 @@ export function EventCard({ event }: { event: NumberedEvent }) {
           <LongText text={outcome.error.message} lines={6} />
         </div>
       )}
-      {log && log.length > 0 && (
+      {thrown.map((one, at) => (
+        <details key={at}>
+          <summary class="bad">{short(summarizeThrown(one), 300)}</summary>
+          <ThrownView thrown={one} />
+        </details>
+      ))}
+      {logged.length > 0 && (
         <div class="event-log" aria-label="What the tool logged">
-          <LongText text={log.join("\n")} lines={6} />
+          <LongText text={logged.join("\n")} lines={6} />
         </div>
       )}
     </section>

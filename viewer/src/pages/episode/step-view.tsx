@@ -2,12 +2,14 @@
 import { createContext, type ComponentChildren } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
+import { summarizeThrown } from "../../../../src/core/event.ts";
 import { linkTo } from "../../address.ts";
 import { number, seconds, short } from "../../parts/format.ts";
 import { preview, formatForReading } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
 import { rewardTone } from "./episode-header.tsx";
 import type { Step } from "./steps.ts";
+import { ThrownView } from "./thrown-view.tsx";
 
 /** Which parts the reader unfolded, by name. It lives outside the step, because steps out of view are not rendered. */
 export const KeptOpen = createContext(new Map<string, boolean>());
@@ -132,9 +134,9 @@ function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "env
             <div class="step-value bad">
               <span class="step-name">{step.error.code}</span>
               <Text id={`${id} error`} text={step.error.message} lines={8} />
-              {step.error.stack !== undefined && (
-                <Folded id={`${id} stack`} title="Stack (not shown to the model)" isOpenAtFirst={false}>
-                  <Text id={`${id} stack text`} text={step.error.stack} lines={30} />
+              {step.thrown && (
+                <Folded id={`${id} thrown`} title={summarizeThrown(step.thrown)} isOpenAtFirst={false}>
+                  <ThrownView thrown={step.thrown} />
                 </Folded>
               )}
             </div>

@@ -1,5 +1,5 @@
 // Builds a transcript as a list of steps: messages, calls and results, and other events of the session.
-import { callKey, type EventOf, type NumberedEvent, type Outcome } from "../../../../src/core/event.ts";
+import { callKey, type EventOf, type NumberedEvent, type Outcome, type Thrown } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import {
   isFunctionCall,
@@ -39,7 +39,9 @@ export type Step = AnyStep &
         tool: string;
         input: Json;
         output?: Json;
-        error?: CallError;
+        error?: { code: string; message: string };
+        /** The error that the tool's code threw. The model does not read it. */
+        thrown?: Thrown;
         /** How long the tool ran, in seconds. */
         seconds?: number;
         /** Its position among the calls of one answer, if there are several. */
@@ -56,13 +58,6 @@ export type Step = AnyStep &
       }
     | { type: "other"; item: Json }
   );
-
-/** The error of a call. Its stack, if the log has it, is for people: the model does not read it. */
-interface CallError {
-  code: string;
-  message: string;
-  stack?: string;
-}
 
 /** `row` is undefined for a session without a run. If it was verified, its log may still contain the conversation. */
 export function buildSteps(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
@@ -99,6 +94,7 @@ function rowFromLog(events: readonly NumberedEvent[]): TaskRow {
   return found ? { response: found.response as Json } : {};
 }
 
+type OutcomeFields = Pick<CallStep, "output" | "error" | "thrown">;
 type CallStep = Extract<Step, { type: "called" }>;
 
 function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
@@ -115,7 +111,7 @@ function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { st
       const event = find(item.call_id, item.name);
       if (event) {
         linked.add(event.version);
-        Object.assign(step, { version: event.version, at: event.at }, outcomeFields(event.outcome), timeFields(event));
+        Object.assign(step, { version: event.version, at: event.at }, outcomeFields(event), timeFields(event));
       }
       open.set(item.call_id, step);
       steps.push(step);
@@ -180,8 +176,9 @@ function contentText(content: string | Content[]): string {
   return texts.join("");
 }
 
-const outcomeFields = (outcome: Outcome): { output: Json } | { error: CallError } =>
-  outcome.ok ? { output: outcome.output } : { error: outcome.error };
+/** The output or the error of a call. */
+const outcomeFields = ({ outcome, thrown }: { outcome: Outcome; thrown?: Thrown }): OutcomeFields =>
+  outcome.ok ? { output: outcome.output } : { error: outcome.error, ...(thrown && { thrown }) };
 
 /** Makes a step from an event without an item in the conversation. */
 function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
@@ -195,13 +192,13 @@ function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
           at,
           tool: event.tool,
           input: event.input,
-          ...outcomeFields(event.outcome),
+          ...outcomeFields(event),
           ...timeFields(event),
         },
       ];
     case "tool.settled": {
       const input = claims.get(callKey(event.episode, event.call))?.input ?? {};
-      return [{ type: "called", version, at, tool: event.tool, input, ...outcomeFields(event.outcome) }];
+      return [{ type: "called", version, at, tool: event.tool, input, ...outcomeFields(event) }];
     }
     case "tool.claimed": {
       // Once the call is settled, the step of its result shows it.

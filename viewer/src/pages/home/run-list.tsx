@@ -45,6 +45,7 @@ const columns: RunColumn[] = [
       </a>
     ),
   },
+  total("reward", "Mean reward", ({ reward }) => reward),
   { name: "model", label: "Model", key: ({ model }) => model, cell: ({ model }) => model ?? <Unknown /> },
   {
     name: "environment",
@@ -52,7 +53,6 @@ const columns: RunColumn[] = [
     key: ({ environment }) => environment,
     cell: ({ environment }) => environment ?? <Unknown />,
   },
-  total("reward", "Mean reward", ({ reward }) => reward),
   total("rollouts", "Rollouts", ({ rollouts }) => rollouts),
   total("tasks", "Tasks", ({ tasks }) => tasks),
   {

@@ -77,5 +77,5 @@ export function FirstMessage({ at, row: { session } }: { at: string; row: Sessio
   const began = events?.find((event) => event.type === "invocation.began");
   const message = began?.items.find(isMessage);
   if (events && !message) return <span class="dim">no message yet</span>;
-  return message ? <>{short(toText(message.content), 160)}</> : null;
+  return <>{message ? short(toText(message.content), 160) : "…"}</>;
 }
