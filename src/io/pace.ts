@@ -1,11 +1,24 @@
 // Long work in pieces: other requests of the process get their turn in between.
-import { setImmediate as nextTurn } from "node:timers/promises";
 
 /** Milliseconds of work in one piece. */
-const longest = 10;
+const longest = 5;
+
+const waiting: (() => void)[] = [];
+
+/** Resolves in a turn of the event loop in which no other long work has a piece. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(release);
+  });
+}
+
+function release(): void {
+  waiting.shift()?.();
+  if (waiting.length > 0) setImmediate(release);
+}
 
 /**
- * Gives a function to call between two steps of long work. It lets the event loop run if the work has taken 10 ms.
+ * Gives a function to call between two steps of long work. It lets the event loop run if the work has taken 5 ms.
  *
  * @example
  * const pace = createPace();

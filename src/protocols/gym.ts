@@ -4,9 +4,9 @@ import { errorTable, HoldfastError, invalidOption, isHoldfastError } from "../co
 import type { Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
-import { stringifyInPieces } from "../io/pace.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
+import { createAggregateReply } from "./gym/aggregate-reply.ts";
 import { parseCookie, writeCookie } from "./gym/cookie.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 
@@ -64,6 +64,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   const { environment } = sessions;
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
   const opened = new Set<string>();
+  const aggregateReply = createAggregateReply(aggregate);
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
 
   const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
@@ -72,7 +73,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     ["POST /seed_session", seed],
     ["POST /verify", verify],
     ["POST /close_session", close],
-    ["POST /aggregate_metrics", aggregateRows],
+    ["POST /aggregate_metrics", ({ request }) => aggregateReply(request.body)],
   ]);
 
   /** Identifies the caller by its cookie. A request without a valid token gets a new session id. */
@@ -253,13 +254,6 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const { responses_create_params: _, ...fields } = asked;
     if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
     return (task) => (isObject(task) ? ({ ...task, ...fields } as Row) : fields);
-  }
-
-  /** The reply can be several times as large as the request. */
-  async function aggregateRows({ request: { body } }: Exchange): Promise<Reply> {
-    const metrics = await aggregate(isObject(body) && body["verify_responses"]);
-    const headers = { "content-type": "application/json" };
-    return { status: 200, headers, text: await stringifyInPieces(metrics) };
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {

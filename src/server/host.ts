@@ -1,14 +1,16 @@
 // listen(): the HTTP/1.1 host. Turns bytes into requests and replies into bytes, and enforces the limits.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { Server as NetServer, type AddressInfo } from "node:net";
+import { Server as NetServer, type AddressInfo, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { HoldfastError } from "../core/errors.ts";
 import type { Reply } from "../core/protocol.ts";
 import type { App } from "./app.ts";
-import { bodyFault, hasBody, readBody } from "./body.ts";
+import { bodyFault, hasBody } from "./body.ts";
 import { limitsWith, type Limits } from "./limits.ts";
 import { HostRequest } from "./request.ts";
 import { sendStream, sendWhole } from "./send.ts";
+import { createTurns } from "./turns.ts";
+import { createUploads, type Upload } from "./uploads.ts";
 
 export interface ListenOptions {
   /** Default 127.0.0.1. */
@@ -34,13 +36,8 @@ interface Exchange {
   response: ServerResponse;
   /** Tick of arrival; once there is a reply, the tick at which the reply was sent. */
   since: number;
-  /** True while the body is still arriving. It takes no place among the requests in hand until it is complete. */
-  reading: boolean;
-  /** Bytes of the body so far. */
-  received: number;
-  /** The tick at which its rate was checked last, and the bytes by then. */
-  checkedAt: number;
-  checkedBytes: number;
+  /** The body while it is arriving. The exchange takes no place among the requests in hand until it is complete. */
+  upload?: Upload | undefined;
   /** True if it is counted among the requests in hand. */
   placed: boolean;
   /** True when the connection closes after this exchange. */
@@ -131,8 +128,8 @@ function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): 
   return hosts > 1 ? "a request must have one Host header" : undefined;
 }
 
-/** Milliseconds after which the rate of a body is checked again. */
-const rateWindow = 5_000;
+/** Pipelined requests that are served in one turn of the event loop. */
+const pipelinedPerTurn = 4;
 
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
@@ -147,9 +144,11 @@ function serveExchanges(app: App, limits: Limits) {
   let ready: { exchange: Exchange; reply: Reply }[] = [];
   const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
   const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
-  const rateTicks = Math.ceil(rateWindow / tick);
-  // Bytes of the bodies that are still arriving.
-  let arriving = 0;
+  const uploads = createUploads({ limits, tick, metrics });
+  const serveInTurn = createTurns(pipelinedPerTurn);
+  const readInTurn = createTurns(1);
+  /** The requests that wait for earlier ones on their connection, and whether its next bytes wait for their turn. */
+  const lines = new WeakMap<Socket, { waiting: number; isPaused: boolean }>();
   metrics.places = limits.maxInflight;
 
   // One interval for all exchanges: a timer per body would cost more than most bodies.
@@ -163,34 +162,19 @@ function serveExchanges(app: App, limits: Limits) {
       else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
         // A client that does not read its reply or stream must not occupy a slot for ever.
         socket.destroy();
-      } else if (exchange.reading) {
-        const message = slowness(exchange);
-        if (message === undefined) continue;
+      } else if (exchange.upload) {
+        const fault = exchange.upload.tick();
+        if (fault === undefined) continue;
         exchange.last = true;
-        refuse(exchange, new HoldfastError("request_timeout", message));
+        refuse(exchange, fault);
       }
     }
   }, tick).unref();
 
-  function slowness(exchange: Exchange): string | undefined {
-    const { since, received, checkedAt, checkedBytes } = exchange;
-    if (ticks - since > timeoutTicks) return `the body did not arrive within ${limits.requestTimeout} ms`;
-    const passed = ticks - checkedAt;
-    if (passed < rateTicks) return undefined;
-    if (received - checkedBytes < (limits.uploadRate * passed * tick) / 1_000) {
-      return `the body arrives with less than ${limits.uploadRate} bytes per second`;
-    }
-    exchange.checkedAt = ticks;
-    exchange.checkedBytes = received;
-    return undefined;
-  }
-
-  /** Forgets the bytes of a body that is complete, refused or lost. */
-  function endReading(exchange: Exchange): void {
-    if (exchange.reading) metrics.arriving--;
-    exchange.reading = false;
-    arriving -= exchange.received;
-    exchange.received = 0;
+  /** Forgets a body that is complete, refused or lost. */
+  function endUpload(exchange: Exchange): void {
+    exchange.upload?.end();
+    exchange.upload = undefined;
   }
 
   const isFull = (): boolean => metrics.inflight >= limits.maxInflight;
@@ -205,8 +189,33 @@ function serveExchanges(app: App, limits: Limits) {
     exchange.placed = false;
   }
 
+  /**
+   * Counts a pipelined request, whose reply gets the socket from Node when the earlier ones are sent. The next bytes of its
+   * connection are read in turn. False if too many requests wait.
+   */
+  function joinLine(socket: Socket, response: ServerResponse): boolean {
+    const line = lines.get(socket) ?? { waiting: 0, isPaused: false };
+    if (++line.waiting > limits.pipelined) socket.destroy();
+    if (socket.destroyed) return false;
+    lines.set(socket, line);
+    response.once("socket", () => line.waiting--);
+    if (line.isPaused) return true;
+    line.isPaused = true;
+    // Not at once: after this request Node starts to read again.
+    setImmediate(() => {
+      socket.pause();
+      readInTurn(() => {
+        line.isPaused = false;
+        socket.resume();
+      });
+    });
+    return true;
+  }
+
   /** `expects`: the Expect header that the client waits on before it sends the body. */
   function begin(incoming: IncomingMessage, response: ServerResponse, expects?: "continue" | "unknown"): void {
+    const { socket } = incoming;
+    if (!response.socket && !joinLine(socket, response)) return;
     const request = new HostRequest(incoming);
     const last = allDone !== undefined;
     const exchange: Exchange = {
@@ -214,17 +223,12 @@ function serveExchanges(app: App, limits: Limits) {
       incoming,
       response,
       since: ticks,
-      reading: false,
-      received: 0,
-      checkedAt: ticks,
-      checkedBytes: 0,
       placed: false,
       last,
       at: active.length,
     };
     active.push(exchange);
     // Node detaches the socket after the last byte and after a broken connection. Only a broken one is destroyed.
-    const { socket } = incoming;
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
     const unmet = expects === "unknown" ? "the only Expect that is met is 100-continue" : undefined;
@@ -237,36 +241,35 @@ function serveExchanges(app: App, limits: Limits) {
     if (isFull() && !isProbed) return refuse(exchange, crowded());
     if (!hasBody(incoming)) return handle(exchange);
     const unread = bodyFault(incoming, limits);
-    if (unread) return refuse(exchange, unread);
+    if (unread) {
+      uploads.discard(incoming);
+      return refuse(exchange, unread);
+    }
     if (expects) response.writeContinue();
-    exchange.reading = true;
-    metrics.arriving++;
-    readBody(incoming, limits, {
-      keep(bytes) {
-        if (!exchange.reading) return false;
-        exchange.received += bytes;
-        arriving += bytes;
-        return arriving <= limits.uploads;
-      },
-      done(fault, body) {
-        if (!exchange.reading) return;
-        if (fault) {
-          // A client that is told to come back later should not send the rest.
-          exchange.last ||= fault.code === "too_busy";
-          return refuse(exchange, fault);
-        }
-        endReading(exchange);
-        request.body = body;
-        if (isFull() && !isProbed) refuse(exchange, crowded());
-        else handle(exchange);
-      },
+    exchange.upload = uploads.begin(incoming, (fault, body) => {
+      exchange.upload = undefined;
+      if (fault) {
+        // A client that is told to come back later should not send the rest.
+        exchange.last ||= fault.code === "too_busy";
+        return refuse(exchange, fault);
+      }
+      request.body = body;
+      handle(exchange);
     });
   }
 
   const crowded = (): HoldfastError =>
     new HoldfastError("too_busy", `the server has ${limits.maxInflight} requests in hand; try again`);
 
+  /** Serves a complete request, or a pipelined one when the earlier ones on its connection are answered. */
   function handle(exchange: Exchange): void {
+    if (exchange.response.socket) return serve(exchange);
+    exchange.response.once("socket", () => serveInTurn(() => serve(exchange)));
+  }
+
+  function serve(exchange: Exchange): void {
+    if (exchange.at < 0) return;
+    if (isFull() && !isProbe(exchange.request.path)) return refuse(exchange, crowded());
     takePlace(exchange);
     void app.handle(exchange.request).then((reply) => {
       if (ready.push({ exchange, reply }) === 1) setImmediate(sendReady);
@@ -284,7 +287,7 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   function refuse(exchange: Exchange, error: HoldfastError): void {
-    endReading(exchange);
+    endUpload(exchange);
     send(exchange, app.refuse(exchange.request, error));
   }
 
@@ -332,7 +335,7 @@ function serveExchanges(app: App, limits: Limits) {
       filler.at = exchange.at;
     }
     exchange.at = -1;
-    endReading(exchange);
+    endUpload(exchange);
     leavePlace(exchange);
     if (exchange.endStream) {
       metrics.streams--;
@@ -353,7 +356,7 @@ function serveExchanges(app: App, limits: Limits) {
     const open = active.filter(({ incoming }) => incoming.socket === socket);
     for (const exchange of open) {
       exchange.last = true;
-      if (exchange.reading) refuse(exchange, fault);
+      if (exchange.upload) refuse(exchange, fault);
     }
     // A reply is already being sent on this connection, so another one cannot follow.
     if (open.length > 0) return;

@@ -20,6 +20,8 @@ export interface Limits {
   keepAlive: number;
   /** Concurrent requests, and the same number of streams. Further ones get a 503. Default 1,000. */
   maxInflight: number;
+  /** Requests that may wait for earlier ones on their connection; with one more it is closed. Default 256. */
+  pipelined: number;
   /** Milliseconds between the comments that keep a silent stream open. Default 15,000. */
   heartbeat: number;
 }
@@ -34,6 +36,7 @@ const defaultLimits: Limits = {
   requestTimeout: 60_000,
   keepAlive: 72_000,
   maxInflight: 1_000,
+  pipelined: 256,
   heartbeat: 15_000,
 };
 

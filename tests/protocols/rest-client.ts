@@ -44,8 +44,12 @@ export function clientFor(protocol: Protocol): Client & { protocol: Protocol } {
     try {
       const reply = await protocol.handle(requestOf(method, target, asked));
       if (!reply) throw new Error(`${method} ${target} is not served`);
-      const { status, body, text, stream, headers = {} } = reply;
-      return { status, body: overTheWire(body), text, stream, headers };
+      const { status, text, stream, headers = {} } = reply;
+      // Some replies are JSON texts that the server keeps.
+      if (text !== undefined && headers["content-type"] === "application/json") {
+        return { status, body: JSON.parse(text), text: undefined, stream, headers };
+      }
+      return { status, body: overTheWire(reply.body), text, stream, headers };
     } catch (thrown) {
       if (!isHoldfastError(thrown)) throw thrown;
       return { status: thrown.status, body: overTheWire(thrown), text: undefined, stream: undefined, headers: {} };

@@ -4,7 +4,7 @@ import type { Conversations, Episodes, SessionInfo } from "../../core/sessions.t
 import type { Listed } from "../../core/store.ts";
 import { eventsReply } from "../http/events-reply.ts";
 import { ok, takeFirst, type Handlers } from "../http/route.ts";
-import { buildOpenApi, type Described, type JsonObject } from "./openapi.ts";
+import { buildOpenApi, type Described } from "./openapi.ts";
 import { page, pageHeaders } from "./page.ts";
 import type { sharedRoutes } from "./routes.ts";
 
@@ -17,7 +17,7 @@ export function sharedHandlers(
   sessions: Episodes | Conversations,
   describe: () => Described,
 ): Handlers<typeof sharedRoutes> {
-  let document: JsonObject | undefined;
+  let document: string | undefined;
   return {
     listSessions: async ({ query: { opened_before: openedBefore, idle_before: idleBefore, limit, ...filter } }) => {
       const wanted = { ...filter, openedBefore, idleBefore };
@@ -38,7 +38,10 @@ export function sharedHandlers(
     rewindSession: async ({ id, body }) => ok(await sessions.rewind(id, body.version)),
     replaySession: async ({ id }) => ok(await sessions.replay(id)),
     expireSessions: async () => ok({ ended: await sessions.expire() }),
-    openapi: () => ok((document ??= buildOpenApi(describe()))),
+    openapi: () => {
+      document ??= JSON.stringify(buildOpenApi(describe()));
+      return { status: 200, headers: { "content-type": "application/json" }, text: document };
+    },
     docs: () => ({ status: 200, headers: pageHeaders, text: page }),
   };
 }

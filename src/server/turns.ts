@@ -1,0 +1,51 @@
+// createTurns(): spreads work over turns of the event loop, so that other requests are served in between.
+
+/** Milliseconds that a turn may take before the next one waits as long as it took. */
+const shortTurn = 1;
+
+/** Queues work. Of all work that waits, that with the highest priority is done first; by default it is 0. */
+export type InTurn = (work: () => void, priority?: number) => void;
+
+/**
+ * Gives a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn that took
+ * longer than 1 ms, the event loop is left to others for as long.
+ *
+ * @example
+ * const inTurn = createTurns(1);
+ * for (const text of texts) inTurn(() => parse(text));
+ */
+export function createTurns(most: number): InTurn {
+  const waiting: { next: () => void; priority: number }[] = [];
+  let isScheduled = false;
+  let start = 0;
+
+  function schedule(): void {
+    isScheduled = true;
+    setImmediate(work);
+    // The second one runs in the same phase, after the promises that the work has settled.
+    setImmediate(rest);
+  }
+
+  function work(): void {
+    start = performance.now();
+    for (let count = 0; count < most; count++) takeNext()?.();
+  }
+
+  function takeNext(): (() => void) | undefined {
+    let best = 0;
+    for (let at = 1; at < waiting.length; at++) if (waiting[at]!.priority > waiting[best]!.priority) best = at;
+    return waiting.splice(best, 1)[0]?.next;
+  }
+
+  function rest(): void {
+    const took = performance.now() - start;
+    if (waiting.length === 0) isScheduled = false;
+    else if (took > shortTurn) setTimeout(schedule, took);
+    else schedule();
+  }
+
+  return (next, priority = 0) => {
+    waiting.push({ next, priority });
+    if (!isScheduled) schedule();
+  };
+}
