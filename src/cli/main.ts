@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 // The command line: lists the commands, and turns errors into one line and an exit code.
+import { inspect } from "node:util";
 import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { addCheck } from "./check.ts";
 import { addCollect } from "./collect.ts";
+import { addErrors } from "./errors.ts";
 import { addExport } from "./export.ts";
 import { addInit } from "./init.ts";
 import { addMetrics } from "./metrics.ts";
@@ -23,7 +25,9 @@ const program = new Command("holdfast")
   .description(
     "Stateful environments and agents for language models: state that survives restarts, replicas and retries.",
   )
-  .showHelpAfterError("(--help says what there is)")
+  .option("--debug", "print the stack of an error")
+  .configureHelp({ showGlobalOptions: true })
+  .showHelpAfterError("(--help lists the options)")
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")) });
 
 addInit(program);
@@ -41,6 +45,7 @@ addReverify(program);
 addReplay(program);
 addCheck(program);
 addSessions(program);
+addErrors(program);
 
 // The reader of the output may have read enough, as in `| head -1`.
 const unread = (error: NodeJS.ErrnoException): void => {
@@ -56,5 +61,6 @@ try {
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;
-  process.stderr.write(plain(line), () => process.exit(1));
+  const stack = program.opts<{ debug?: boolean }>().debug ? `${inspect(thrown)}\n` : "";
+  process.stderr.write(plain(line + stack), () => process.exit(1));
 }

@@ -22,8 +22,8 @@ Examples:
   $ holdfast run examples/concierge --resume trip.json --model openai:gpt-5.1
 
 In a chat, /state shows the state, /tools the tools and /help all commands.
-Ctrl-C interrupts an answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the chat.
-With piped input, every line is a query. A file of queries is
+Ctrl-C interrupts an answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the
+chat. With piped input, every line is a query. A file of queries is
 {"state": {…}, "queries": ["…"]}. A saved session given to --replay is run again
 and compared. From a file or a pipe, the first turn that fails ends the run, and
 the exit code is 1. Models are scripted, random, random:SEED, openai:NAME,

@@ -33,6 +33,7 @@ describe("every command", () => {
     ["export"],
     ["reverify"],
     ["replay"],
+    ["errors"],
   ];
   for (const verb of ["status", "clear"]) commands.push(["queue", verb]);
   for (const verb of ["check", "sample", "split", "render"]) commands.push(["tasks", verb]);
@@ -48,7 +49,7 @@ describe("every command", () => {
   });
 
   const refusals: [string[], string][] = [
-    [["serve", "nowhere/at-all.ts"], "cannot_load: nowhere/at-all.ts is not there\n"],
+    [["serve", "nowhere/at-all.ts"], "cannot_load: nowhere/at-all.ts does not exist\n"],
     [
       ["serve", "examples/counter", "--store", "ftp://me:secret@there"],
       'invalid_option: "ftp://…@there" is no store; ',

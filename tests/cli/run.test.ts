@@ -242,8 +242,8 @@ describe("errors are reported in one line, with exit code 1:", () => {
   const at = async (content: unknown): Promise<string> => newFile("given.json", content);
   const concierge = "examples/concierge";
   const refusals: [string, () => Promise<string[]>, RegExp][] = [
-    ["no agent", async () => ["nowhere"], /^cannot_load: nowhere is no folder, no file and no package/],
-    ["no such file", async () => ["./nowhere.ts"], /^cannot_load: \.\/nowhere\.ts is not there\n/],
+    ["no agent", async () => ["nowhere"], /^cannot_load: nowhere is not a folder, a file or an installed package/],
+    ["no such file", async () => ["./nowhere.ts"], /^cannot_load: \.\/nowhere\.ts does not exist\n/],
     [
       "a folder without one",
       async () => ["examples/counter"],

@@ -68,7 +68,9 @@ export function createPrinter(options: PrinterOptions): Printer {
       const name = called.get(`${path} ${call_id}`) ?? "tool";
       called.delete(`${path} ${call_id}`);
       const failed = event.failed?.find(({ call }) => call === call_id);
-      out(`[${name}]${failed ? failureText(failed) : `: ${shortened(toText(output))}`}\n`);
+      const thrown = event.thrown?.find(({ call }) => call === call_id);
+      const place = thrown ? ` in ${thrown.place}` : "";
+      out(`[${name}]${failed ? `${failureText(failed)}${place}` : `: ${shortened(toText(output))}`}\n`);
     }
   }
 

@@ -1,0 +1,31 @@
+// holdfast errors: explains the codes of errors.
+import type { Command } from "commander";
+import { errorTable, invalidOption, type ErrorCode } from "../core/errors.ts";
+import { suggest } from "../core/suggest.ts";
+import { print } from "./plain.ts";
+
+export function addErrors(program: Command): void {
+  program
+    .command("errors")
+    .description("Explain a code of an error, or list all codes.")
+    .argument("[code]", "the code, as in session_busy")
+    .addHelpText("after", "\nExamples:\n  $ holdfast errors\n  $ holdfast errors session_busy")
+    .action(explain);
+}
+
+function explain(code: string | undefined): void {
+  const codes = Object.keys(errorTable) as ErrorCode[];
+  if (code === undefined) {
+    for (const each of codes) print(each);
+    print("\nExplain one: holdfast errors CODE");
+    return;
+  }
+  if (!Object.hasOwn(errorTable, code)) throw invalidOption(`there is no error code "${code}"${hint(code, codes)}`);
+  const { status, meaning } = errorTable[code as ErrorCode];
+  print(`${code} (HTTP ${status})\n${meaning[0]?.toUpperCase()}${meaning.slice(1)}.`);
+}
+
+function hint(code: string, codes: string[]): string {
+  const suggested = suggest(code, codes);
+  return suggested.includes("did you mean") ? suggested : "; `holdfast errors` lists the codes";
+}
