@@ -9,6 +9,7 @@ import type { AnyEnvironment } from "../core/environment.ts";
 import { cannotLoad, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
+import { explainLoadError, isUnparsed } from "./load-error.ts";
 
 /** An environment and the files beside it. */
 export interface Loaded {
@@ -99,9 +100,7 @@ export async function locate(target: string, name: "environment" | "agent"): Pro
   const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
   const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
   if (found !== undefined) return found.startsWith("file:") ? fileURLToPath(found) : found;
-  throw cannotLoad(
-    isPath ? `${target} is not there` : `${target} is no folder, no file and no package that is installed`,
-  );
+  throw cannotLoad(isPath ? `${target} does not exist` : `${target} is not a folder, a file or an installed package`);
 }
 
 /** Finds a module in a folder, with any ending. */
@@ -126,12 +125,13 @@ async function importModule(file: string, target: string): Promise<Module> {
       try {
         return (await import(pathToFileURL(file).href)) as Module;
       } catch (thrown) {
-        if (!notForNode.has((thrown as { code?: string } | null)?.code ?? "")) throw thrown;
+        // Node does not say where a module does not parse; jiti does.
+        if (!notForNode.has((thrown as { code?: string } | null)?.code ?? "") && !isUnparsed(thrown)) throw thrown;
       }
     }
     return (await (await jitiAt(dirname(file))).import(file)) as Module;
   } catch (cause) {
-    throw cannotLoad(`${target} could not be loaded: ${firstLine(messageOf(cause))}`, cause);
+    throw cannotLoad(explainLoadError(cause, target), cause);
   }
 }
 
@@ -164,8 +164,4 @@ function environmentIn(module: Module, target: string): AnyEnvironment {
   const { name, definitions } = (typeof made === "object" && made !== null ? made : {}) as Partial<AnyEnvironment>;
   if (typeof name === "string" && definitions instanceof Map) return made as AnyEnvironment;
   throw cannotLoad(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
-}
-
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0] ?? text;
 }

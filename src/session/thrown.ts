@@ -18,7 +18,7 @@ export function describeThrown(thrown: unknown, where: string): Thrown {
   const frames = framesIn(thrown);
   const first = frames.find(isAuthors);
   const place = first
-    ? `${where} (${isInside(first.path) ? shorten(first.path) : basename(first.path)}:${first.line})`
+    ? `${where} (${isInside(first.path) ? shortenPath(first.path) : basename(first.path)}:${first.line})`
     : where;
   const stack = stackText(thrown, frames);
   return { error: errorText(thrown), place, ...(stack !== undefined && { stack }) };
@@ -98,7 +98,14 @@ const isInside = (path: string): boolean => {
   return !inside.startsWith("..") && !isAbsolute(inside);
 };
 
-const shorten = (path: string): string => (isInside(path) ? relative(process.cwd(), path) : path);
+/** Returns a path relative to the working directory, if it is inside. */
+export const shortenPath = (path: string): string => (isInside(path) ? relative(process.cwd(), path) : path);
+
+/** Returns the first line of the author's code in the stack of an error. */
+export function authorsLine(thrown: unknown): { path: string; line: number } | undefined {
+  const frame = framesIn(thrown).find(isAuthors);
+  return frame && { path: frame.path, line: Number(frame.line) };
+}
 
 function errorText(thrown: unknown): string {
   const text = isHoldfastError(thrown)
@@ -117,7 +124,7 @@ function stackText(thrown: unknown, frames: Frame[]): string | undefined {
   for (let depth = 0; depth < mostCauses && cause instanceof Error; depth++) {
     lines.push(depth === 0 ? errorText(cause) : `caused by ${errorText(cause)}`);
     for (const { name, path, line, column } of authorsPart(framesIn(cause))) {
-      const at = `${path.startsWith("node:") ? path : shorten(path)}:${line}:${column}`;
+      const at = `${path.startsWith("node:") ? path : shortenPath(path)}:${line}:${column}`;
       lines.push(name === undefined ? `    at ${at}` : `    at ${name} (${at})`);
     }
     cause = cause.cause;

@@ -145,7 +145,7 @@ test("missing files are refused with a clear message", async () => {
   const { folder, collections } = newWorld();
   const collection = await collectionOf(folder);
   const gone = { ...collection, settings: { ...collection.settings, target: "./gone" } };
-  await expect(collections.openPlayer(gone)).rejects.toThrow("./gone is not there");
+  await expect(collections.openPlayer(gone)).rejects.toThrow("./gone does not exist");
   const closed = { ...collection, settings: { ...collection.settings, server: "http://127.0.0.1:1" } };
   await expect(collections.openPlayer(closed)).rejects.toThrow("http://127.0.0.1:1");
 });

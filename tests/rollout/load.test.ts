@@ -120,14 +120,20 @@ describe("the kind of the target is detected:", () => {
 
 describe("errors are reported:", () => {
   const refusals: [string, string | undefined, string][] = [
-    ["gone/environment.ts", undefined, "gone/environment.ts is not there"],
+    ["gone/environment.ts", undefined, "gone/environment.ts does not exist"],
     ["empty/readme.txt", "", "has no environment.ts, .js or .mjs"],
     ["nothing.ts", "export const environment = 1;", "has no default export"],
     ["number.mjs", "export default 3;", "is not an environment"],
-    ["syntax.ts", "export default {{;", "could not be loaded: "],
-    ["syntax.mjs", "export default {{;", "could not be loaded: "],
-    ["throws.ts", 'throw new Error("not today");', "could not be loaded: not today"],
-    ["missing.ts", 'import "no-such-package"; export default 1;', "no-such-package"],
+    ["syntax.ts", "\nexport default { a b };", "/syntax.ts:2:20: Unexpected token"],
+    ["syntax.mjs", "\nexport default { a b };", "/syntax.mjs: "],
+    ["throws.ts", '\nthrow new Error("not today");', "/throws.ts:2: not today"],
+    ["bug.ts", "interface A { b: { c: 1 } }\n\n(undefined as unknown as A).b.c;", "/bug.ts:3: TypeError: Cannot read"],
+    ["bug.mjs", "\n\nundefined.b;", "/bug.mjs:3: TypeError: Cannot read"],
+    [
+      "missing.ts",
+      '\nimport "no-such-package"; export default 1;',
+      "/missing.ts:2:9: Cannot find module 'no-such-package'",
+    ],
     [
       "name.ts",
       'import { defineEnvironment } from "holdfast"; export default defineEnvironment({ name: "" });',
@@ -146,7 +152,7 @@ describe("errors are reported:", () => {
   test("a package that is not installed", async () => {
     await expect(load("no-such-package-here")).rejects.toMatchObject({
       code: "cannot_load",
-      message: "no-such-package-here is no folder, no file and no package that is installed",
+      message: "no-such-package-here is not a folder, a file or an installed package",
     });
   });
 
