@@ -1,0 +1,93 @@
+// The table of every route with its limits in docs/operations.md is the one that the routes of the code give.
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import type { FieldSchema } from "../../src/protocols/http/field-schema.ts";
+import { conversationRoutes, episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
+import { limitsWith } from "../../src/server/limits.ts";
+
+interface Bounds {
+  /** How many rows, events or versions one request concerns. */
+  rows?: string;
+  /** The size of the reply. */
+  out: string;
+  /** How long the server works on it, beside 5 s for each call of the store. */
+  time?: string;
+}
+
+type Name = keyof typeof episodeRoutes | keyof typeof conversationRoutes;
+
+const authors = "60 s for the author's code, or its own `timeout`";
+const page = "a page of 4 MiB, or one larger item";
+/** A new route does not compile without its bounds. */
+const bounds: Record<Name, Bounds> = {
+  environment: { out: "the schemas" },
+  agent: { out: "the schemas" },
+  openSession: { out: "the labels", time: authors },
+  listSessions: { out: page },
+  getSession: { out: "the labels" },
+  closeSession: { out: "one field" },
+  getState: { out: "the state" },
+  listEvents: { out: `${page}; a stream waits for its reader` },
+  forkSession: { out: "the labels" },
+  rewindSession: { out: "the labels" },
+  replaySession: { rows: "the log, in pages", out: "the first difference", time: authors },
+  expireSessions: { out: "one number" },
+  openapi: { out: "the schemas, built once" },
+  docs: { out: "one page" },
+  callTool: { out: "the output", time: authors },
+  seedSession: { out: "the labels", time: authors },
+  verifySession: { out: "the verdict", time: authors },
+  sessionRewards: { rows: "1,000 versions", out: "a number for each", time: authors },
+  playSession: {
+    rows: "1,000 steps, 20 by default",
+    out: "the new events",
+    time: "until the model ends, or the client leaves",
+  },
+  runAgent: { out: "the events of the turn", time: "until the agent ends, or the client leaves" },
+};
+
+/** Routes without a table of data in the code. */
+const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
+  { route: "GET /healthz", takesBody: false, bounds: { out: "one field" } },
+  { route: "GET /readyz", takesBody: false, bounds: { out: "one field", time: "2 s for the store" } },
+  { route: "GET /metrics", takesBody: false, bounds: { rows: "one series per tool", out: "the series" } },
+  { route: "GET /", takesBody: false, bounds: { out: "one field" } },
+  { route: "GET /reverify_mode", takesBody: false, bounds: { out: "one word" } },
+  { route: "POST /seed_session", takesBody: true, bounds: { out: "two fields", time: authors } },
+  { route: "POST /{tool}", takesBody: true, bounds: { out: "the output", time: authors } },
+  { route: "POST /verify", takesBody: true, bounds: { out: "the row and the verdict", time: authors } },
+  { route: "POST /close_session", takesBody: true, bounds: { out: "one field" } },
+  {
+    route: "POST /aggregate_metrics",
+    takesBody: true,
+    bounds: { rows: "100,000 rows", out: "the metrics of each task", time: "slices of 5 ms; 16 requests at once" },
+  },
+  { route: "POST /run", takesBody: true, bounds: { out: "the row and the rollout", time: "`--timeout`" } },
+  { route: "GET /v1/about", takesBody: false, bounds: { out: "the names" } },
+  { route: "GET /v1/runs/{run}", takesBody: false, bounds: { out: "the settings" } },
+  { route: "GET /v1/runs/{run}/rows", takesBody: false, bounds: { out: "a stream that waits for its reader" } },
+  { route: "GET /v1/runs/{run}/rows/{row}", takesBody: false, bounds: { rows: "1 row", out: "the row" } },
+  { route: "GET /view", takesBody: false, bounds: { out: "one file" } },
+];
+
+function tableOf(): string {
+  const bytes = limitsWith().body.toLocaleString("en");
+  const line = (route: string, takesBody: boolean, { rows = "", out, time = "" }: Bounds): string =>
+    [`| \`${route}\``, takesBody ? bytes : "no body", rows, out, time, ""].join(" | ").replaceAll("|  |", "| |").trim();
+  const routes = new Map<string, string>(others.map((row) => [row.route, line(row.route, row.takesBody, row.bounds)]));
+  for (const [name, route] of [...Object.entries(episodeRoutes), ...Object.entries(conversationRoutes)]) {
+    const { method, path, query, body }: Route = route;
+    const most = (query as FieldSchema | undefined)?.properties?.["limit"]?.maximum;
+    const rows = most === undefined ? {} : { rows: `${most.toLocaleString("en")} items` };
+    const key = `${method} ${path}`;
+    routes.set(key, line(key, body !== undefined, { ...rows, ...bounds[name as Name] }));
+  }
+  const head = "| route | bytes in | rows | bytes out | time |\n| --- | --- | --- | --- | --- |";
+  return [head, ...routes.values()].join("\n");
+}
+
+test("docs/operations.md has every route with its limits", async () => {
+  const docs = await readFile("docs/operations.md", "utf8");
+  const [, table] = /^### Every route\n\n(?:[^|\n].*\n)*\n(\| route [^]*?)\n\n/m.exec(docs) ?? [];
+  expect(table).toBe(tableOf());
+});
