@@ -169,6 +169,14 @@ describe("the docs", () => {
     });
   }
 
+  test("docs/README.md lists every page once, because the sidebar of the site follows it", () => {
+    const listed = [...fileAt("docs/README.md").text.matchAll(/^\| \[[^\]]+\]\(([^)]+)\)/gm)].map(
+      ([, page]) => `docs/${page}`,
+    );
+    const all = docs.map(({ path }) => path).filter((path) => /^docs\/(?!README)[^/]+$/.test(path));
+    expect(listed.toSorted()).toEqual(all.toSorted());
+  });
+
   test("every relative link leads to an existing target", () => {
     const read = (path: string): SourceFile | undefined => {
       if (!existsSync(join(root, path))) return undefined;
