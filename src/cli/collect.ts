@@ -2,7 +2,7 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
-import { duration, finite, whole } from "./flags.ts";
+import { duration, finite, jsonObject, whole } from "./flags.ts";
 import { storeUrls } from "../stores/open.ts";
 import { isUrl, type CollectionSettings } from "../rollout/collection-settings.ts";
 import { endProcess } from "../telemetry/process.ts";
@@ -16,67 +16,64 @@ const mostLeaves = 10_000;
 
 const example = `
 Examples:
-  $ holdfast collect examples/counter --model scripted --repeats 4 \\
-      --out runs/counter.jsonl
-  $ holdfast collect examples/counter --model chat:Qwen/Qwen3-8B \\
-      --concurrency 200 --out runs/qwen.jsonl
-  $ holdfast collect examples/counter --model scripted --repeats 4 \\
-      --out runs/counter.jsonl --resume
-  $ holdfast collect examples/counter --model random --branch 3@2 \\
-      --out runs/trees.jsonl
+  $ holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl
+  $ holdfast collect . --model chat:Qwen/Qwen3-8B --concurrency 200 \\
+      --max-tokens 2048 --request '{"reasoning":{"effort":"low"}}' \\
+      --out runs/qwen.jsonl
+  $ holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl \\
+      --resume
+  $ holdfast collect . --model random --branch 3@2 --out runs/trees.jsonl
   $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl \\
       --model chat:llama3.2 --out runs/served.jsonl
   $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl \\
       --out runs/theirs.jsonl
-  $ holdfast collect examples/counter --queue redis://127.0.0.1:6379 \\
-      --repeats 4 --out runs/shared.jsonl
+  $ holdfast collect . --queue redis://127.0.0.1:6379 --repeats 4 \\
+      --out runs/shared.jsonl
 
-Beside OUT it writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl,
-OUT_aggregate_metrics.json, OUT_run.json and, unless --store names another one,
-OUT.db with every session. What was stopped, by Ctrl-C or by kill -9, goes on
-with --resume. Models are scripted (the solution beside the environment),
-random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE.`;
+It also writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl,
+OUT_aggregate_metrics.json, OUT_run.json and, without --store, OUT.db with every
+session. --resume continues a collection that was stopped by Ctrl-C or kill -9.
+
+Models: scripted (the solution beside the environment), random, random:SEED,
+openai:NAME, chat:NAME, anthropic:NAME, recorded:FILE.`;
 
 type GivenFlags = Omit<CollectionSettings, "concurrency"> & Partial<Pick<CollectionSettings, "concurrency">>;
 
 export function addCollect(program: Command): void {
   program
     .command("collect")
-    .description("Play an agent over tasks, many times each and many at once, and write scored transcripts.")
-    .argument("[environment]", "a folder, file or package with an environment; not needed with --server or --agent URL")
-    .requiredOption("--out <file>", "where the rows go, as JSON lines: a file that ends in .jsonl")
-    .option("--tasks <file>", "the tasks, as JSON lines; by default tasks.jsonl beside the environment")
-    .option("--model <name>", "the model that plays", "scripted")
-    .option("--server <url>", "play on a server of the gym protocol, Holdfast's or another one")
-    .option("--agent <target>", "an agent of your own: a folder, file or package, or the address of one with POST /run")
-    .option("--store <url>", `where sessions live: ${storeUrls}; by default a file beside OUT`)
-    .option("--queue <url>", "have `holdfast worker` processes play: redis://HOST; by default it is the store too")
-    .option("--repeats <number>", "how often each task is played", whole(1), 1)
+    .description("Play an agent on tasks, repeatedly and concurrently, and write scored transcripts.")
+    .argument("[environment]", "folder, file or package of an environment; not needed with --server or --agent URL")
+    .requiredOption("--out <file>", "file for the rows, as JSON lines; it must end in .jsonl")
+    .option("--tasks <file>", "file of tasks, as JSON lines (default: tasks.jsonl beside the environment)")
+    .option("--model <name>", "model that plays", "scripted")
+    .option("--server <url>", "play on a server of the gym protocol")
+    .option("--agent <target>", "your own agent: a folder, file or package, or the URL of a server with POST /run")
+    .option("--store <url>", `store of the sessions: ${storeUrls} (default: a file beside OUT)`)
+    .option("--queue <url>", "let `holdfast worker` processes play: redis://HOST; also the default store")
+    .option("--repeats <number>", "rollouts of each task", whole(1), 1)
     .option(
       "--branch <ways@step>",
-      "fork every episode after a tool step: 3@2 into three after the second; again for deeper trees",
+      "fork every episode after a tool step: 3@2 is three ways after step 2; repeat it for deeper trees",
       branching,
     )
     .option(
       "--concurrency <number>",
-      `how many episodes at once: ${atOnce}; with --queue, how many are handed out at once: ${handedOut}`,
+      `episodes at once (default: ${atOnce}; with --queue, ${handedOut} handed out at once)`,
       whole(1, 100_000),
     )
-    .option("--attempts <number>", "how often a rollout that fails is played in all", whole(1, 100), 3)
-    .option(
-      "--max-steps <number>",
-      "answers of the model in an episode; 100, unless the agent says otherwise",
-      whole(1),
-    )
-    .option("--timeout <duration>", "how long an episode may take, as in 10m", duration)
+    .option("--attempts <number>", "how often a failing rollout is played in total", whole(1, 100), 3)
+    .option("--keep-going", "do not stop when the first rollouts fail for a reason that would fail all of them")
+    .option("--max-steps <number>", "model answers in an episode (default: 100, or as the agent says)", whole(1))
+    .option("--timeout <duration>", "time limit of an episode, as in 10m", duration)
     .option(
       "--reply-timeout <duration>",
-      "until a reply of --server or --agent URL is complete; by default 10m, of an agent 4h",
+      "time limit of a complete reply of --server or --agent URL (default: 10m; 4h for an agent)",
       duration,
     )
-    .option("--reply-idle <duration>", "between two parts of such a reply; by default 2m", duration)
-    .option("--max-reply <megabytes>", "of the largest such reply; by default 64", whole(1, 256))
-    .option("--limit <number>", "how many rows of the tasks", whole(1))
+    .option("--reply-idle <duration>", "time limit between two parts of such a reply (default: 2m)", duration)
+    .option("--max-reply <megabytes>", "size limit of such a reply (default: 64)", whole(1, 256))
+    .option("--limit <number>", "play only the first tasks", whole(1))
     .option("--seed <number>", "random seed for environments, the random model and confidence intervals", whole(0), 0)
     .addOption(
       new Option(
@@ -84,9 +81,17 @@ export function addCollect(program: Command): void {
         "what shares the environment's random numbers: all repeats of a task, or nothing (default: per-task)",
       ).choices(["per-task", "per-rollout"]),
     )
-    .option("--temperature <number>", "passed to the model", finite("It is a number, as in 0.7."))
-    .option("--resume", "go on with what is in OUT already; what failed is played again")
-    .option("--force", "go on also if the settings are others than before; not if a task that was begun is another")
+    .option("--temperature <number>", "temperature of the model", finite("Give a number, as in 0.7."))
+    .option("--top-p <number>", "nucleus sampling of the model", finite("Give a number, as in 0.95."))
+    .option("--max-tokens <number>", "tokens of each model answer", whole(1))
+    .option("--system <text>", "system prompt, in place of the `instructions` of the tasks")
+    .option(
+      "--request <json>",
+      'further fields of each model request, as in \'{"reasoning":{"effort":"low"}}\'',
+      jsonObject,
+    )
+    .option("--resume", "continue the collection in OUT; failed rollouts are played again")
+    .option("--force", "resume even if settings changed; changed tasks are still refused")
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (given: string | undefined, told: GivenFlags) => {
@@ -96,19 +101,18 @@ export function addCollect(program: Command): void {
       };
       const [target, server] = isUrl(given) ? [undefined, flags.server ?? given] : [given, flags.server];
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
-        throw invalidOption("name an environment, or where it is played: --server, --agent URL");
+        throw invalidOption("name an environment, --server URL or --agent URL");
       }
       // Other files have its name with other endings: those of x.jsonl and x.json would collide.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
         throw invalidOption(`--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`);
       }
       if (flags.branch && (server !== undefined || isUrl(flags.agent))) {
-        const message = "--branch forks episodes of this process: not those of a --server, nor of an --agent URL";
-        throw invalidOption(message);
+        throw invalidOption("--branch cannot fork episodes of --server or --agent URL; leave it out");
       }
       const { branch = [], maxSteps = Infinity } = flags;
       if (branch.some(({ step }) => step >= maxSteps)) {
-        throw invalidOption("--branch forks at a step below --max-steps: nothing would follow it");
+        throw invalidOption("--branch must fork at a step below --max-steps; otherwise no step follows the fork");
       }
       const { runCollection } = await import("./collect/command.ts");
       const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
@@ -120,12 +124,12 @@ export function addCollect(program: Command): void {
 function branching(text: string, before: Branching[] = []): Branching[] {
   const [, ways, step] = (/^(\d{1,4})@(\d{1,6})$/.exec(text) ?? []).map(Number);
   if (ways === undefined || step === undefined || ways < 2 || step < 1) {
-    throw new InvalidArgumentError("It says into how many, from 2 on, and after which tool step, as in 3@2.");
+    throw new InvalidArgumentError("Give WAYS@STEP, with at least 2 ways, as in 3@2.");
   }
   if (before.some((other) => other.step === step)) {
-    throw new InvalidArgumentError(`Episodes are forked after step ${step} already.`);
+    throw new InvalidArgumentError(`Step ${step} has a --branch already.`);
   }
   const all = [...before, { ways, step }];
   if (createTree(all).leaves(0) <= mostLeaves) return all;
-  throw new InvalidArgumentError(`Of one episode there would be more than ${mostLeaves} rollouts.`);
+  throw new InvalidArgumentError(`One episode would have more than ${mostLeaves} rollouts.`);
 }

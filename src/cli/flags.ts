@@ -1,7 +1,7 @@
 // Parses values of flags: durations, numbers and JSON. A refusal shows a valid value.
 import { InvalidArgumentError } from "commander";
 import { messageOf } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { isObject, type Json } from "../core/json.ts";
 
 const units: { [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -10,7 +10,7 @@ export function duration(text: string): number {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? [];
   const milliseconds = Number(number) * (units[unit] ?? NaN);
   if (milliseconds >= 1) return Math.round(milliseconds);
-  throw new InvalidArgumentError("A duration is a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
+  throw new InvalidArgumentError("Give a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
 }
 
 /** Parses a finite number, with this refusal. */
@@ -27,8 +27,15 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
     const number = Number(text);
     if (/^\d+$/.test(text) && number >= least && number <= most) return number;
     const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
-    throw new InvalidArgumentError(`It is a whole number ${range}.`);
+    throw new InvalidArgumentError(`Give a whole number ${range}.`);
   };
+}
+
+/** Parses a JSON object. */
+export function jsonObject(text: string): { [field: string]: Json } {
+  const value = json(text);
+  if (isObject(value)) return value as { [field: string]: Json };
+  throw new InvalidArgumentError("Give a JSON object, as in '{\"seed\":1}'.");
 }
 
 export function json(text: string): Json {

@@ -1,8 +1,8 @@
 // Shared by commands on a file of rollouts: complaints about its lines, and the store of its sessions.
-import { existsSync } from "node:fs";
 import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { storeFileFor } from "../rollout/output.ts";
+import { locateStore, type StoreLocation } from "../rollout/store-location.ts";
 import type { BadRow } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
 import { openStore } from "../stores/open.ts";
@@ -24,11 +24,18 @@ export function note(text: string): void {
   process.stderr.write(`${plain(text)}\n`);
 }
 
+/** Says how to name the store of a file that cannot be opened without asking. */
+export function storeHint(file: string, located: StoreLocation | undefined): string {
+  if (!located)
+    return `the store with the sessions of ${file} is unknown: ${storeFileFor(file)} does not exist; name it with --store`;
+  return `the sessions of ${file} are in ${located.url}; a secret of the environment would be sent there, so name it with --store`;
+}
+
 /** Opens the store with the sessions of a file. The caller closes it. */
 export async function openStoreFor(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
   if (file === undefined) throw invalidOption("name a file of rows, or a store with --store");
-  const beside = storeFileFor(file);
-  if (existsSync(beside)) return openStore(`sqlite:${beside}`, { isThere: true });
-  throw invalidOption(`there is no ${beside} with the sessions; name their store with --store`);
+  const located = locateStore(file);
+  if (located?.isTrusted) return openStore(located.url, { isThere: true });
+  throw invalidOption(storeHint(file, located));
 }

@@ -5,21 +5,25 @@ import type { ShowFlags } from "./show/command.ts";
 
 const example = `
 Examples:
-  $ holdfast show runs/counter.jsonl --task 3 --repeat 1
-  $ holdfast show runs/counter.jsonl --task 3 --store sqlite:sessions.db
+  $ holdfast show runs/first.jsonl
+  $ holdfast show runs/first.jsonl --task 3 --repeat 1
+  $ holdfast show runs/first.jsonl --failed
+  $ holdfast show runs/first.jsonl --worst
 
-What a call changed in the state is read from the session in the store, by
-default FILE with .db in place of .jsonl. Control characters are shown as
-\\u001b. Colour is for terminals, unless NO_COLOR is set.`;
+State changes, log lines and stacks are read from the session. Its store is the
+one in the run record, FILE with .db in place of .jsonl, or --store. Control
+characters are shown as \\u001b. Colours are for terminals without NO_COLOR.`;
 
 export function addShow(program: Command): void {
   program
     .command("show")
-    .description("Print an episode: who said what, what was called, what came back, and what the state was after it.")
-    .argument("<file>", "rows of rollouts, as JSON lines")
-    .requiredOption("--task <number>", "the task", whole(0))
-    .option("--repeat <number>", "which of its rollouts; by default the first", whole(0))
-    .option("--store <url>", "where the sessions are, as in sqlite:FILE")
+    .description("Print an episode: messages, tool calls with their results, and the state after each call.")
+    .argument("<file>", "file of rollouts, as JSON lines")
+    .option("--task <number>", "a task (default: the first)", whole(0))
+    .option("--repeat <number>", "a rollout of the task (default: the first)", whole(0))
+    .option("--failed", "the first failed rollout")
+    .option("--worst", "the rollout with the lowest reward")
+    .option("--store <url>", "store of the sessions, as in sqlite:FILE")
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, flags: ShowFlags) => {

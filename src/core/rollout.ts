@@ -63,6 +63,8 @@ export type FailureKind =
 export interface RolloutFailure {
   kind: FailureKind;
   reason: string;
+  /** The code of the error behind it, if it had one. */
+  code?: string;
   /** The error of the author's code behind it. */
   thrown?: Thrown;
 }
@@ -74,6 +76,8 @@ interface PlayedEpisode {
   session: string;
   /** Seconds the player took. Default: the caller's own measurement. */
   seconds?: number;
+  /** Errors of the author's tools that the model read, as in "TypeError: x in roll (environment.ts:12)". */
+  errors?: string[];
 }
 
 export interface ScoredRollout extends PlayedEpisode {

@@ -3,6 +3,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
 import { changedTask } from "./changed-task.ts";
 import { outputPaths } from "./output.ts";
 import { differences, readRecord, type CollectionRecord } from "./collection-record.ts";
@@ -22,21 +23,27 @@ export async function buildRecord(
 ): Promise<CollectionRecord> {
   const { rows, inputs, failures, run } = outputPaths(flags.out);
   // Checked before an error suggests --force, which does not help against changed tasks.
-  const assertTasks = (): Promise<void> => assertSameTasks(inputs, tasks, flags);
+  const assertTasks = (systems: (Json | undefined)[] = []): Promise<void> =>
+    assertSameTasks(
+      inputs,
+      tasks,
+      flags,
+      [flags.system, ...systems].filter((system) => system !== undefined),
+    );
   const before = await readEarlierRecord(run, flags, assertTasks);
   const randomSeed = flags.randomSeed ?? (before ? defaultOf(before) : "per-task");
   const settings = await buildSettings(target, name, tasks, { ...flags, randomSeed });
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume)
-    throw invalidOption(`${there ?? run} is there already; go on with --resume, or choose another --out`);
+    throw invalidOption(`${there ?? run} exists already; continue it with --resume, or choose another --out`);
   const changed = before && differences({ "random-seed": defaultOf(before), ...before.settings }, settings);
-  if (changed?.length !== 0 || flags.force) await assertTasks();
+  if (changed?.length !== 0 || flags.force) await assertTasks([before?.settings["system"]]);
   if (flags.force || changed?.length === 0) return { run: before?.run ?? randomUUID(), settings };
   throw invalidOption(
     changed
-      ? `${flags.out} was collected with other settings: ${changed.join("; ")}. Use the same, or --force`
-      : `${run} is not there: nobody knows how ${there} was collected. Choose another --out, or use --force`,
+      ? `${flags.out} was collected with other settings: ${changed.join("; ")}. Use the same settings, or --force`
+      : `${run} is missing, so the settings of ${there} are unknown. Choose another --out, or use --force`,
   );
 }
 
@@ -55,7 +62,7 @@ async function readEarlierRecord(
   } catch (thrown) {
     if (resume && force) return undefined;
     await assertTasks();
-    const message = `${messageOf(thrown)}. Choose another --out, or go on with --resume --force`;
+    const message = `${messageOf(thrown)}. Choose another --out, or continue with --resume --force`;
     throw cannotLoad(message, thrown);
   }
 }
@@ -64,12 +71,19 @@ async function readEarlierRecord(
  * Refuses changed tasks, even with --force: one task number would mean two tasks, and an episode would continue with
  * another task.
  */
-async function assertSameTasks(inputs: string, tasks: string, { out, limit }: CollectionSettings): Promise<void> {
+async function assertSameTasks(
+  inputs: string,
+  tasks: string,
+  { out, limit }: CollectionSettings,
+  systems: (Json | undefined)[],
+): Promise<void> {
   if (!existsSync(inputs)) return;
-  const changed = await changedTask(readRows(inputs), readRows(tasks), limit);
+  const changed = await changedTask(readRows(inputs), readRows(tasks), { limit, systems });
   if (!changed) return;
   const { task, line } = changed;
-  throw invalidOption(`task ${task}, on line ${line} of ${tasks}, is not what it was in ${out}. Choose another --out`);
+  throw invalidOption(
+    `task ${task}, on line ${line} of ${tasks}, has changed since ${out} was collected. Choose another --out`,
+  );
 }
 
 /**
@@ -95,8 +109,19 @@ async function buildSettings(
     seed,
     "random-seed": randomSeed,
     temperature,
+    ...requestSettings(flags),
     "max-steps": maxSteps,
     timeout,
+  };
+}
+
+/** Returns settings that records of earlier versions do not have, if they are given. */
+function requestSettings({ topP, maxTokens, system, request }: CollectionSettings): Settings {
+  return {
+    ...(topP !== undefined && { "top-p": topP }),
+    ...(maxTokens !== undefined && { "max-tokens": maxTokens }),
+    ...(system !== undefined && { system }),
+    ...(request && { request }),
   };
 }
 

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { cannotLoad, invalidOption } from "../core/errors.ts";
+import { cannotLoad, HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
@@ -13,15 +13,22 @@ import { locate } from "./load.ts";
 import type { CollectionMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
 import { outputPaths } from "./output.ts";
+import { assertRequest } from "./prepare.ts";
 import { buildRecord } from "./build-record.ts";
-import { writeRecord, type CollectionRecord } from "./collection-record.ts";
-import { openPlaySource, type Player, type Source } from "./source.ts";
+import { writeRecord, type CollectionRecord, type CollectionSummary } from "./collection-record.ts";
+import { openPlaySource, type OnEvent, type Player, type Source } from "./source.ts";
+import { describeStore } from "./store-location.ts";
 import { countLines, readRows } from "./tasks.ts";
 import { createTree } from "./tree.ts";
 import { writeMetrics } from "./write-metrics.ts";
 
 /** Observes a collection. */
-export type CollectionHooks = Pick<CollectOptions, "signal" | "onStart" | "onRow" | "onRetry" | "onFewer"> & {
+export type CollectionHooks = Pick<
+  CollectOptions,
+  "signal" | "onStart" | "onRow" | "onRetry" | "onFewer" | "onRunning"
+> & {
+  /** Called with the events of conversations that are played in this process. */
+  onEvent?: OnEvent | undefined;
   /** Called once with the total number of rollouts, before the first is played. */
   onPlan?: ((total: number) => void) | undefined;
   /** Plays the rollouts elsewhere, for example on a queue. Default: in this process. */
@@ -53,15 +60,17 @@ const stopWithin = 2_000;
  * });
  */
 export async function collectRollouts(given: Settings): Promise<CollectionResult> {
-  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor, ...rest } = given;
+  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, playerFor, ...rest } =
+    given;
   const settings: CollectionSettings = { ...defaults, ...rest };
+  assertRequest(settings);
   // Tasks are read later, one by one: they may not fit into memory.
   const source = await openPlaySource(environment, settings);
   const tasks = await findTasks(environment, settings);
   // Lock before looking: otherwise two collections could both find no output and start.
   const lock = await claimOutput(settings.out);
   try {
-    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, playerFor };
+    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, playerFor };
     return await collectLocked({ target: environment, source, tasks, settings, hooks });
   } finally {
     lock.release();
@@ -78,17 +87,22 @@ interface LockedCollection {
 
 async function collectLocked({ target, source, tasks, settings, hooks }: LockedCollection): Promise<CollectionResult> {
   const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
-  const { onPlan, playerFor, ...observers } = hooks;
+  const { onPlan, onEvent, playerFor, ...observers } = hooks;
   const record = await buildRecord(target, source.environment, tasks, settings);
-  onPlan?.((await countLines(tasks, limit)) * repeats * createTree(branches).leaves(0));
-  const store: Store = await openStore(
-    settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileFor(out)}`,
-  );
+  const lines = await countLines(tasks, limit);
+  if (lines === 0) throw new HoldfastError("invalid_task", `${tasks} has no tasks; write one JSON object per line`);
+  onPlan?.(lines * repeats * createTree(branches).leaves(0));
+  const url = settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileFor(out)}`;
+  const store: Store = await openStore(url);
   try {
-    const player = playerFor ? await playerFor(record) : source.player(store);
-    await writeRecord(outputPaths(out).run, { ...record, ...locateCode(target, settings) });
+    // Fails now if the store cannot be reached, and not in every rollout.
+    await store.read("holdfast:ready", 0, 1);
+    const player = playerFor ? await playerFor(record) : source.player(store, onEvent);
+    const located = { ...record, ...locateCode(target, settings), ...describeStore(url, out) };
+    await writeRecord(outputPaths(out).run, located);
     const collected = await collect({
       ...observers,
+      keepGoing: settings.keepGoing,
       out,
       seed,
       randomSeed: record.settings["random-seed"] as RandomSeedPolicy,
@@ -104,11 +118,18 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
       forget: forgetIn(store),
     });
     const metrics = await writeMetrics(out, source.agent, seed);
+    await writeRecord(outputPaths(out).run, { ...located, result: summarize(metrics) });
     await Promise.race([player.stop(), delay(stopWithin, undefined, { ref: false })]);
     return { ...collected, metrics };
   } finally {
     await store.close();
   }
+}
+
+function summarize({ tasks, rollouts, scored, estimates }: CollectionMetrics): CollectionSummary {
+  const reward = estimates.find(({ name }) => name === "mean/reward")?.value ?? null;
+  const at = new Date().toISOString();
+  return { tasks: tasks.length, rollouts, scored, failed: rollouts - scored, reward, at };
 }
 
 async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {

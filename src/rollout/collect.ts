@@ -2,13 +2,15 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { FailureKind, Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
+import { summarizeThrown } from "../core/event.ts";
+import type { Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
 import type { RandomSeedPolicy } from "./collection-settings.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
 import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
 import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
 import { hasOwnMetrics, withoutOutcome } from "./row-fields.ts";
+import { createGiveUp, type GaveUp } from "./give-up.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
 import { toLineage, nodeKey, rowNodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
@@ -38,8 +40,12 @@ export interface CollectOptions {
   signal?: AbortSignal | undefined;
   /** Called with the number of existing rows. */
   onStart?: ((before: number) => void) | undefined;
-  /** Called with every outcome. */
-  onRow?: ((row: TaskRow, failed: boolean) => void) | undefined;
+  /** Continue when failures would hit every rollout. Default: stop after the first few. */
+  keepGoing?: boolean | undefined;
+  /** Called with every outcome, and with the errors of the author's code behind it, one line each. */
+  onRow?: ((row: TaskRow, failed: boolean, errors: string[]) => void) | undefined;
+  /** Called with the number of rollouts that are being played, when it changes. */
+  onRunning?: ((running: number) => void) | undefined;
   /** Called with the number of rollouts that will not exist because an episode ended before its fork. */
   onFewer?: ((rollouts: number) => void) | undefined;
   /** Called before a rollout is retried. */
@@ -57,6 +63,8 @@ export interface Collected {
   failed: number;
   /** True if it was stopped before all rollouts were played. */
   stopped: boolean;
+  /** Why it stopped by itself. */
+  gaveUp?: GaveUp;
 }
 
 /** A rollout to play, and the number of attempts left after this one. */
@@ -75,7 +83,8 @@ const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 3
 
 /**
  * Plays every rollout missing in the output. A failing rollout is retried; after its last attempt it is written to the
- * failures, without a reward. Only an unwritable output or unreadable tasks end the collection.
+ * failures, without a reward. Only an unwritable output, unreadable tasks, or failures that would hit every rollout end
+ * the collection.
  *
  * Memory: about 170 bytes per task and 140 per existing row.
  */
@@ -89,7 +98,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   try {
     const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
     const { source, continued } = await planned(options, files, collected);
-    const settle = settling(options, files, collected, stopping.signal);
+    const settle = settling(options, files, collected, stopping);
     const work = createWork(source);
     const worker = async (): Promise<void> => {
       while (!stopping.signal.aborted) {
@@ -253,25 +262,42 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     if (!isKnown) files.failures.write(failed);
     if (tree.leaves(0) > 1) onFewer?.(tree.leaves(0) - 1);
     collected.failed++;
-    options.onRow?.(failed, true);
+    options.onRow?.(failed, true, []);
   }
 
   return { source: plan(), continued };
 }
 
 /** Returns a function that plays a rollout until it is scored, is forked, or has no attempts left. */
-function settling(options: CollectOptions, files: Files, collected: Collected, stop: AbortSignal) {
-  const { play, run, onRow, onRetry, onFewer, forget, pause = defaultPause } = options;
+function settling(options: CollectOptions, files: Files, collected: Collected, stopping: AbortController) {
+  const { play, run, onRow, onRetry, onFewer, onRunning, forget, keepGoing, pause = defaultPause } = options;
+  const giveUp = createGiveUp();
+  const stop = stopping.signal;
+  let running = 0;
   const tree = createTree(options.branches ?? []);
 
-  function ended(row: TaskRow, failed: boolean, { depth }: Node): void {
+  function ended(row: TaskRow, { depth }: Node, played: Played, failure?: Failure): void {
     const fewer = tree.leaves(depth) - 1;
     if (fewer > 0) onFewer?.(fewer);
-    collected[failed ? "failed" : "scored"]++;
-    onRow?.(row, failed);
+    collected[failure ? "failed" : "scored"]++;
+    const { errors = [] } = played;
+    onRow?.(row, failure !== undefined, failure?.thrown ? [...errors, summarizeThrown(failure.thrown)] : errors);
+    const reason = giveUp(failure);
+    if (!reason || keepGoing || stop.aborted) return;
+    collected.gaveUp = reason;
+    stopping.abort();
   }
 
-  return async function settle({ rollout, left, node, isForked }: Due): Promise<Forked | undefined> {
+  return async (due: Due): Promise<Forked | undefined> => {
+    onRunning?.(++running);
+    try {
+      return await settle(due);
+    } finally {
+      onRunning?.(--running);
+    }
+  };
+
+  async function settle({ rollout, left, node, isForked }: Due): Promise<Forked | undefined> {
     for (let [current, tried] = [rollout, 0]; ; tried++) {
       const began = performance.now();
       const played = await play(current, stop);
@@ -281,15 +307,15 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       const failure = played.outcome === "failed" ? played.failure : isForked ? lostFork : undefined;
       if (!failure) {
         files.rows.write(row);
-        ended(row, false, node);
+        ended(row, node, played);
         await forget?.([current.session, session]);
         return undefined;
       }
       if (stop.aborted) return undefined;
       const failed = failedRow(row, failure);
-      if (tried >= left || neverRetried.has(failure.kind)) {
+      if (tried >= left || isFinal(failure)) {
         if (!isForked) files.failures.write(failed);
-        ended(failed, true, node);
+        ended(failed, node, played, failure);
         await forget?.([current.session, session]);
         return undefined;
       }
@@ -303,14 +329,14 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       await forget?.([current.session, session]);
       current = withAttempt(run, current, current.attempt + 1);
     }
-  };
+  }
 }
 
 /** The store lost the forked episode; played again from the start, it had another outcome. */
 const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
 
-/** An invalid task stays invalid. A worker has made several attempts itself. */
-const neverRetried = new Set<FailureKind>(["task", "worker"]);
+/** An invalid task stays invalid, and a refused request stays refused. A worker has made several attempts itself. */
+const isFinal = ({ kind, code }: Failure): boolean => kind === "task" || kind === "worker" || code === "model_refused";
 
 function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
   const { fields, session, seconds } = played;

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { showJson } from "../core/ellipsis.ts";
 import { cannotLoad, messageOf } from "../core/errors.ts";
-import { equalJson, type Json } from "../core/json.ts";
+import { equalJson, isObject, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
 
 export interface CollectionRecord {
@@ -13,6 +13,22 @@ export interface CollectionRecord {
   settings: { [name: string]: Json };
   /** Location of the environment's code: a package, or a path relative to the record. It may have moved since. */
   target?: string;
+  /** URL of the store with the sessions, without passwords, unless it is the file beside the output. */
+  store?: string;
+  /** The outcome, once the collection has ended or was stopped. */
+  result?: CollectionSummary;
+}
+
+/** The outcome of a collection, for lists. */
+export interface CollectionSummary {
+  tasks: number;
+  rollouts: number;
+  scored: number;
+  failed: number;
+  /** The mean reward; null without a scored rollout. */
+  reward: number | null;
+  /** When it ended, as an ISO date. */
+  at: string;
 }
 
 export async function writeRecord(file: string, record: CollectionRecord): Promise<void> {
@@ -29,9 +45,16 @@ export function readRecord(file: string): CollectionRecord | undefined {
     throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
   try {
-    const { run, settings, target } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
+    const { run, settings, target, store, result } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
     if (typeof run === "string" && typeof settings === "object" && settings !== null) {
-      return { run, settings, ...(typeof target === "string" && { target }) };
+      const code = typeof target === "string" && { target };
+      return {
+        run,
+        settings,
+        ...code,
+        ...(typeof store === "string" && { store }),
+        ...(isObject(result) && { result }),
+      };
     }
   } catch (cause) {
     throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);

@@ -1,6 +1,7 @@
 // CollectionSettings: the tasks, repeats, model, agent and files of a collection.
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
+import type { Json } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import type { Branching } from "./tree.ts";
 
@@ -47,6 +48,15 @@ export interface CollectionSettings {
   /** Default "per-task". */
   randomSeed?: RandomSeedPolicy;
   temperature?: number;
+  topP?: number;
+  /** The maximum number of tokens of each answer. */
+  maxTokens?: number;
+  /** The system prompt of the plain agent, in place of the row's `instructions`. */
+  system?: string;
+  /** Fields for every request to the model, such as `{ reasoning: { effort: "low" } }`. */
+  request?: { [field: string]: Json };
+  /** Continue when the first rollouts fail for a reason that would hit all of them. Default false. */
+  keepGoing?: boolean;
   /** Continues a collection. Default false. */
   resume?: boolean;
   /** Continues even if settings changed. Default false. */

@@ -1,13 +1,13 @@
 // Prepares a row for a rollout: checks it, and adds the environment's tools and the command's settings.
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { toJsonSchema } from "../core/schema.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
-import type { CollectionSettings } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings } from "./collection-settings.ts";
 
-type RowFlags = Pick<CollectionSettings, "temperature">;
+type RowFlags = Pick<CollectionSettings, "temperature" | "topP" | "maxTokens" | "system" | "request">;
 
 /** Returns a function that prepares rows, and throws when a row is invalid. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
@@ -38,11 +38,29 @@ interface Told {
 export async function toldRow(given: TaskRow, filled: TaskRow, { environment, agent, flags }: Told): Promise<TaskRow> {
   const problems = await findProblems(given, environment);
   if (problems.length > 0) throw new HoldfastError("invalid_task", problems.join("; "));
-  const { temperature } = flags;
   const params = Object(filled["responses_create_params"]) as TaskRow;
   return {
     ...filled,
     agent_ref: filled["agent_ref"] ?? { type: "responses_api_agents", name: agent },
-    responses_create_params: { ...params, ...(temperature !== undefined && { temperature }) },
+    responses_create_params: { ...params, ...toRequest(flags) },
   };
+}
+
+/** Returns the fields of `responses_create_params` that the settings replace. */
+function toRequest({ temperature, topP, maxTokens, system, request = {} }: RowFlags): TaskRow {
+  const own = { temperature, top_p: topP, max_output_tokens: maxTokens, instructions: system };
+  const given = Object.entries(own).filter((entry): entry is [string, number | string] => entry[1] !== undefined);
+  return { ...request, ...Object.fromEntries(given) };
+}
+
+/** Fields that the player sets itself. */
+const ownFields = ["input", "tools", "instructions", "model", "stream", "store"];
+
+/** Refuses fields of `request` that would have no effect. */
+export function assertRequest({ request = {}, system, agent }: Partial<CollectionSettings>): void {
+  const field = ownFields.find((name) => name in request);
+  if (field === "instructions") throw invalidOption("--request cannot set `instructions`; use --system");
+  if (field !== undefined) throw invalidOption(`--request cannot set \`${field}\`: the collection sets it`);
+  if (system === undefined || agent === undefined || isUrl(agent)) return;
+  throw invalidOption("--system is for the plain agent; the agent of --agent has an instruction of its own");
 }

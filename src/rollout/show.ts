@@ -21,8 +21,8 @@ export type Step =
   | { type: "said"; who: string; text: string }
   | { type: "thought"; text: string }
   | { type: "called"; tool: string; input: string }
-  /** `changes`: only with a log. */
-  | { type: "answered"; tool: string; output: string; changes?: Change[]; thrown?: Thrown }
+  /** `changes` and `log`, the lines that the tool logged: only with the log of the session. */
+  | { type: "answered"; tool: string; output: string; changes?: Change[]; thrown?: Thrown; log?: string[] }
   | { type: "other"; item: Json };
 
 export interface Transcript extends RolloutIndex {
@@ -38,23 +38,39 @@ export interface Transcript extends RolloutIndex {
   failure: { kind: string; reason: string } | undefined;
 }
 
-/** Finds the row of a rollout; without `repeat`, the first one of the task. */
+export interface RolloutChoice {
+  task?: number | undefined;
+  repeat?: number | undefined;
+  /** Only failed rollouts. */
+  failed?: boolean | undefined;
+  /** The rollout with the lowest reward. */
+  worst?: boolean | undefined;
+}
+
+/** Finds a rollout; of several that match, the first by task and repeat. `repeats`: those of the wanted task. */
 export async function findRollout(
   file: string,
-  { task, repeat }: { task: number; repeat?: number | undefined },
+  wanted: RolloutChoice,
   onBad: (bad: BadRow, file: string) => void,
 ): Promise<{ row: TaskRow | undefined; repeats: number[] }> {
-  let row: TaskRow | undefined;
+  let best: { row: TaskRow; key: number[] } | undefined;
   const repeats: number[] = [];
-  for await (const finished of finishedRollouts(file, onBad)) {
-    const found = rolloutIndex(finished.row);
-    if (found.task !== task) continue;
-    const index = found.repeat ?? 0;
-    if (index === repeat) return { row: finished.row, repeats };
-    if (repeat === undefined && repeats.every((other) => index < other)) row = finished.row;
-    repeats.push(index);
+  for await (const { row, failed } of finishedRollouts(file, onBad)) {
+    const { task = 0, repeat = 0 } = rolloutIndex(row);
+    if (task !== (wanted.task ?? task)) continue;
+    repeats.push(repeat);
+    const { reward } = row;
+    if (repeat !== (wanted.repeat ?? repeat) || (wanted.failed && !failed)) continue;
+    if (wanted.worst && (failed || typeof reward !== "number")) continue;
+    const key = [wanted.worst ? Number(reward) : 0, task, repeat];
+    if (!best || isBefore(key, best.key)) best = { row, key };
   }
-  return { row, repeats: repeats.sort((a, b) => a - b) };
+  return { row: best?.row, repeats: repeats.sort((a, b) => a - b) };
+}
+
+function isBefore(a: number[], b: number[]): boolean {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at >= 0 && (a[at] as number) < (b[at] as number);
 }
 
 /** `events`: the log of the episode, if available. */
@@ -90,9 +106,9 @@ function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
     if (item.type === "function_call_output") {
       const { call_id: call, output } = item as FunctionCallOutput;
       const tool = tools.get(call) ?? "tool";
-      const { delta = [], thrown } = find?.(call, tool) ?? {};
-      const changes = toChanges(delta);
-      return { type: "answered", tool, output: said(output), ...(find && { changes }), ...(thrown && { thrown }) };
+      const { delta = [], thrown, log } = find?.(call, tool) ?? {};
+      const answered = { type: "answered" as const, tool, output: said(output), ...(log && { log }) };
+      return { ...answered, ...(find && { changes: toChanges(delta) }), ...(thrown && { thrown }) };
     }
     if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
     return { type: "other", item: item as unknown as Json };

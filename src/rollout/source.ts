@@ -3,7 +3,7 @@ import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
 import { readCut } from "./play/cut.ts";
-import { createPlayer } from "./play/player.ts";
+import { createPlayer, type PlayerOptions } from "./play/player.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
@@ -23,10 +23,13 @@ export interface Source {
   agent: string;
   /** Prepares a row. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
-  player(store: Store): Player;
+  /** Creates the player. `onEvent`: called with the events of conversations in this process. */
+  player(store: Store, onEvent?: OnEvent): Player;
   /** The default store; undefined for a file beside the rows. */
   store?: string;
 }
+
+export type OnEvent = NonNullable<PlayerOptions["onEvent"]>;
 
 export interface Player {
   play: Play;
@@ -46,6 +49,10 @@ export type SourceSettings = Pick<
   | "maxSteps"
   | "timeout"
   | "temperature"
+  | "topP"
+  | "maxTokens"
+  | "system"
+  | "request"
   | "concurrency"
   | "replyTimeout"
   | "replyIdle"
@@ -66,7 +73,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
     environment: environment.name,
     agent: agents.name,
     prepare: preparing(environment, agents.name, flags),
-    player(store) {
+    player(store, onEvent) {
       const engine = createSessions({ environment, store });
       const episodes = traces?.sessions(engine) ?? engine;
       const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
@@ -75,6 +82,7 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
         episodes,
         agentFor: tracedAgents(agents.of, traces),
         timeout: flags.timeout,
+        onEvent,
       });
       return {
         play: traces?.play(play) ?? play,
@@ -107,10 +115,10 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
     environment: client.root,
     agent: agents.name,
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
-    player(store) {
+    player(store, onEvent) {
       const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
       const agentFor = tracedAgents(agents.of, traces);
-      const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout });
+      const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout, onEvent });
       return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };
     },
   };

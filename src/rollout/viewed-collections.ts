@@ -1,5 +1,4 @@
 // openCollections(): opens the collections given to a command as files, and the stores with their sessions.
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
@@ -8,7 +7,8 @@ import { decode } from "../core/session.ts";
 import type { Store } from "../core/store.ts";
 import { joinedStores } from "./joined-stores.ts";
 import { isOfEnvironment } from "./episode-log.ts";
-import { outputPaths, storeFileFor } from "./output.ts";
+import { outputPaths } from "./output.ts";
+import { locateStore } from "./store-location.ts";
 import { assertRollouts, numberedRollouts, collectionName } from "./collection-index.ts";
 import { readRecord, type CollectionRecord } from "./collection-record.ts";
 import { openStore } from "../stores/open.ts";
@@ -50,10 +50,11 @@ function withoutParts(files: string[]): string[] {
 
 async function openStores(files: string[], url: string | undefined): Promise<Store | undefined> {
   if (url !== undefined) return openStore(url, { isThere: true });
-  const beside = [...new Set(files.map((file) => resolve(storeFileFor(file))))].filter((file) => existsSync(file));
+  const located = files.flatMap((file) => locateStore(file) ?? []);
+  const trusted = located.filter(({ isTrusted }) => isTrusted).map((location) => absolute(location.url));
   const opened: Store[] = [];
   try {
-    for (const file of beside) opened.push(await openStore(`sqlite:${file}`, { isThere: true }));
+    for (const each of new Set(trusted)) opened.push(await openStore(each, { isThere: true }));
   } catch (thrown) {
     for (const store of opened) await store.close();
     throw thrown;
@@ -61,6 +62,9 @@ async function openStores(files: string[], url: string | undefined): Promise<Sto
   const [first, ...rest] = opened;
   return first && joinedStores([first, ...rest]);
 }
+
+/** Two files may name one store by different paths. */
+const absolute = (url: string): string => url.replace(/^sqlite:(.+)$/, (_, file: string) => `sqlite:${resolve(file)}`);
 
 async function viewCollection(
   file: string,

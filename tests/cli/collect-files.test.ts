@@ -69,7 +69,7 @@ test("RESUME: tasks may be added with --force, but a started task must be unchan
     expect({ code, stderr }).toEqual({
       code: 1,
       stderr: expect.stringMatching(
-        /^invalid_option: task 1, on line 2 of .*tasks\.jsonl, is not what it was in a\.jsonl\. Choose another --out\n$/,
+        /^invalid_option: task 1, on line 2 of .*tasks\.jsonl, has changed since a\.jsonl was collected\. Choose another --out\n$/,
       ),
     });
   }
@@ -142,7 +142,9 @@ test("rows of a store in memory can be shown; reverify is refused with the expec
   const again = await run("reverify", file, "--environment", world.folder, "--out", world.at("b.jsonl"));
   expect(again).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/there is no .*a\.db with the sessions/) as string,
+    stderr: expect.stringMatching(
+      /the store with the sessions of .*a\.jsonl is unknown: .*a\.db does not exist; name it with --store/,
+    ) as string,
   });
 });
 

@@ -78,9 +78,9 @@ test("a collection has all its files, with the fields that other tools look for"
   expect(stdout).toMatch(/^6 of 6 rollouts scored: runs\/a\.jsonl\n +value  95% interval\nmean reward/);
   // In the format of `metrics`.
   expect(stdout).toMatch(/^pass@2 +[\d.]+% +[\d.]+% to [\d.]+%$/m);
-  expect(stdout).toContain("Look at one: holdfast show runs/a.jsonl --task 0 --repeat 0");
+  expect(stdout).toContain("Show the first one: npx holdfast show runs/a.jsonl\n");
   // Without a terminal: plain lines, the last with the result.
-  expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ tool calls · \d+ tokens\n$/);
+  expect(stderr).toMatch(/^6 of 6 · .*mean reward \d\.\d+ · \d+ model calls · \d+ tool calls · about \d+ tokens\n$/);
   const rows = rowsOf(world.at("runs/a.jsonl"));
   expect(rows[0]).toMatchObject({
     n: expect.any(Number),
@@ -127,7 +127,7 @@ test("RESUME: changed settings are refused with the difference; --force resumes"
     expect(code).toBe(1);
     for (const word of words) expect(stderr).toContain(word);
   };
-  await refused([...base, "--limit", "2"], "a.jsonl is there already", "--resume");
+  await refused([...base, "--limit", "2"], "a.jsonl exists already", "--resume");
   await refused([...base, "--resume", "--seed", "3"], "limit was 2 and is null", "seed was 0 and is 3");
   await refused([...base, "--resume", "--limit", "2", "--model", "random"], 'model was "scripted" and is "random"');
   const before = rowsOf(world.at("a.jsonl"));
@@ -139,9 +139,9 @@ test("RESUME: changed settings are refused with the difference; --force resumes"
   appendFileSync(world.at("tasks.jsonl"), `${taskLine(9)}\n`);
   await refused([...base, "--resume"], 'tasks was "sha256:');
   rmSync(world.at("a_run.json"));
-  await refused([...base, "--resume"], "nobody knows how");
+  await refused([...base, "--resume"], "a_run.json is missing, so the settings of a.jsonl are unknown");
   rmSync(world.at("a.jsonl"));
-  await refused(base, "a_materialized_inputs.jsonl is there already");
+  await refused(base, "a_materialized_inputs.jsonl exists already");
 });
 
 /** Starts a long collection and waits until it has some rows. */
@@ -169,11 +169,11 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     const [{ key_metrics }] = jsonIn(world.at("a_aggregate_metrics.json")) as [{ key_metrics: object }];
     expect(key_metrics).toHaveProperty("mean/reward");
     expect(rowsOf(world.at("a_failures.jsonl"))).toEqual([]);
-    const [, again = ""] = /Go on with: holdfast collect (.+)\n/.exec(stdout) ?? [];
+    const [, again = ""] = /Continue with: npx holdfast collect (.+)\n/.exec(stdout) ?? [];
     expect(again).toContain("--resume");
     const { code: last, stdout: said } = await world.collect(...again.split(" ").slice(3));
     expect(last).toBe(0);
-    expect(said).toContain(`${60 - rows.length} of 60 rollouts scored, ${rows.length} were there before`);
+    expect(said).toContain(`${60 - rows.length} of 60 rollouts scored, ${rows.length} existed before`);
     expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(Array.from({ length: 60 }, (_, n) => `${n}-0`));
     expect(keysOf(rowsOf(world.at("a_materialized_inputs.jsonl")))).toHaveLength(60);
   },
@@ -233,7 +233,24 @@ test("a usage error is reported in one line", async () => {
   };
   await wrong([], "--out");
   await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "no file of tasks none.jsonl");
-  await wrong(["--out", "a.jsonl", "--temperature", "hot"], "It is a number");
+  await wrong(["--out", "a.jsonl", "--temperature", "hot"], "Give a number");
   await wrong(["--out", "a.jsonl", "--model", "nobody"], "is no model");
   expect(existsSync(world.at("a.jsonl"))).toBe(false);
+});
+
+test("errors of a tool that the model read are counted by error and place", async () => {
+  const world = newWorld([taskLine(0, "Roll 0", { trouble: "tool" }), taskLine(1)]);
+  const { code, stdout, stderr } = await world.collect("--out", "a.jsonl");
+  expect(code).toBe(0);
+  const error = /Error: the dice fell off the table in roll \(environment\.mjs:\d+\)/;
+  expect(stdout).toMatch(new RegExp(`errors in your code, which the model read\n {2}6 × ${error.source}\n`));
+  expect(stderr).toMatch(new RegExp(`^error in your code: ${error.source}\n`));
+});
+
+test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {
+  const world = newWorld([taskLine(0)]);
+  const refused = await world.collect("--out", "a.jsonl", "--request", "[1]");
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("Give a JSON object") });
+  const lost = await world.collect("--out", "a.jsonl", "--store", "redis://127.0.0.1:1");
+  expect(lost).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("cannot be reached") });
 });

@@ -51,7 +51,7 @@ import { defineEnvironment, tool } from "holdfast";
 export default defineEnvironment({
   name: "tally",
   seed: () => ({ count: 0 }),
-  tools: { add: tool({ description: "Adds.", run: ({ state }, { by }) => { ${add}; return state.count; } }) },
+  tools: { add: tool({ description: "Adds.", run: ({ state, log }, { by }) => { ${add}; return state.count; } }) },
   verify: ${verify},
 });
 `;

@@ -49,6 +49,56 @@ test("a failed rollout is shown up to its failure, with the reason", async () =>
   expect(stdout).toMatch(/\nfailed: verify: .*no idea\n$/);
 });
 
+test("--failed, --worst and no choice at all find a rollout by themselves", async () => {
+  const folder = await newFolder();
+  const row = (task: number, repeat: number, reward: number) => ({
+    _ng_task_index: task,
+    _ng_rollout_index: repeat,
+    reward,
+  });
+  const file = await writeRows(join(folder, "a.jsonl"), row(2, 0, 0.5), row(1, 1, 1), row(1, 0, 0.75), row(3, 0, 0.25));
+  await writeRows(join(folder, "a_failures.jsonl"), {
+    ...row(7, 0, 0),
+    reward: null,
+    failure_kind: "model",
+    failure_reason: "x",
+  });
+  const shown = async (...flags: string[]) => (await run("show", file, ...flags)).stdout.split("\n")[0];
+  expect(await shown()).toBe("task 1, repeat 0");
+  expect(await shown("--worst")).toBe("task 3, repeat 0");
+  expect(await shown("--worst", "--task", "1")).toBe("task 1, repeat 0");
+  expect(await shown("--failed")).toBe("task 7, repeat 0");
+  const { code, stderr } = await run("show", file, "--failed", "--task", "1");
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: `invalid_option: ${file} has no failed rollout of task 1; it has repeat 0, 1 of that task\n`,
+  });
+});
+
+test("lines that a tool logged are shown before its result", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder, { add: "log(`adds ${by}`); state.count += by" });
+  const { stdout } = await run("show", await collectTally(folder, target));
+  expect(stdout).toContain('calls add {"by":2}\n    log: adds 2\n[add]: 2\n(count is now 2)\n');
+});
+
+test("the store of the run record is found, and `runs` lists the collection", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  const file = await collectTally(folder, target, "--store", `sqlite:${join(folder, "sessions.db")}`);
+  const { stdout, stderr } = await run("show", file);
+  expect({ stderr, hasState: stdout.includes("(count is now 2)") }).toEqual({ stderr: "", hasState: true });
+  expect((await run("replay", file, "--environment", target)).stdout).toContain("2 episodes replayed");
+  const listed = await run("runs", folder);
+  expect(listed.stdout).toMatch(
+    /^collection +model +tasks +rollouts +mean reward +failed +date\n\S+tally\.jsonl +scripted +2 +2 +1 +0 +\d{4}-/,
+  );
+  expect(await run("runs", join(folder, "none"))).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("does not exist"),
+  });
+});
+
 test("control characters are made visible, and continuation lines are indented", async () => {
   const said = "\u001b[2Jgone\u009b0m\u202e\nreward 1";
   const row = {
@@ -81,6 +131,6 @@ test("a missing rollout is refused with the list of existing ones", async () => 
   const file = await collectCounter(await newFolder(), "scripted");
   const { code, stderr } = await run("show", file, "--task", "3", "--repeat", "7");
   expect(code).toBe(1);
-  expect(stderr).toBe(`invalid_option: ${file} has no rollout of task 3, repeat 7; of that task it has repeat 0, 1\n`);
+  expect(stderr).toBe(`invalid_option: ${file} has no rollout of task 3, repeat 7; it has repeat 0, 1 of that task\n`);
   expect((await run("show", file, "--task", "99")).code).toBe(1);
 });

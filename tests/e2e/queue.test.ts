@@ -182,7 +182,7 @@ test("the commands of docs/queue.md do what the page says", { tags: ["full"], ti
     /nothing is in the queue at .*\n\n1 worker, 100 at once\n.* 0 of 100 active, for \d+ s/,
   );
   expect(cleared).toMatchObject({ code: 0, stdout: `nothing was left behind in the queue at ${redis.url}\n` });
-  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining("240 were there before") });
+  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining("240 existed before") });
   expect(await redis.command("keys", "{holdfast:queue}:rollouts:*.*")).toBe("");
   running.process.kill("SIGTERM");
   expect(await running.ended).toMatchObject({ code: 0, stderr: expect.stringMatching(/ends: 240 played\n$/) });

@@ -3,14 +3,17 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool } from "holdfast";
 import { collectRollouts } from "holdfast/rollout";
 import { serve } from "holdfast/serve";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import type { Model } from "../../src/core/model.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
+import { readRecord } from "../../src/rollout/collection-record.ts";
+import { listCollections } from "../../src/rollout/list-collections.ts";
+import { describeStore, locateStore } from "../../src/rollout/store-location.ts";
 
 const lamp = defineEnvironment({
   name: "lamp",
@@ -178,4 +181,88 @@ test("refuses invalid options and says how to correct them", async () => {
   });
   await collectRollouts(given);
   await expect(collectRollouts(given)).rejects.toMatchObject({ code: "invalid_option", message: /resume/ });
+});
+
+describe("settings of the model", () => {
+  test("reach every request, are in the record, and must be the same to resume", async () => {
+    const given = await settings();
+    const asked: Record<string, unknown>[] = [];
+    const model: Model = {
+      name: "asked",
+      respond: (request, ...rest) => (asked.push({ ...request }), press.respond(request, ...rest)),
+    };
+    const flags = {
+      temperature: 0.5,
+      topP: 0.9,
+      maxTokens: 64,
+      system: "Be brief.",
+      request: { top_k: 3, temperature: 1 },
+    };
+    expect(await collectRollouts({ ...given, model, ...flags })).toMatchObject({ scored: 1 });
+    const wanted = { temperature: 0.5, top_p: 0.9, max_output_tokens: 64, instructions: "Be brief.", top_k: 3 };
+    expect(asked[0]).toMatchObject(wanted);
+    const recorded = JSON.parse(await readFile(given.out.replace(".jsonl", "_run.json"), "utf8")) as {
+      settings: object;
+    };
+    expect(recorded.settings).toMatchObject({
+      "top-p": 0.9,
+      "max-tokens": 64,
+      system: "Be brief.",
+      request: { top_k: 3 },
+    });
+    const again = collectRollouts({ ...given, model, ...flags, request: { top_k: 4 }, resume: true });
+    await expect(again).rejects.toThrow(/request was \{"top_k":3,"temperature":1\} and is \{"top_k":4\}/);
+    await collectRollouts({ ...given, model, ...flags, resume: true });
+  });
+
+  test("that would have no effect are refused", async () => {
+    const given = await settings();
+    const refused = (flags: object) => collectRollouts({ ...given, ...flags });
+    await expect(refused({ request: { tools: [] } })).rejects.toThrow("--request cannot set `tools`");
+    await expect(refused({ request: { instructions: "x" } })).rejects.toThrow("use --system");
+    const agent = defineAgent({ name: "own", model: press });
+    await expect(refused({ agent, system: "x" })).rejects.toThrow("--system is for the plain agent");
+  });
+});
+
+describe("the record of a collection", () => {
+  test("has the store without its password, and the result", async () => {
+    const given = await settings();
+    const folder = dirname(given.out);
+    await collectRollouts({ ...given, store: `sqlite:${join(folder, "sessions.db")}` });
+    const record = readRecord(given.out.replace(".jsonl", "_run.json"));
+    expect(record).toMatchObject({
+      store: "sqlite:sessions.db",
+      result: { tasks: 1, scored: 1, failed: 0, reward: 1 },
+    });
+    expect(locateStore(given.out)).toEqual({ url: `sqlite:${join(folder, "sessions.db")}`, isTrusted: true });
+    expect(listCollections(folder, () => undefined)).toMatchObject([
+      { file: given.out, model: "scripted", tasks: 1, rollouts: 1, reward: 1, failed: 0, at: expect.any(String) },
+    ]);
+    const described = (url: string) => describeStore(url, given.out)["store"];
+    expect(described("redis://ann:secret@host:6379/2")).toBe("redis://ann@host:6379/2");
+    expect(described("redis://:secret@host")).toBe("redis://host");
+    expect(described("https://secret@host/a")).toBe("https://host/a");
+    expect(described("postgres://ann:s@h/db?sslmode=require&password=s")).toBe("postgres://ann@h/db?sslmode=require");
+    expect(described("memory:")).toBeUndefined();
+    expect(described(`sqlite:${join(folder, "lamp.db")}`)).toBeUndefined();
+  });
+
+  test("cannot make a reader send a secret of the environment to an address", async () => {
+    const given = await settings();
+    const file = given.out.replace(".jsonl", "_run.json");
+    const write = (store: string) => writeFile(file, JSON.stringify({ run: "r", settings: {}, store }));
+    vi.stubEnv("HOLDFAST_STORE_TOKEN", "secret");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await write("https://attacker.example");
+    expect(locateStore(given.out)).toEqual({ url: "https://attacker.example", isTrusted: false });
+    await write("redis://elsewhere");
+    expect(locateStore(given.out)).toEqual({ url: "redis://elsewhere", isTrusted: true });
+  });
+});
+
+test("an empty file of tasks is refused", async () => {
+  const given = await settings();
+  await writeFile(given.tasks, "\n");
+  await expect(collectRollouts(given)).rejects.toThrow(/tasks.jsonl has no tasks/);
 });

@@ -345,3 +345,83 @@ test("a fatal error of one rollout stops all, and is reported", async () => {
   expect(existsSync(out)).toBe(true);
   expect(rowsOf(out).length).toBeGreaterThanOrEqual(4);
 });
+
+describe("failures that would hit every rollout", () => {
+  const refused = (reason = "status 401", code = "model_refused"): Awaited<ReturnType<Play>> => ({
+    outcome: "failed",
+    session: "s",
+    fields: {},
+    failure: { kind: code.startsWith("store") ? "store" : "model", reason, code },
+  });
+
+  test("stop the collection after three, without other attempts, and it can be resumed", async () => {
+    const out = newOut();
+    let played = 0;
+    const play: Play = async () => (played++, refused(`request ${played}: status 401`));
+    const first = await collected(out, { play, lines: linesOf(50), concurrency: 2, attempts: 3 });
+    expect(first).toMatchObject({ scored: 0, failed: 3, stopped: true, gaveUp: { rollouts: 3, kind: "model" } });
+    expect(played).toBeLessThanOrEqual(4);
+    expect(rowsOf(outputPaths(out).failures)).toHaveLength(3);
+    expect(await collected(out, { lines: linesOf(50) })).toEqual({ before: 0, scored: 50, failed: 0, stopped: false });
+  });
+
+  test("do not stop it with keepGoing, or if they differ", async () => {
+    const play: Play = async () => refused();
+    const options = { lines: linesOf(6), concurrency: 1 };
+    expect(await collected(newOut(), { ...options, play, keepGoing: true })).toMatchObject({
+      failed: 6,
+      stopped: false,
+    });
+    const other: Play = async ({ task }) => refused(task % 2 === 0 ? "status 401" : "status 404");
+    expect(await collected(newOut(), { ...options, play: other })).toMatchObject({ failed: 6, stopped: false });
+  });
+
+  test("a refused request stops it later only if it is about the key or the model; an unreachable store always", async () => {
+    const after = (failure: Awaited<ReturnType<Play>>): Play => {
+      return async (rollout, signal) => (rollout.task === 0 ? scored(rollout, signal) : failure);
+    };
+    const options = { lines: linesOf(9), concurrency: 1 };
+    const long = after(refused("status 400: too long"));
+    expect(await collected(newOut(), { ...options, play: long })).toMatchObject({ failed: 8, stopped: false });
+    expect(await collected(newOut(), { ...options, play: after(refused()) })).toMatchObject({
+      failed: 3,
+      stopped: true,
+    });
+    const lost = after(refused("cannot be reached", "store_busy"));
+    expect(await collected(newOut(), { ...options, play: lost })).toMatchObject({
+      failed: 3,
+      gaveUp: { kind: "store" },
+    });
+  });
+});
+
+test("observers learn how many rollouts run, and the errors of the author's code", async () => {
+  const [running, errors]: [number[], string[][]] = [[], []];
+  const play: Play = async (rollout, signal) => ({
+    ...(rollout.task === 1
+      ? {
+          ...failing("verify"),
+          failure: { kind: "verify" as const, reason: "x", thrown: { error: "Error: x", place: "verify" } },
+        }
+      : await scored(rollout, signal)),
+    errors: ["TypeError: y in roll (a.ts:1)"],
+  });
+  const onRow = (_: TaskRow, __: boolean, thrown: string[]): void => void errors.push(thrown);
+  await collected(newOut(), {
+    play,
+    lines: linesOf(2),
+    concurrency: 1,
+    onRunning: (count) => running.push(count),
+    onRow,
+  });
+  expect(running).toEqual([1, 0, 1, 0]);
+  expect(errors).toEqual([["TypeError: y in roll (a.ts:1)"], ["TypeError: y in roll (a.ts:1)", "Error: x in verify"]]);
+});
+
+test("a task with a field `metrics` of its own is refused: rows have the results of verify there", async () => {
+  const out = newOut();
+  expect(await collected(out, { lines: ['{"metrics":["wer"]}', '{"n":1}'] })).toMatchObject({ scored: 1, failed: 1 });
+  const [failed] = rowsOf(outputPaths(out).failures);
+  expect(failed).toMatchObject({ metrics: ["wer"], failure_kind: "task" });
+  expect(failed?.["failure_reason"]).toContain("line 1: rename its field `metrics`");
+});

@@ -11,14 +11,14 @@ export async function runCollection(environment: string | undefined, settings: C
   assertQueue(settings);
   const json = settings.json ?? false;
   let total = 0;
-  const progress = createProgress({ json });
+  const progress = createProgress({ json, isQueued: settings.queue !== undefined });
   const { signal, end } = stopOnSignals({
     onStop() {
       const running =
         settings.queue === undefined
-          ? "running episodes continue"
-          : "workers finish what they have begun, and it is used";
-      progress.say(`stopping; ${running} with --resume (again to end at once)`);
+          ? "--resume continues the running episodes"
+          : "workers finish the running episodes, and --resume uses their results";
+      progress.say(`stopping; ${running} (press Ctrl-C again to end at once)`);
     },
   });
   try {
@@ -32,6 +32,8 @@ export async function runCollection(environment: string | undefined, settings: C
       },
       onStart: progress.start,
       onRow: progress.row,
+      onRunning: progress.running,
+      onEvent: progress.event,
       onRetry: progress.retry,
       onFewer(count) {
         total -= count;
@@ -42,8 +44,10 @@ export async function runCollection(environment: string | undefined, settings: C
       }),
     });
     progress.end();
+    const { out } = settings;
+    const reasons = progress.reasons();
     if (json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
-    else process.stdout.write(formatSummary(collected, metrics, { out: settings.out, total }));
+    else process.stdout.write(formatSummary(collected, metrics, { out, total, reasons }));
     return toExitCode(collected);
   } finally {
     end();
@@ -51,7 +55,7 @@ export async function runCollection(environment: string | undefined, settings: C
   }
 }
 
-function toExitCode({ stopped, failed }: Omit<CollectionResult, "metrics">): number {
-  if (stopped) return exitCodes.SIGINT;
+function toExitCode({ stopped, gaveUp, failed }: Omit<CollectionResult, "metrics">): number {
+  if (stopped && !gaveUp) return exitCodes.SIGINT;
   return failed > 0 ? 1 : 0;
 }

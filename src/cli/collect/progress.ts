@@ -1,7 +1,11 @@
 // Shows the progress of a collection: one changing line on a terminal, plain lines elsewhere, or events as JSON.
+import type { NumberedEvent } from "../../core/event.ts";
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
+import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
 import { readBranch } from "../../rollout/tree.ts";
+import { kindText } from "../failures.ts";
 import { plainLine, print } from "../plain.ts";
+import { createTally } from "./tally.ts";
 
 export interface Progress {
   /** Sets the total number of rollouts. */
@@ -10,45 +14,69 @@ export interface Progress {
   start(before: number): void;
   /** Reduces the total. */
   fewer(count: number): void;
-  row(row: TaskRow, failed: boolean): void;
+  /** Sets the number of rollouts that are being played. */
+  running(count: number): void;
+  /** Counts calls and tokens while an episode is played. Without events, they are counted when it ends. */
+  event(event: NumberedEvent): void;
+  row(row: TaskRow, failed: boolean, errors: string[]): void;
   retry(rollout: Rollout, failure: RolloutFailure): void;
   say(text: string): void;
+  /** Formats the reasons of failures, and the errors of the author's code, with their counts. */
+  reasons(): { failures: string[]; errors: string[] };
   end(): void;
 }
 
 const everyOnTerminal = 200;
 const everyElsewhere = 10_000;
 
-export function createProgress({ json }: { json: boolean }): Progress {
+export function createProgress({ json, isQueued = false }: { json: boolean; isQueued?: boolean }): Progress {
   let total = 0;
   const isTerminal = process.stderr.isTTY && !json;
   const began = performance.now();
-  const failures = new Map<string, number>();
-  let [before, done, scored, reward, tokens, calls] = [0, 0, 0, 0, 0, 0];
-  let [isBegun, isOver] = [false, false];
+  const [failures, errors] = [createTally(), createTally()];
+  let [before, done, scored, reward, failed, running] = [0, 0, 0, 0, 0, 0];
+  let [answers, calls, tokens] = [0, 0, 0];
+  let [isBegun, isOver, isLive, isEstimate] = [false, false, false, false];
   const timer = setInterval(show, isTerminal ? everyOnTerminal : everyElsewhere).unref();
 
-  function line(): string {
+  /** Returns the parts of the line, the most important first. */
+  function parts(): string[] {
     const seconds = (performance.now() - began) / 1000;
-    const rate = done / seconds;
-    const left = rate > 0 ? (total - before - done) / rate : Infinity;
-    const failed = [...failures].map(([kind, count]) => `${kind} ${count}`).join(", ");
-    const parts = [
+    const left = done > 0 ? ((total - before - done) * seconds) / done : 0;
+    const all = [
       `${before + done} of ${total}`,
-      `${rate.toFixed(1)}/s`,
-      scored > 0 ? `mean reward ${(reward / scored).toFixed(3)}` : undefined,
-      failed && `failed: ${failed}`,
-      `${calls} tool calls`,
-      `${tokens} tokens`,
-      Number.isFinite(left) && left > 0 ? `${Math.ceil(left)} s left` : undefined,
+      running > 0 && `${running} ${isQueued ? "handed out" : "running"}`,
+      failed > 0 && `${failed} failed`,
+      timeText(seconds),
+      left > 0 && `about ${timeText(left)} left`,
+      scored > 0 && `mean reward ${(reward / scored).toFixed(3)}`,
+      `${short(answers)} model calls`,
+      `${short(calls)} tool calls`,
+      `${isEstimate ? "about " : ""}${short(tokens)} tokens`,
+      errors.lines().length > 0 && "errors in tools",
     ];
-    return parts.filter(Boolean).join(" · ");
+    return all.filter((part) => part !== false);
   }
 
   function show(): void {
     if (json || isOver || !isBegun) return;
-    if (!isTerminal) process.stderr.write(`${line()}\n`);
-    else process.stderr.write(`\r\u001B[2K${line().slice(0, Math.max(20, (process.stderr.columns || 80) - 1))}`);
+    if (!isTerminal) process.stderr.write(`${parts().join(" · ")}\n`);
+    else process.stderr.write(`\r\u001B[2K${fitting(parts(), (process.stderr.columns || 80) - 1)}`);
+  }
+
+  function say(text: string): void {
+    process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${plainLine(text)}\n`);
+  }
+
+  function countRow(row: TaskRow): void {
+    isEstimate ||= hasEstimatedTokens(row);
+    if (isLive) return;
+    const { usage, output } = Object(row["response"]) as { usage?: unknown; output?: { type?: string }[] };
+    const types = (output ?? []).map((item) => (Object(item) as { type?: string }).type);
+    const isAnswer = (type: string | undefined): boolean => type !== "function_call_output";
+    tokens += Number((Object(usage) as { total_tokens?: number }).total_tokens ?? 0);
+    calls += types.filter((type) => type === "function_call").length;
+    answers += types.filter((type, at) => isAnswer(type) && (at === 0 || !isAnswer(types[at - 1]))).length;
   }
 
   return {
@@ -63,14 +91,24 @@ export function createProgress({ json }: { json: boolean }): Progress {
     fewer(count) {
       total -= count;
     },
-    row(row, failed) {
+    running(count) {
+      running = count;
+    },
+    event(event) {
+      isLive = true;
+      if (event.type !== "model.answered") return;
+      answers++;
+      calls += (event.items ?? []).filter(({ type }) => type === "function_call").length;
+      tokens += event.usage?.total_tokens ?? 0;
+    },
+    row(row, isFailed, thrown) {
       done++;
-      const { usage, output } = Object(row["response"]) as { usage?: unknown; output?: { type?: string }[] };
-      tokens += Number((Object(usage) as { total_tokens?: number }).total_tokens ?? 0);
-      calls += (output ?? []).filter(({ type }) => type === "function_call").length;
-      if (failed) {
-        const kind = String(row["failure_kind"]);
-        failures.set(kind, (failures.get(kind) ?? 0) + 1);
+      countRow(row);
+      for (const error of thrown) if (errors.add(error) && !json) say(`error in your code: ${error}`);
+      if (isFailed) {
+        failed++;
+        const text = `${kindText(String(row["failure_kind"]))}: ${String(row["failure_reason"])}`;
+        if (failures.add(text) && !json) say(`rollout failed (task ${String(row["_ng_task_index"])}): ${text}`);
       } else {
         scored++;
         reward += Number(row["reward"] ?? 0);
@@ -78,15 +116,14 @@ export function createProgress({ json }: { json: boolean }): Progress {
       if (!json) return;
       const { _ng_task_index: task, _ng_rollout_index: repeat, reward: given, failure_kind, failure_reason } = row;
       const branch = readBranch(row) || undefined;
-      const event = { type: failed ? "failed" : "scored", task, repeat, branch, reward: given };
-      write({ ...event, failure_kind, failure_reason });
+      const event = { type: isFailed ? "failed" : "scored", task, repeat, branch, reward: given };
+      write({ ...event, failure_kind, failure_reason, ...(thrown.length > 0 && { errors: thrown }) });
     },
     retry({ task, repeat, attempt }, { kind, reason }) {
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
-    say(text) {
-      process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${plainLine(text)}\n`);
-    },
+    say,
+    reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end() {
       if (isOver) return;
       // Plain lines stay: the last one shows the end.
@@ -96,6 +133,27 @@ export function createProgress({ json }: { json: boolean }): Progress {
       isOver = true;
     },
   };
+}
+
+/** Joins the parts. A part that makes the line too long is left out. */
+function fitting(parts: string[], width: number): string {
+  const room = Math.max(20, width);
+  return parts.reduce((line, part) => {
+    const longer = line === "" ? part : `${line} · ${part}`;
+    return longer.length <= room ? longer : line;
+  }, "");
+}
+
+const short = (count: number): string => {
+  if (count < 10_000) return String(count);
+  return count < 1e6 ? `${Math.round(count / 1e3)}k` : `${(count / 1e6).toFixed(1)}M`;
+};
+
+function timeText(seconds: number): string {
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 const write = (event: object): void => print(JSON.stringify(event));

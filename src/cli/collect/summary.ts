@@ -1,32 +1,62 @@
-// Formats the summary of a collection: its counts, its metrics and the next commands.
+// Formats the summary of a collection: its counts, why rollouts failed, its metrics and the next commands.
 import type { Collected } from "../../rollout/collect.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
+import { outputPaths } from "../../rollout/output.ts";
+import { commandName } from "../command-name.ts";
 import { metricLines } from "../metrics/lines.ts";
+import { plainLine } from "../plain.ts";
+import type { Progress } from "./progress.ts";
 
-export function formatSummary(
-  { before, scored, failed, stopped }: Collected,
-  metrics: CollectionMetrics,
-  { out, total }: { out: string; total: number },
-): string {
+interface SummaryOptions {
+  out: string;
+  total: number;
+  reasons: ReturnType<Progress["reasons"]>;
+}
+
+export function formatSummary(collected: Collected, metrics: CollectionMetrics, options: SummaryOptions): string {
+  const { before, scored, failed } = collected;
+  const { out, total, reasons } = options;
   const counts = [
     `${scored} of ${total} rollouts scored`,
     failed > 0 && `${failed} failed`,
-    before > 0 && `${before} were there before`,
+    before > 0 && `${before} existed before`,
   ];
-  const look = [
-    `Look at one: holdfast show ${quoted(out)} --task 0 --repeat 0`,
-    `or at all: holdfast view ${quoted(out)}`,
+  const lines = [
+    `${counts.filter(Boolean).join(", ")}: ${out}`,
+    ...(reasons.failures.length > 0 ? ["failures", ...reasons.failures, `  all: ${outputPaths(out).failures}`] : []),
+    ...(reasons.errors.length > 0 ? ["errors in your code, which the model read", ...reasons.errors] : []),
+    ...metricLines(metrics),
+    "",
+    ...nextLines(collected, out),
   ];
-  const next = stopped ? [`Go on with: ${againText()}`] : look;
-  return `${[`${counts.filter(Boolean).join(", ")}: ${out}`, ...metricLines(metrics), "", ...next].join("\n")}\n`;
+  return `${lines.join("\n")}\n`;
+}
+
+function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: string): string[] {
+  const name = commandName();
+  const look = (flag: string): string => `${name} show ${quoted(out)}${flag}`;
+  if (gaveUp) {
+    return [
+      `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, which would fail the others too:`,
+      `  ${plainLine(gaveUp.reason)}`,
+      `Continue after mending it: ${againText(name)}`,
+      "or add --keep-going to play the others anyway",
+    ];
+  }
+  if (stopped) return [`Continue with: ${againText(name)}`];
+  return [
+    ...(scored + before > 0 ? [`Show the first one: ${look("")}`] : []),
+    ...(failed > 0 ? [`Show a failure: ${look(" --failed")}`] : []),
+    `View all: ${name} view ${quoted(out)}`,
+  ];
 }
 
 /** Returns the command that resumes this one. */
-function againText(): string {
+function againText(name: string): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
   // Hide a password in the URL of a store: output is kept in logs.
   const shown = given.map((word) => word.replace(/(:\/\/[^:@/?]*:)[^@/?]+@/, "$1PASSWORD@"));
-  return ["holdfast", ...shown, "--resume"].map(quoted).join(" ");
+  return [name, ...[...shown, "--resume"].map(quoted)].join(" ");
 }
 
 /** Quotes a word for a shell. */

@@ -97,7 +97,7 @@ function costLines({ tokens, tokens_estimated, seconds, rollouts }: CollectionMe
     ...(tokens.output === null ? [] : [`${figure(tokens.output)} out`]),
   ];
   const rows = [
-    ...(tokens.total === null ? [] : [["tokens", figure(tokens.total), [...parts, each(tokens.total)].join(", ")]]),
+    ...(tokens.total ? [["tokens", figure(tokens.total), [...parts, each(tokens.total)].join(", ")]] : []),
     ...(seconds === null ? [] : [["seconds", figure(seconds), each(seconds)]]),
   ];
   return rows.length === 0 ? [] : ["", ...rows.map(([name, total, rest]) => `${name} ${total} (${rest})`)];

@@ -41,10 +41,16 @@ function stepLines(step: Step, paint: Paint): string[] {
     case "called":
       return [`${paint("[agent]", "who")} calls ${paint(visible(step.tool), "tool")} ${visible(step.input)}`];
     case "answered": {
-      const { changes = [], thrown } = step;
+      const { changes = [], thrown, log = [] } = step;
       const came = `${paint(`[${visible(step.tool)}]:`, "tool")} ${visible(step.output)}`;
       const failed = thrown ? [paint(`    ${visible(thrown.stack ?? summarizeThrown(thrown))}`, "bad")] : [];
-      return [came, ...failed, ...(changes.length === 0 ? [] : [paint(stateLine(changes, "is now"), "state")])];
+      const logged = log.map((line) => paint(`    log: ${visible(line)}`, "dim"));
+      return [
+        ...logged,
+        came,
+        ...failed,
+        ...(changes.length === 0 ? [] : [paint(stateLine(changes, "is now"), "state")]),
+      ];
     }
     case "other":
       return [paint(visible(JSON.stringify(step.item)), "dim")];

@@ -1,6 +1,6 @@
 // Explains why a rollout has no reward: turns errors and failure events into a kind and a reason.
 import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
-import type { EventOf, NumberedEvent } from "../../core/event.ts";
+import { summarizeThrown, type EventOf, type NumberedEvent } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
 import { thrownIn } from "../../session/thrown.ts";
 
@@ -13,7 +13,7 @@ export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailur
 /** Converts the failure event of an agent's run. */
 function failureFromEvent({ step, error, thrown }: EventOf<"agent.failed">): RolloutFailure {
   const reason = `${error.code}: ${error.message}`;
-  return { kind: classifyStep(step, error.code), reason, ...(thrown && { thrown }) };
+  return { kind: classifyStep(step, error.code), reason, code: error.code, ...(thrown && { thrown }) };
 }
 
 function classifyStep(step: string, code: string): FailureKind {
@@ -26,7 +26,8 @@ function classifyStep(step: string, code: string): FailureKind {
 /** Converts a thrown error. */
 export function failureFromError(thrown: unknown): RolloutFailure {
   const authors = thrownIn(thrown);
-  return { kind: classifyError(thrown), reason: messageOf(thrown), ...(authors && { thrown: authors }) };
+  const code = isHoldfastError(thrown) ? { code: thrown.code } : {};
+  return { kind: classifyError(thrown), reason: messageOf(thrown), ...code, ...(authors && { thrown: authors }) };
 }
 
 const kinds: Partial<Record<ErrorCode, FailureKind>> = {
@@ -56,6 +57,15 @@ function classifyCode(code: string): FailureKind {
   return code.startsWith("model_") ? "model" : "internal";
 }
 
+/** The maximum number of author errors of one episode that are counted. */
+const mostErrors = 100;
+
+/** Lists the errors of the author's tools that the model read. */
+export function errorsInAnswers(events: readonly NumberedEvent[]): { errors?: string[] } {
+  const thrown = events.flatMap((event) => (event.type === "tools.answered" ? (event.thrown ?? []) : []));
+  return thrown.length === 0 ? {} : { errors: thrown.slice(0, mostErrors).map(summarizeThrown) };
+}
+
 /** Tells whether a tool's answer was lost, as opposed to an error that the model should read. */
 export const isLost = (thrown: unknown): boolean => !isHoldfastError(thrown) || !isForModel(thrown.code);
 
@@ -67,7 +77,7 @@ export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailu
   for (const event of events) {
     if (event.type !== "tools.answered") continue;
     for (const { call, code, message } of event.failed ?? []) {
-      if (!isForModel(code)) return { kind: classifyCode(code), reason: `${code}: ${message}` };
+      if (!isForModel(code)) return { kind: classifyCode(code), reason: `${code}: ${message}`, code };
       const inner = events.find((each) => isInside(each, `${event.path}#${call}/`));
       if (inner?.type === "agent.failed") return failureFromEvent(inner);
     }

@@ -8,11 +8,11 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
-import { inputItems, type Play, type Rollout, type TaskRow } from "../../core/rollout.ts";
+import { inputItems, type Play, type Played, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import { environmentHost } from "./environment-host.ts";
 import { isAtFork, versionAfter } from "./fork-conversation.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
-import { failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
+import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
 import { buildResponse } from "./response.ts";
 import { run } from "../../agent/run.ts";
 import type { EpisodeHost } from "./episode-host.ts";
@@ -26,6 +26,8 @@ export interface PlayerOptions {
   agentFor(rollout: Rollout): ModelAgent;
   /** Time limit of an episode in milliseconds. */
   timeout?: number | undefined;
+  /** Called with every event of a conversation, as it is committed. */
+  onEvent?: ((event: NumberedEvent) => void) | undefined;
 }
 
 const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
@@ -44,19 +46,21 @@ export function createPlayer({ episodes, ...options }: PlayerOptions): Play {
 /** Like `createPlayer`, on any host. */
 export function createPlayerOn(
   host: EpisodeHost,
-  { sessions, agentFor, timeout }: Omit<PlayerOptions, "episodes">,
+  { sessions, agentFor, timeout, onEvent }: Omit<PlayerOptions, "episodes">,
 ): Play {
   return async (rollout, signal) => {
     let session = host.findSession(rollout);
     const deadline = createDeadline(signal, timeout);
     let fields: TaskRow = {};
+    let errors: Pick<Played, "errors"> = {};
     try {
       const before = await opened(rollout, deadline.signal);
       const { outcome, events } = await finished(rollout, before, deadline);
       if (outcome === "forked") return { outcome, fields, session, version: await host.version(rollout) };
       fields = { response: buildResponse(rollout, events) };
+      errors = errorsInAnswers(events);
       const failure = outcome === "failed" ? failureInEvents(events) : undefined;
-      if (failure) return { outcome: "failed", fields, session, failure };
+      if (failure) return { outcome: "failed", fields, session, failure, ...errors };
       const state = (): Promise<AgentState> => sessions.state(rollout.session);
       const response = fields["response"] as Json;
       const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
@@ -64,10 +68,11 @@ export function createPlayerOn(
       // Its log stays if the store is persistent. The verdict stands, also if the close fails.
       await sessions.close(rollout.session).catch(() => false);
       const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
-      return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped };
+      return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped, ...errors };
     } catch (thrown) {
       if (Object.keys(fields).length === 0) fields = await partialResponse(rollout);
-      return { outcome: "failed", fields, session, failure: deadline.failure() ?? failureFromError(thrown) };
+      const failure = deadline.failure() ?? failureFromError(thrown);
+      return { outcome: "failed", fields, session, failure, ...errors };
     } finally {
       deadline.end();
     }
@@ -122,7 +127,10 @@ export function createPlayerOn(
     for (;;) {
       const { value, done } = await running.next();
       if (done) return { outcome: value.outcome, events };
-      if (value.type !== "partial") events.push(value);
+      if (value.type !== "partial") {
+        events.push(value);
+        onEvent?.(value);
+      }
       if (value.type !== "tools.answered") continue;
       const outcome = failureInAnswers(events) ? "failed" : isAtFork(rollout, events) ? "forked" : undefined;
       if (outcome === undefined) continue;

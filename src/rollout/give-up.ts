@@ -1,0 +1,36 @@
+// createGiveUp(): recognises failures that would hit every rollout, so that a collection stops after the first few.
+import type { RolloutFailure } from "../core/rollout.ts";
+
+/** Why a collection stopped, and how many rollouts in a row ended so. */
+export interface GaveUp extends RolloutFailure {
+  rollouts: number;
+}
+
+/** The number of equal failures in a row after which a collection stops. */
+const enough = 3;
+
+/**
+ * Returns a function that takes the failure of each rollout, or undefined for a scored one, and returns a reason to stop.
+ * A refused request stops only a collection without a scored rollout: later it may be about one long conversation.
+ */
+export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp | undefined {
+  let [rollouts, last, hasScored] = [0, "", false];
+  return (failure) => {
+    if (!failure) [hasScored, last] = [true, ""];
+    if (!failure || !isForAll(failure, hasScored)) {
+      rollouts = 0;
+      return undefined;
+    }
+    // Other numbers, such as those of requests, differ each time.
+    const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
+    const key = `${failure.code} ${status} ${failure.reason.replaceAll(/\d+/g, "0")}`;
+    rollouts = key === last ? rollouts + 1 : 1;
+    last = key;
+    return rollouts < enough ? undefined : { ...failure, rollouts };
+  };
+}
+
+function isForAll({ code = "", reason }: RolloutFailure, hasScored: boolean): boolean {
+  if (code === "model_refused") return !hasScored || /status (401|403|404)\b/.test(reason);
+  return code.startsWith("store_");
+}

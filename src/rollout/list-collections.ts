@@ -1,0 +1,71 @@
+// listCollections(): the collections in a folder, from their records alone: reading all rows would take long.
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { cannotLoad, messageOf } from "../core/errors.ts";
+import { readRecord } from "./collection-record.ts";
+import { outputPaths } from "./output.ts";
+
+/** null for values that are not known, as in a collection that has not ended. */
+export interface ListedCollection {
+  file: string;
+  model: string | null;
+  environment: string | null;
+  tasks: number | null;
+  rollouts: number | null;
+  reward: number | null;
+  failed: number | null;
+  /** When it ended, as an ISO date. */
+  at: string | null;
+}
+
+/** Returns the collections of a folder by name. Records that cannot be read are noted. */
+export function listCollections(folder: string, note: (text: string) => void): ListedCollection[] {
+  return collectionFiles(folder).flatMap((file) => {
+    try {
+      return [describe(file)];
+    } catch (thrown) {
+      note(messageOf(thrown));
+      return [];
+    }
+  });
+}
+
+/** Returns the files of rows with a record beside them. */
+export function collectionFiles(folder: string): string[] {
+  if (!existsSync(folder)) throw cannotLoad(`the folder ${folder} does not exist`);
+  if (!statSync(folder).isDirectory()) throw cannotLoad(`${folder} is not a folder`);
+  const ending = "_run.json";
+  const names = readdirSync(folder).filter((name) => name.endsWith(ending) && name.length > ending.length);
+  return names.map((name) => join(folder, `${name.slice(0, -ending.length)}.jsonl`)).sort();
+}
+
+function describe(file: string): ListedCollection {
+  const paths = outputPaths(file);
+  const { settings = {}, result } = readRecord(paths.run) ?? {};
+  const text = (value: unknown): string | null => (typeof value === "string" ? value : null);
+  const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
+  const about = { file, model: text(settings["model"]), environment: text(settings["environment"]) };
+  if (result) {
+    const { tasks, rollouts, reward, failed, at } = result;
+    const counts = { tasks: number(tasks), rollouts: number(rollouts), reward: number(reward), failed: number(failed) };
+    return { ...about, ...counts, at: text(at) };
+  }
+  // Version 0.1 wrote no result. Its metrics begin with the means.
+  const isEnded = existsSync(paths.metrics);
+  const reward = isEnded ? readMean(paths.metrics) : null;
+  const at = isEnded ? statSync(paths.metrics).mtime.toISOString() : null;
+  return { ...about, tasks: null, rollouts: null, failed: null, reward, at };
+}
+
+/** Reads the mean reward from the beginning of a file of metrics, which may be as long as the rows. */
+function readMean(file: string): number | null {
+  const handle = openSync(file, "r");
+  try {
+    const buffer = Buffer.alloc(64 * 1024);
+    const text = buffer.toString("utf8", 0, readSync(handle, buffer));
+    const [, mean] = /"mean\/reward": (-?[\d.e+-]+)/.exec(text) ?? [];
+    return mean === undefined ? null : Number(mean);
+  } finally {
+    closeSync(handle);
+  }
+}
