@@ -1,0 +1,20 @@
+// Prints a table of the collections in a folder.
+import { cannotLoad } from "../../core/errors.ts";
+import { listCollections, type ListedCollection } from "../../rollout/list-collections.ts";
+import { figure, tableLines } from "../metrics/table.ts";
+import { plainLine, print } from "../plain.ts";
+import { note } from "../rollout-source.ts";
+
+const heading = ["collection", "model", "tasks", "rollouts", "mean reward", "failed", "date"];
+
+export function listRuns(folder: string, json: boolean): void {
+  const found = listCollections(folder, note);
+  if (json) return void found.forEach((each) => print(JSON.stringify(each)));
+  if (found.length === 0) throw cannotLoad(`${folder} has no collections; \`collect --out ${folder}/NAME.jsonl\` writes one`);
+  print(tableLines([heading, ...found.map(toCells)]).join("\n"));
+}
+
+function toCells({ file, model, tasks, rollouts, reward, failed, at }: ListedCollection): string[] {
+  const date = at === null ? "not finished" : at.slice(0, 16).replace("T", " ");
+  return [file, model ?? "-", ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
+}
