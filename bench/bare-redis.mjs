@@ -1,5 +1,6 @@
 // What the bare Redis client can do with the bytes of a commit: one call of the smallest script that appends conditionally.
 import { Redis } from "ioredis";
+import { hashOfMark, markAfter } from "../dist/stores/front/mark.js";
 import { scripts } from "../dist/stores/redis/scripts.js";
 import { nextEntry } from "./commits.mjs";
 
@@ -42,9 +43,12 @@ export async function bareRedis(url) {
     },
     /** The store's own script, for a session that the store has. */
     async commitByOurs(/** @type {Log} */ log) {
-      const { body, key } = nextEntry(log);
-      const args = [log.id, log.version, log.at, `@${log.at}`, `=${key}`, body, ""];
+      const entry = nextEntry(log);
+      const mark = markAfter(log.mark, [entry]);
+      const [seen, chain] = [hashOfMark(log.mark), hashOfMark(mark)];
+      const args = [log.id, log.version, log.at, seen ?? "", `=${entry.key}`, entry.body, chain ?? ""];
       settle(log, await client.evalsha(ours, 1, "holdfast:{0}", ...args));
+      log.mark = mark;
     },
     close: () => client.disconnect(),
   };

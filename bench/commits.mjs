@@ -1,9 +1,10 @@
 // Commits like the engine's, for benches that pass them to a store directly.
+import { markAfter } from "../dist/stores/front/mark.js";
 
 /**
  * A session in a log of its own, with what its next commit needs.
  *
- * @typedef {{ id: string, version: number, at: number }} Log
+ * @typedef {{ id: string, version: number, at: number, mark: string }} Log
  */
 
 let opened = 0;
@@ -13,7 +14,7 @@ let calls = 0;
 export function newLogs(count) {
   // As long as real ids are.
   const next = () => `bench-${String(opened++).padStart(16, "0")}`;
-  return Array.from({ length: count }, () => ({ id: next(), version: 0, at: Date.now() }));
+  return Array.from({ length: count }, () => ({ id: next(), version: 0, at: Date.now(), mark: "" }));
 }
 
 /** The entry of a call of the counter with the id that a model gave it: 218 bytes and a key of 36. @param {Log} log */
@@ -48,8 +49,10 @@ export async function openedLogs(store, count) {
   let next = 0;
   const openInTurn = async () => {
     for (let log = logs[next++]; log; log = logs[next++]) {
-      if ((await store.append(opening(log))) !== "ok") throw new Error(`session ${log.id} was not opened`);
+      const commit = opening(log);
+      if ((await store.append(commit)) !== "ok") throw new Error(`session ${log.id} was not opened`);
       log.version = 2;
+      log.mark = markAfter("", commit.entries);
     }
   };
   await Promise.all(Array.from({ length: Math.min(count, 100) }, openInTurn));
@@ -58,10 +61,13 @@ export async function openedLogs(store, count) {
 
 /** One commit to the store. @param {import("holdfast").Store} store @param {Log} log */
 export async function commitTo(store, log) {
-  const entry = nextEntry(log);
-  const answer = await store.append({ session: log.id, version: log.version, seen: log.at, entries: [entry] });
-  if (answer !== "ok") throw new Error(`a commit to ${log.id} was answered with ${answer}`);
+  const { id: session, version, mark: seen } = log;
+  const entries = [nextEntry(log)];
+  const mark = markAfter(seen, entries);
+  const answer = await store.append({ session, version, seen, mark, entries });
+  if (answer !== "ok") throw new Error(`a commit to ${session} was answered with ${answer}`);
   log.version++;
+  log.mark = mark;
 }
 
 /**
