@@ -108,10 +108,12 @@ export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly description: string;
   readonly state: Schema | undefined;
   readonly task: Schema | undefined;
-  /** A call on an unseeded session gets the schema's defaults or an error. */
-  readonly unseeded: "defaults" | "reject";
-  /** A seed during an unverified episode replaces it or gets an error. */
-  readonly reseed: "replace" | "reject";
+  /** A call on an unseeded session gets the schema's defaults or an error; "guard" decides by protocol. */
+  readonly unseeded: "guard" | "defaults" | "reject";
+  /** A seed of a seeded session replaces its state or gets an error; "guard" decides by protocol. */
+  readonly reseed: "guard" | "replace" | "reject";
+  /** The reward of the best known play. */
+  readonly bestReward: number;
   /** Whether a call that makes the state invalid is refused. By default, for small states. */
   readonly checkState?: boolean;
   readonly tools: Tools;

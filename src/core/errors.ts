@@ -30,8 +30,8 @@ export const errorTable = {
   session_not_found: { status: 404, meaning: "this environment has no session with this id" },
   session_exists: { status: 409, meaning: "a session with this id exists already" },
   session_closed: { status: 410, meaning: "the session was closed, or ended by idle time, age or capacity" },
-  session_unseeded: { status: 409, meaning: "the environment wants a seed before the first call" },
-  episode_in_flight: { status: 409, meaning: "the environment takes no seed before the running episode was verified" },
+  session_unseeded: { status: 409, meaning: "the session must be seeded before the first call" },
+  episode_in_flight: { status: 409, meaning: "the session has an episode that a seed must not replace" },
   session_crowded: {
     status: 429,
     meaning: "too many calls of the session are waiting; retry after some are answered",

@@ -46,6 +46,8 @@ export interface SeedOptions {
   call?: string;
   /** Labels to find this episode by. */
   labels?: Labels;
+  /** Refuses the seed as `episode_in_flight` if the session was seeded before. A repeat of that seed is not refused. */
+  first?: boolean;
 }
 
 export interface CallOptions {
@@ -58,6 +60,8 @@ export interface CallOptions {
    * call, its answer was lost on the way, and the caller gets it now.
    */
   seen?: number;
+  /** Refuses the call as `session_unseeded` if the session was never seeded, whatever the environment says. */
+  seeded?: boolean;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
 }
@@ -87,7 +91,7 @@ export interface VerifyOptions {
   version?: number;
   /** The agent's answer, for environments that use it. */
   response?: unknown;
-  /** The task to judge by; by default the episode's. A function is given that one. */
+  /** The task to judge by; by default the episode's. A function is given that one, and may return a promise. */
   task?: unknown;
   signal?: AbortSignal;
 }

@@ -28,13 +28,19 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   verify?: (
     context: VerifyContext<Output<S>, Output<T>>,
   ) => number | { reward: number } | Promise<number | { reward: number }>;
-  /** A call on an unseeded session gets the schema's defaults ("defaults", the default) or an error ("reject"). */
-  unseeded?: "defaults" | "reject";
   /**
-   * A seed during an unverified episode replaces it ("replace", the default) or is refused ("reject"). Use "reject" in
-   * protocols where a model chooses tool names freely: it could seed itself.
+   * A call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default, "guard", is
+   * "defaults" except over the gym protocol, whose clients could not tell the defaults of a lost session from its state.
    */
-  reseed?: "replace" | "reject";
+  unseeded?: "guard" | "defaults" | "reject";
+  /**
+   * A seed of a seeded session replaces its state ("replace"), or is refused until the episode was verified ("reject").
+   * The default, "guard", is "replace" except over the gym protocol, where it is always refused: a model that names its
+   * tools freely could seed itself.
+   */
+  reseed?: "guard" | "replace" | "reject";
+  /** The reward of the best known play, which a solution must earn in `holdfast check`. Default 1. */
+  bestReward?: number;
   /**
    * Whether a call that makes the state invalid for its schema is refused as `state_invalid`. By default, for a state of up to
    * 64 KB. The check reads the whole state after each change: about 3 µs for a small state, 40 ms for 5 MB.
@@ -52,6 +58,7 @@ const known: Record<keyof EnvironmentOptions<Schema, Schema, never>, true> = {
   verify: true,
   unseeded: true,
   reseed: true,
+  bestReward: true,
   checkState: true,
 };
 
@@ -89,19 +96,23 @@ export function defineEnvironment<
     seed,
     tools,
     verify,
-    unseeded = "defaults",
-    reseed = "replace",
+    unseeded = "guard",
+    reseed = "guard",
+    bestReward = 1,
     checkState,
   } = options;
   if (typeof name !== "string" || !/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name)) {
     throw wrong(`the name "${name}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
   refuseUnknown(`the environment ${name}`, options, known, wrong);
-  if (unseeded !== "defaults" && unseeded !== "reject") {
-    throw wrong(`\`unseeded\` of ${name} is "defaults" or "reject", not "${String(unseeded)}"`);
+  if (unseeded !== "guard" && unseeded !== "defaults" && unseeded !== "reject") {
+    throw wrong(`\`unseeded\` of ${name} must be "guard", "defaults" or "reject", not "${String(unseeded)}"`);
   }
-  if (reseed !== "replace" && reseed !== "reject") {
-    throw wrong(`\`reseed\` of ${name} is "replace" or "reject", not "${String(reseed)}"`);
+  if (reseed !== "guard" && reseed !== "replace" && reseed !== "reject") {
+    throw wrong(`\`reseed\` of ${name} must be "guard", "replace" or "reject", not "${String(reseed)}"`);
+  }
+  if (!Number.isFinite(bestReward)) {
+    throw wrong(`\`bestReward\` of ${name} must be a number, not ${String(bestReward)}`);
   }
   const definitions = new Map<string, ToolDefinition>();
   for (const [toolName, made] of Object.entries(tools)) {
@@ -124,6 +135,7 @@ export function defineEnvironment<
     task,
     unseeded,
     reseed,
+    bestReward,
     ...(checkState !== undefined && { checkState }),
     tools,
     definitions,

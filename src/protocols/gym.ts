@@ -1,14 +1,17 @@
 // gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
 // the session.
-import { errorTable, HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
-import type { Labels } from "../core/event.ts";
-import { copyJson, equalJson, type Json } from "../core/json.ts";
+import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { equalJson, isObject, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
+import { check } from "../core/schema.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createAggregateReply } from "./gym/aggregate-reply.ts";
-import { parseCookie, writeCookie } from "./gym/cookie.ts";
+import { parseCookie, readCookies, writeCookie } from "./gym/cookie.ts";
+import { parseEpisode, parseTool, withoutRollout } from "./gym/path.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
+import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from "./gym/row.ts";
+import { assertFirst, taskFor } from "./gym/verdict.ts";
 
 export interface GymProtocolOptions {
   sessions: Sessions;
@@ -22,6 +25,8 @@ interface Caller {
   session: string;
   /** True while its id was handed out but no session is stored under it. */
   isNew: boolean;
+  /** True if it sent no cookie: its id was made for this request. */
+  isFresh: boolean;
   /** The version of the last answer that it got, from its cookie. */
   version?: number | undefined;
 }
@@ -34,18 +39,6 @@ interface Exchange {
   /** The call id, once it is assigned. */
   call?: string;
 }
-
-type Row = { [field: string]: Json };
-
-/** Fields of a seed's body that become labels of the episode. */
-const labelNames = [
-  "_ng_session_id",
-  "_ng_rollout_id",
-  "_ng_attempt_index",
-  "_ng_task_index",
-  "_ng_rollout_index",
-  "_ng_session_close_token",
-];
 
 /** Number of recently opened sessions to remember. */
 const mostOpened = 100_000;
@@ -65,6 +58,9 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
   const opened = new Set<string>();
   const aggregateReply = createAggregateReply(aggregate);
+  /** Whether a tool call needs an episode, and whether a seed must be the first of its session. */
+  const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
+  const seedsOnce = environment.reseed !== "replace";
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
 
   const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
@@ -84,9 +80,9 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
       const session = isNew ? value.slice(newMark.length) : value;
-      return { session, isNew: isNew && !opened.has(session), version };
+      return { session, isNew: isNew && !opened.has(session), isFresh: false, version };
     }
-    return { session: sessions.newSession(), isNew: true };
+    return { session: sessions.newSession(), isNew: true, isFresh: true };
   }
 
   // Set on every reply, refusals included: clients keep only the cookies of the last reply.
@@ -114,9 +110,20 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   }
 
   async function seed(exchange: Exchange): Promise<Reply> {
-    const { request, caller, rollout } = exchange;
+    const { isNew } = exchange.caller;
+    const row = parseRow(exchange.request.body);
+    try {
+      return await seedWith(exchange, row);
+    } catch (thrown) {
+      // A client with a session can be a model, which reads the refusal. An agent has none yet when it seeds.
+      if (!isHoldfastError(thrown) || !isNew || !isWhole(row)) throw thrown;
+      return failedReply({}, toFailure(thrown));
+    }
+  }
+
+  async function seedWith(exchange: Exchange, row: Row): Promise<Reply> {
+    const { caller, rollout } = exchange;
     const { session } = caller;
-    const row = parseRow(request.body);
     const randomSeed = readRandomSeed(row);
     const { [randomSeedField]: _, ...task } = row;
     const labels = buildLabels(task, rollout);
@@ -126,6 +133,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         caller.version = version;
         return ok({ session_id: session, episode });
       };
+      const isRepeat = sent.isKeyed || sent.repeats !== undefined;
       if ((await findOutcome(sent)) === "over") sent.opened = false;
       // With an idempotency key, the seed is a commit of its own: only then can the key find it again.
       if (caller.isNew && sent.isKeyed) await open(caller);
@@ -136,7 +144,12 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         if (info) return seeded(info);
         sent.opened = before;
       }
-      if (!sent.opened) return seeded(await sessions.seed(session, task, { call: sent.call, labels, randomSeed }));
+      if (!sent.opened) {
+        // Before the task is checked: a model that seeds itself must not learn about faults of its task.
+        if (seedsOnce && !isRepeat && (await sessions.info(session)).episode > 0) throw seededBefore(session);
+        const options = { call: sent.call, labels, randomSeed, first: seedsOnce };
+        return seeded(await sessions.seed(session, task, options));
+      }
       const { episode } = await sessions.info(session);
       return ok({ session_id: session, episode });
     });
@@ -154,7 +167,12 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         const answer =
           typeof outcome === "object" && call === undefined
             ? outcome
-            : await sessions.call(caller.session, tool, input, { call, episode, seen: caller.version });
+            : await sessions.call(caller.session, tool, input, {
+                call,
+                episode,
+                seen: caller.version,
+                seeded: needsSeed,
+              });
         sent.event = { version: answer.version };
         caller.version = answer.version;
         repeats.answered(sent, answer.version);
@@ -163,8 +181,17 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     if (!caller.isNew) return send();
     // Unknown paths do not open a session: a scanner must not fill the store.
     if (!environment.definitions.has(tool)) throw unknownTool(tool);
-    return open(caller).then(send);
+    return (needsSeed ? find(caller) : open(caller)).then(send);
   }
+
+  /** Finds the session of a caller whose cookie is older than its session. Refuses a caller without one. */
+  async function find(caller: Caller): Promise<void> {
+    if (!(await exists(caller))) throw new HoldfastError("session_unseeded", neverSeeded);
+    caller.isNew = false;
+  }
+
+  const exists = async ({ session, isFresh }: Caller): Promise<boolean> =>
+    !isFresh && (await sessions.peek(session)) !== undefined;
 
   /**
    * Finds the outcome of the call that this one may repeat. Returns the recorded answer, or undefined if the call was
@@ -238,22 +265,31 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   async function verify({ request, caller, rollout }: Exchange): Promise<Reply> {
     const { [randomSeedField]: _, ...row } = parseRow(request.body);
     const { response, ...asked } = row;
-    if (caller.isNew) {
-      // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it
-      // ended.
-      const isStateless = environment.state === undefined;
-      await open(caller, isStateless ? { task: asked, labels: buildLabels(asked, rollout) } : {});
+    try {
+      if (caller.isNew && environment.state === undefined) {
+        // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it
+        // ended.
+        await open(caller, { task: asked, labels: buildLabels(asked, rollout) });
+      } else if (caller.isNew && !(await exists(caller))) return await unseeded(row);
+      const task = (seeded: unknown): Promise<unknown> => taskFor(environment, seeded, asked);
+      const verified = await sessions.verify(caller.session, { response, task });
+      const { session, episode, verdict, reseeds, verdicts } = verified;
+      if (episode === 0) return await unseeded(row);
+      if (verdicts > 1 && isWhole(row)) await assertFirst(sessions, verified, response);
+      return ok({ ...row, ...verdict, session_id: session, holdfast: { episode, reseeds, verdicts } });
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || !isWhole(row)) throw thrown;
+      return failedReply(row, toFailure(thrown));
     }
-    const task = taskFor(asked);
-    const { session, episode, verdict, reseeds, verdicts } = await sessions.verify(caller.session, { response, task });
-    return ok({ ...row, ...verdict, episode, reseeds, verdicts, session_id: session });
   }
 
-  /** Merges the fields of the row into the seeded task. Undefined if the row has no fields, or the environment no task. */
-  function taskFor(asked: Row): ((task: unknown) => Row) | undefined {
-    const { responses_create_params: _, ...fields } = asked;
-    if (environment.task === undefined || Object.keys(fields).length === 0) return undefined;
-    return (task) => (isObject(task) ? ({ ...task, ...fields } as Row) : fields);
+  /** Answers a verify without an episode. A whole row that is invalid could not be seeded. */
+  async function unseeded(row: Row): Promise<Reply> {
+    const { response: _, ...asked } = row;
+    const checked = isWhole(row) ? await check(environment.task, asked) : undefined;
+    const invalid = !checked || checked.ok ? undefined : `the row is not a valid task: ${checked.message}`;
+    const thrown = new HoldfastError(invalid === undefined ? "verify_failed" : "invalid_task", invalid ?? neverSeeded);
+    return failedReply(row, toFailure(thrown));
   }
 
   async function close({ caller }: Exchange): Promise<Reply> {
@@ -303,6 +339,14 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   };
 }
 
+const neverSeeded = "the session was never seeded: its seed failed, or its cookie was lost";
+
+const seededBefore = (session: string): HoldfastError =>
+  new HoldfastError(
+    "episode_in_flight",
+    `session ${session} was seeded before; seed without its cookie to open another session`,
+  );
+
 /** Tells whether an error leaves open if the call was applied. */
 function isUndecided({ code, status }: HoldfastError): boolean {
   return status >= 500 || code === "call_in_progress";
@@ -324,68 +368,4 @@ function answered(answer: Answer): Reply {
   if (typeof answer.output !== "string") return { status: 200, headers, body: answer.output };
   headers["content-type"] = "text/plain; charset=utf-8";
   return { status: 200, headers, text: answer.output };
-}
-
-function withoutRollout(path: string): { rollout?: string; path: string } {
-  const found = path.startsWith("/ng-rollout/") && /^\/ng-rollout\/([A-Za-z0-9][A-Za-z0-9._-]*)(\/.*)$/s.exec(path);
-  return found ? { rollout: found[1] as string, path: found[2] as string } : { path };
-}
-
-/** Returns the tool name in a path of one segment. */
-function parseTool(path: string): string | undefined {
-  if (path.length < 2 || path.lastIndexOf("/") !== 0) return undefined;
-  const name = path.slice(1);
-  if (!name.includes("%")) return name;
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
-}
-
-function parseEpisode(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  if (/^\d{1,15}$/.test(header)) return Number(header);
-  throw invalidOption("the header holdfast-episode must be the number of an episode");
-}
-
-/** Returns the values of all cookies with this name, without the quotes and escapes that some clients add. */
-function readCookies(header: string | undefined, name: string): string[] {
-  if (!header?.includes(name)) return [];
-  // Fast path: most clients send only this cookie.
-  if (header.length > name.length && header[name.length] === "=" && header.startsWith(name) && !/[;"\s]/.test(header)) {
-    return [header.slice(name.length + 1)];
-  }
-  return header.split(";").flatMap((pair) => {
-    const at = pair.indexOf("=");
-    if (pair.slice(0, Math.max(at, 0)).trim() !== name) return [];
-    const value = pair.slice(at + 1).trim();
-    const isQuoted = value.length > 1 && value.startsWith('"') && value.endsWith('"');
-    return isQuoted ? value.slice(1, -1).replaceAll(/\\([0-3][0-7]{2}|.)/gs, unescaped) : value;
-  });
-}
-
-function unescaped(_: string, escaped: string): string {
-  return escaped.length === 3 ? String.fromCharCode(Number.parseInt(escaped, 8)) : escaped;
-}
-
-/** Copies the fields of a body: echoed values must be serializable JSON. */
-function parseRow(body: unknown): Row {
-  const row = copyJson(body ?? {}, "body", "drop");
-  if (isObject(row)) return row as Row;
-  const what = Array.isArray(row) ? "list" : typeof row;
-  throw new HoldfastError("invalid_task", `the body must be a JSON object with the fields of the task, not a ${what}`);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function buildLabels(row: Row, rollout: string | undefined): Labels {
-  const labels: Labels = rollout === undefined ? {} : { _ng_rollout_id: rollout };
-  for (const name of labelNames) {
-    const value = row[name];
-    if (value !== undefined && value !== null) labels[name] = value;
-  }
-  return labels;
 }

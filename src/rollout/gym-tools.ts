@@ -1,11 +1,12 @@
 // gymTools(): tools for an agent, from a server of the gym protocol, Holdfast's or another.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { isObject, type Json } from "../core/json.ts";
+import type { TaskRow } from "../core/rollout.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { whenDecided } from "../agent/episodes.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
-import { createGymClient, errorIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
+import { createGymClient, errorIn, failureIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
   /** The offered tools. By default from `GET /v1/environment`, which only Holdfast's servers have. */
@@ -72,7 +73,9 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
         context.signal.throwIfAborted();
         if (Object.keys(readJar(context)).length === 0) {
           const task: unknown = (await taskOf(context)) ?? {};
-          await post(context, "/seed_session", JSON.parse(JSON.stringify(task)) as Json);
+          const seeded = await post(context, "/seed_session", JSON.parse(JSON.stringify(task)) as Json);
+          const failed = isObject(seeded) ? failureIn(seeded as TaskRow) : undefined;
+          if (failed !== undefined) throw new HoldfastError("seed_failed", `the server could not seed: ${failed}`);
         }
         return whenDecided(context.signal, () => post(context, `/${encodeURIComponent(tool)}`, input, once));
       }),

@@ -8,7 +8,7 @@ const outcome = ["response", "session_id", "seconds", "stopped"];
 const failure = ["failure_kind", "failure_reason", "mask_sample", "retried"];
 const verdict = ["reward", "metrics", "step_rewards"];
 /** Fields that a Holdfast server adds to a verdict, and fields of forked episodes. */
-const session = ["episode", "reseeds", "verdicts", "parent", "forked_at", "branch"];
+const session = ["holdfast", "episode", "reseeds", "verdicts", "parent", "forked_at", "branch"];
 
 const outcomeFields = new Set([...outcome, ...failure, ...verdict, ...session]);
 const played = new Set([...outcome, ...failure]);
@@ -36,7 +36,7 @@ export const hasOwnMetrics = ({ metrics, response }: TaskRow): boolean =>
 /** Fields of a verdict that stay beside the reward, for trainers and collectors. */
 const besideReward = new Set(["reward", "response", "mask_sample", "failure_kind", "failure_reason", "agent_ref"]);
 /** Fields that a server adds about the episode. */
-const aboutEpisode = new Set(["responses_create_params", "stopped", "episode", "reseeds", "verdicts"]);
+const aboutEpisode = new Set(["responses_create_params", "stopped", "holdfast", "episode", "reseeds", "verdicts"]);
 
 /**
  * Puts what verify returned beside the reward under `metrics`, so that it cannot overwrite a field of the task. A server

@@ -13,6 +13,7 @@ import type { Rollout, TaskRow } from "../core/rollout.ts";
 import type { Collection } from "../rollout/collection-view.ts";
 import type { Store } from "../core/store.ts";
 import { gymProtocol } from "../protocols/gym.ts";
+import { gymGuard } from "../protocols/gym/guard.ts";
 import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
 import { collectionsProtocol } from "../protocols/collections.ts";
@@ -179,9 +180,11 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const conversing = agents.map((agent) =>
     createSessions({ app: agent.name, agent, store, limits, onError, ...lease }),
   );
+  const guard = gymGuard(tokens);
   const mounts: Mount[] = engines.map((sessions) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
+      guard,
       ...played(sessions),
       gymProtocol({ sessions, tokens, aggregate }),
       restProtocol({ sessions, sessionPlayer: sessionPlayer(sessions) }),
@@ -193,6 +196,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     mounts.push({
       prefix: `/${agent.name}`,
       protocols: [
+        guard,
         restProtocol({
           agent,
           sessions,

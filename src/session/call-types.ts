@@ -12,6 +12,8 @@ export interface Call {
   signal: AbortSignal | undefined;
   /** The caller's episode, as it says. */
   expected: number | undefined;
+  /** True if it needs an episode, whatever the environment says. */
+  seeded: boolean;
   /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };
   /** Its episode, once known. */

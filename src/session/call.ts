@@ -37,10 +37,10 @@ export function createCalls(options: CallsOptions) {
   const claims = createClaims({ ...options, assertReady, answered });
 
   return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
-    const { call: id, signal, episode: expected, seen } = wishes;
+    const { call: id, signal, episode: expected, seen, seeded = false } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
-    const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected };
+    const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected, seeded };
     if (seen !== undefined && id === undefined) pending.seen = { version: seen, asked: Date.now() };
     try {
       return await dispatch(pending);
@@ -182,13 +182,14 @@ export function createCalls(options: CallsOptions) {
   }
 
   /** Throws if a call must not begin. */
-  function assertReady({ log, tool, expected }: Call): void {
+  function assertReady({ log, tool, expected, seeded }: Call): void {
     assertOpen(log);
     assertWithinLimits(log);
     const { episode, state } = log.session;
     if (expected !== undefined && expected !== episode) throw ended(tool);
-    if (episode > 0 || (environment.unseeded === "defaults" && state !== null)) return;
-    const why = environment.unseeded === "reject" ? "" : ": its state has keys without a default";
+    const isRefused = seeded || environment.unseeded === "reject";
+    if (episode > 0 || (!isRefused && state !== null)) return;
+    const why = isRefused ? "" : ": its state has keys without a default";
     throw new HoldfastError("session_unseeded", `session ${log.id} has to be seeded before the first call${why}`);
   }
 

@@ -89,17 +89,25 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return logs.create(child, [opened]);
   }
 
-  async function seed(log: OpenLog, given: unknown, { randomSeed, call, labels }: SeedOptions): Promise<Seeded> {
+  async function seed(
+    log: OpenLog,
+    given: unknown,
+    { randomSeed, call, labels, first = false }: SeedOptions,
+  ): Promise<Seeded> {
     assertCallId(call);
     const open = (): void => {
       assertOpen(log);
       assertWithinLimits(log);
       const { episode, verified } = log.session;
+      if (first && episode > 0) {
+        const message = `session ${log.id} was seeded before; seed without its cookie to open another session`;
+        throw new HoldfastError("episode_in_flight", message);
+      }
       if (environment.reseed === "reject" && episode > verified) {
         throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${log.id} was not verified yet`);
       }
     };
-    if (environment.reseed === "reject" && call === undefined) {
+    if ((first || environment.reseed === "reject") && call === undefined) {
       // Before the task is checked: a model that tries to seed must not learn about faults of its task.
       await exclusive(log, undefined, async () => {
         await logs.refresh(log);

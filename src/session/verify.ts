@@ -44,7 +44,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
 
   async function taskFor({ episode, task }: Session, given: unknown): Promise<Json | undefined> {
     if (typeof given !== "function") return given === undefined ? undefined : checkTask(environment, given);
-    const asked: unknown = episode === 0 ? undefined : given(task);
+    const asked: unknown = episode === 0 ? undefined : await given(task);
     return asked === undefined ? undefined : checkTask(environment, asked);
   }
 

@@ -13,6 +13,9 @@ export const gymCounter = defineEnvironment({
   state: z.object({ count: z.number().int().default(0) }),
   task: z.object({ initial_count: z.number().int(), expected_count: z.number().int().optional() }),
   seed: ({ task }) => ({ count: task.initial_count }),
+  // Most tests are not about models that cheat or clients that lost their session; gym-cheats.test.ts is.
+  unseeded: "defaults",
+  reseed: "replace",
   tools: {
     increment_counter: tool({
       description: "Add to the counter.",

@@ -51,7 +51,10 @@ onEveryStore("5.2 DURABLE: an episode continues after a restart, with its old co
   client.protocol = gymOf(await place.restart(gymCounter));
   await client.post("/increment_counter", { count: 2 });
   client.protocol = gymOf(await place.restart(gymCounter));
-  expect((await client.post("/verify", { ...row, response })).json).toMatchObject({ reward: 1, reseeds: 0 });
+  expect((await client.post("/verify", { ...row, response })).json).toMatchObject({
+    reward: 1,
+    holdfast: { reseeds: 0 },
+  });
 });
 
 onEveryStore(
@@ -270,7 +273,10 @@ describe("5.6 a repeated request whose answer was lost", () => {
     expect((await client.post("/increment_counter", { count: 1 })).status).toBe(503);
     failing = false;
     expect((await client.post("/increment_counter", { count: 1 })).status).toBe(200);
-    expect((await client.post("/verify", { response })).json).toMatchObject({ count: 4, reseeds: 0, episode: 1 });
+    expect((await client.post("/verify", { response })).json).toMatchObject({
+      count: 4,
+      holdfast: { reseeds: 0, episode: 1 },
+    });
   });
 });
 
@@ -278,13 +284,14 @@ describe("5.10 RESERVED: a model that calls a lifecycle verb as a tool", () => {
   const cheat = { initial_count: 6 };
 
   test.each(["/seed_session", "/ng-rollout/x/seed_session"])(
-    "is visible to the trainer when it seeds by %s",
+    "is visible to the trainer when it seeds by %s, if the environment allows it",
     async (path) => {
       const { client } = onMemory();
       const honest = await client.post("/seed_session", row);
       await client.post(path, cheat);
       const { json } = await client.post("/verify", { ...row, response });
-      expect(json).toMatchObject({ session_id: honest.json.session_id, episode: 2, reseeds: 1 });
+      const about = { session_id: honest.json.session_id, holdfast: { episode: 2, reseeds: 1 } };
+      expect(json).toMatchObject(about);
     },
   );
 
@@ -301,10 +308,10 @@ describe("5.10 RESERVED: a model that calls a lifecycle verb as a tool", () => {
       await client.post("/increment_counter", { count: 3 });
       expect((await client.post("/verify", { ...row, response })).json).toMatchObject({
         reward: 1,
-        episode: 1,
-        reseeds: 0,
+        holdfast: { episode: 1, reseeds: 0 },
       });
-      expect((await client.post("/seed_session", row)).json).toMatchObject({ episode: 2 });
+      // Nor after a verdict.
+      expect((await client.post("/seed_session", row)).status).toBe(409);
     },
   );
 
@@ -315,7 +322,8 @@ describe("5.10 RESERVED: a model that calls a lifecycle verb as a tool", () => {
       expect(JSON.stringify((await client.post("/verify", body)).json)).not.toContain("expected_count");
     }
     expect(await sessions.state(session)).toEqual({ count: 3 });
-    expect((await client.post("/verify", { ...row, response })).json).toMatchObject({ reward: 0, episode: 1 });
+    const { json } = await client.post("/verify", { ...row, response });
+    expect(json).toMatchObject({ reward: 0, holdfast: { episode: 1 } });
   });
 });
 

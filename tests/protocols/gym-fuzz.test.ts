@@ -217,7 +217,7 @@ test("ISOLATION: no fuzzed request is answered with a 5xx, without a cookie, or 
     for (const { session, cookie, state } of bystanders) {
       expect(await sessions.state(session)).toEqual(state);
       const { json } = await new StrictClient(protocol, cookie).post("/verify", {});
-      expect(json).toMatchObject({ session_id: session, episode: 1, reseeds: 0 });
+      expect(json).toMatchObject({ session_id: session, holdfast: { episode: 1, reseeds: 0 } });
     }
   }
   // Enough requests got far enough to do harm.

@@ -274,7 +274,7 @@ test("the environment is described, with the schemas of its tools, its task and 
   const place = await open(memory);
   const { status, body } = await clientOf(place.engine(counter))("GET", "/v1/environment");
   expect(status).toBe(200);
-  expect(body).toMatchObject({ name: "counter", unseeded: "defaults", reseed: "replace" });
+  expect(body).toMatchObject({ name: "counter", unseeded: "guard", reseed: "guard", bestReward: 1 });
   expect(body.task).toMatchObject({ type: "object", required: ["start", "goal"] });
   expect(body.state.properties).toHaveProperty("count");
   expect(body.tools).toContainEqual({

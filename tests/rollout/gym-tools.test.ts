@@ -72,7 +72,7 @@ test("an agent plays an episode on a server, with the tools the server describes
     body: "{}",
     headers: { "content-type": "application/json", cookie: `holdfast_gym_counter=${cookies["holdfast_gym_counter"]}` },
   });
-  expect(await verified.json()).toMatchObject({ reward: 1, count: 6, reseeds: 0 });
+  expect(await verified.json()).toMatchObject({ reward: 1, count: 6, holdfast: { reseeds: 0 } });
 
   const { version } = await sessions.info(session);
   expect(await sessions.replay(session, { agent })).toEqual({ same: true, events: version });

@@ -194,8 +194,7 @@ test(
       const shown = environment === 0 ? state : { state };
       expect(JSON.parse(verified?.body ?? "")).toMatchObject({
         session_id: session,
-        episode: 1,
-        reseeds: 0,
+        holdfast: { episode: 1, reseeds: 0 },
         ...(shown as object),
       });
     }

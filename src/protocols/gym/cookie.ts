@@ -1,4 +1,4 @@
-// The value of the session cookie: a signed token, and the version of the last answer that the client got.
+// The session cookie: how it is read, and its value, a signed token with the version of the client's last answer.
 
 /**
  * Puts a version behind a token, with a checksum. The version is not signed, which would cost an HMAC for every reply: a
@@ -27,4 +27,24 @@ function checksum(token: string, version: number): string {
     hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
   }
   return (hash >>> 0).toString(36);
+}
+
+/** Returns the values of all cookies with this name, without the quotes and escapes that some clients add. */
+export function readCookies(header: string | undefined, name: string): string[] {
+  if (!header?.includes(name)) return [];
+  // Fast path: most clients send only this cookie.
+  if (header.length > name.length && header[name.length] === "=" && header.startsWith(name) && !/[;"\s]/.test(header)) {
+    return [header.slice(name.length + 1)];
+  }
+  return header.split(";").flatMap((pair) => {
+    const at = pair.indexOf("=");
+    if (pair.slice(0, Math.max(at, 0)).trim() !== name) return [];
+    const value = pair.slice(at + 1).trim();
+    const isQuoted = value.length > 1 && value.startsWith('"') && value.endsWith('"');
+    return isQuoted ? value.slice(1, -1).replaceAll(/\\([0-3][0-7]{2}|.)/gs, unescaped) : value;
+  });
+}
+
+function unescaped(_: string, escaped: string): string {
+  return escaped.length === 3 ? String.fromCharCode(Number.parseInt(escaped, 8)) : escaped;
 }

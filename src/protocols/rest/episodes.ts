@@ -44,14 +44,15 @@ export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer |
 
 /** Builds the reply to `GET /v1/environment`. */
 function describeEnvironment(environment: AnyEnvironment) {
-  const { name, description, unseeded, reseed, task, state, definitions } = environment;
+  const { name, description, unseeded, reseed, bestReward, task, state, definitions } = environment;
   const tools = [...definitions].map(([tool, { description, kind, input }]) => ({
     name: tool,
     description,
     kind,
     input: toInputSchema(toJsonSchema(input)),
   }));
-  return { name, description, tools, task: toJsonSchema(task), state: toJsonSchema(state), unseeded, reseed };
+  const schemas = { task: toJsonSchema(task), state: toJsonSchema(state) };
+  return { name, description, tools, ...schemas, unseeded, reseed, bestReward };
 }
 
 /** A tool without input still takes an object. */

@@ -82,8 +82,9 @@ export const replies = {
     tools: { type: "array", items: tool },
     task: schema,
     state: schema,
-    unseeded: { type: "string", enum: ["defaults", "reject"] },
-    reseed: { type: "string", enum: ["replace", "reject"] },
+    unseeded: { type: "string", enum: ["guard", "defaults", "reject"] },
+    reseed: { type: "string", enum: ["guard", "replace", "reject"] },
+    bestReward: { type: "number", description: "the reward of the best known play" },
   }),
   Session: shape({
     ...listed,

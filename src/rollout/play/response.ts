@@ -37,7 +37,11 @@ function totalUsage(answers: EventOf<"model.answered">[]): Json {
     );
   return {
     input_tokens: total("input_tokens"),
-    input_tokens_details: { cached_tokens: detail("input_tokens_details", "cached_tokens") },
+    // `cache_write_tokens` is required by openai 2.54 and later, which validates responses for NeMo Gym.
+    input_tokens_details: {
+      cached_tokens: detail("input_tokens_details", "cached_tokens"),
+      cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
+    },
     output_tokens: total("output_tokens"),
     output_tokens_details: { reasoning_tokens: detail("output_tokens_details", "reasoning_tokens") },
     total_tokens: total("total_tokens"),

@@ -42,10 +42,11 @@ function serverHost(client: GymClient): EpisodeHost {
       body: { ...rowAsSent(row), [randomSeedField]: random },
       signal,
     });
-    if (isOk(reply)) return { [key]: cookies };
-    const message = `the server answered /seed_session with ${reply.status}: ${shownText(reply.text)}`;
+    const failed = isOk(reply) ? failureIn(objectIn(reply.text) ?? {}) : undefined;
+    if (isOk(reply) && failed === undefined) return { [key]: cookies };
+    const message = `the server answered /seed_session with ${reply.status}: ${failed ?? shownText(reply.text)}`;
     // The row is invalid and would be refused again.
-    const isRefused = reply.status === 422 || reply.status === 400;
+    const isRefused = reply.status === 422 || reply.status === 400 || objectIn(reply.text)?.["failure_kind"] === "task";
     throw new HoldfastError(isRefused ? "invalid_task" : "seed_failed", message);
   }
 
@@ -141,9 +142,9 @@ function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?:
   return { verdict: toVerdictFields(own, row), ...(typeof session === "string" && { session }) };
 }
 
-/** Removes fields that Holdfast adds about the session. */
+/** Removes the fields that Holdfast adds about the session. Version 0.1 did not nest them. */
 function withoutOwn(told: TaskRow): TaskRow {
-  const { episode: _, reseeds: __, verdicts: ___, ...verdict } = told;
+  const { holdfast: _, episode: __, reseeds: ___, verdicts: ____, ...verdict } = told;
   return verdict;
 }
 

@@ -1,0 +1,35 @@
+// gymGuard(): keeps tool names of a model away from the other protocols of a server.
+import { HoldfastError } from "../../core/errors.ts";
+import { errorReply, type Protocol, type Tokens } from "../../core/protocol.ts";
+import { ellipsis } from "../../core/ellipsis.ts";
+import { parseCookie } from "./cookie.ts";
+
+/**
+ * Refuses a POST to `/v1` or `/run` that carries the cookie of a gym session. Agents of this protocol post any tool name
+ * that their model makes up, `v1/sessions/ID/rewind` included, with that cookie. The clients of `/v1` and `/run` have no
+ * such cookie, except a browser, which says by `sec-fetch-site` what it is.
+ */
+export function gymGuard(tokens: Tokens): Protocol {
+  return {
+    name: "gym guard",
+    handle({ method, path, headers }) {
+      if (method !== "POST" || headers["cookie"] === undefined || headers["sec-fetch-site"] !== undefined)
+        return undefined;
+      const [, tool] = /^(?:\/ng-rollout\/[^/]+)?\/(v1(?:\/.*)?|run)$/s.exec(path) ?? [];
+      const cookie = tool === undefined ? undefined : findCookie(headers["cookie"], tokens);
+      if (tool === undefined || cookie === undefined) return undefined;
+      const reply = errorReply(new HoldfastError("unknown_tool", `there is no tool "${ellipsis(tool, 100)}"`));
+      // Agents keep only the cookies of the last reply.
+      reply.headers = { ...reply.headers, "set-cookie": `${cookie}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax` };
+      return Promise.resolve(reply);
+    },
+  };
+}
+
+/** Returns the first valid cookie of a gym session, with its name. */
+function findCookie(header: string, tokens: Tokens): string | undefined {
+  for (const [pair, value = ""] of header.matchAll(/\bholdfast_\w+="?([\w.-]+)"?/g)) {
+    if (tokens.check(parseCookie(value).token) !== undefined) return pair.replaceAll('"', "");
+  }
+  return undefined;
+}

@@ -1,0 +1,25 @@
+// Paths and headers of gym requests.
+import { invalidOption } from "../../core/errors.ts";
+
+export function withoutRollout(path: string): { rollout?: string; path: string } {
+  const found = path.startsWith("/ng-rollout/") && /^\/ng-rollout\/([A-Za-z0-9][A-Za-z0-9._-]*)(\/.*)$/s.exec(path);
+  return found ? { rollout: found[1] as string, path: found[2] as string } : { path };
+}
+
+/** Returns the tool name in a path of one segment. */
+export function parseTool(path: string): string | undefined {
+  if (path.length < 2 || path.lastIndexOf("/") !== 0) return undefined;
+  const name = path.slice(1);
+  if (!name.includes("%")) return name;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+export function parseEpisode(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d{1,15}$/.test(header)) return Number(header);
+  throw invalidOption("the header holdfast-episode must be the number of an episode");
+}

@@ -1,0 +1,71 @@
+// Rows of the gym protocol: how they are read, and how the failure of one is reported.
+import { HoldfastError, messageOf } from "../../core/errors.ts";
+import type { Labels } from "../../core/event.ts";
+import { copyJson, isObject, type Json } from "../../core/json.ts";
+import type { Reply } from "../../core/protocol.ts";
+import type { FailureKind } from "../../core/rollout.ts";
+import { classifyError } from "../../rollout/play/failure.ts";
+
+export type Row = { [field: string]: Json };
+
+/** Copies the fields of a body: echoed values must be serializable JSON. */
+export function parseRow(body: unknown): Row {
+  const row = copyJson(body ?? {}, "body", "drop");
+  if (isObject(row)) return row as Row;
+  const what = Array.isArray(row) ? "list" : typeof row;
+  throw new HoldfastError("invalid_task", `the body must be a JSON object with the fields of the task, not a ${what}`);
+}
+
+/** Tells whether a body is a whole row of a data set, as agents and collectors of NeMo Gym send it. */
+export const isWhole = (row: Row): boolean => isObject(row["responses_create_params"]);
+
+/** Fields of a seed's body that become labels of the episode. */
+const labelNames = [
+  "_ng_session_id",
+  "_ng_rollout_id",
+  "_ng_attempt_index",
+  "_ng_task_index",
+  "_ng_rollout_index",
+  "_ng_session_close_token",
+];
+
+export function buildLabels(row: Row, rollout: string | undefined): Labels {
+  const labels: Labels = rollout === undefined ? {} : { _ng_rollout_id: rollout };
+  for (const name of labelNames) {
+    const value = row[name];
+    if (value !== undefined && value !== null) labels[name] = value;
+  }
+  return labels;
+}
+
+export interface RowFailure {
+  kind: FailureKind;
+  reason: string;
+  thrown: unknown;
+}
+
+/** Describes an error that ended a request for a row. */
+export const toFailure = (thrown: HoldfastError): RowFailure => ({
+  kind: classifyError(thrown),
+  reason: messageOf(thrown),
+  thrown,
+});
+
+/**
+ * Answers a row that failed as `/run` does, with 200: agents and collectors of NeMo Gym end the whole collection at any
+ * other status. They recognise the failure by `_ng_failure_class`. The reward is 0 only because they require a number.
+ */
+export function failedReply(row: Row, { kind, reason, thrown }: RowFailure): Reply {
+  const body: Row = {
+    ...row,
+    reward: 0,
+    mask_sample: true,
+    failure_kind: kind,
+    failure_reason: reason,
+    _ng_failure_class: kind,
+    _ng_failure_reason: reason,
+  };
+  // An invalid row stays invalid: collectors need not retry it.
+  if (kind === "task") body["_ng_failure_terminal"] = true;
+  return { status: 200, body, thrown };
+}
