@@ -27,10 +27,10 @@ Examples:
       --tool increment_counter --input '{"count":2}' \\
       --tool get_counter_value --input '{}'
 
-Of an environment, solution.ts and tasks.jsonl beside it are used. Of a server,
-name calls that show its state with --tool, or give it tasks with tools; servers
-of Holdfast say by themselves which tools they have. What failed is shown with
-the commands that lead there; the exit code is then 1.`;
+An environment is checked with solution.ts and tasks.jsonl beside it. For a
+server, choose calls that show its state with --tool, or --tasks with tools;
+Holdfast servers list their tools. A failed check prints the commands that
+reproduce it, and the exit code is 1.`;
 
 export function addCheck(program: Command): void {
   const collect = <T>(parse: (text: string) => T) => {
@@ -39,15 +39,15 @@ export function addCheck(program: Command): void {
   program
     .command("check")
     .description(
-      "Try whether an environment, a running gym-protocol server or a store keeps its sessions as it should.",
+      "Check an environment, a running server of the gym protocol, or a store for faults that spoil rewards or lose state.",
     )
     .argument("[target]", "a folder, file or package with an environment, or the URL of a server")
-    .option("--store <url>", "in place of a target: a store to try, in which sessions are written and deleted")
+    .option("--store <url>", "check this store instead of a target; writes and deletes sessions in it")
     .option("--tool <name>", "a tool to call; may be repeated", collect(String), [])
-    .option("--input <json>", "the arguments of the tool, in the order of --tool", collect(json), [])
-    .option("--task <json>", "what to seed with", json)
-    .option("--tasks <file>", "rows to take the task and the tools from, as JSON lines")
-    .option("--token <text>", "the bearer token of a server that wants one, to ask it for its tools")
+    .option("--input <json>", "the arguments of a tool, in the order of --tool", collect(json), [])
+    .option("--task <json>", "the task to seed with", json)
+    .option("--tasks <file>", "a file of tasks as JSON lines; the first row gives the task and the tools")
+    .option("--token <text>", "bearer token of the server, to ask it for its tools")
     .option("--json", "print the results as JSON")
     .addHelpText("after", example)
     .action(run);
@@ -61,7 +61,7 @@ async function run(target: string | undefined, flags: Flags): Promise<void> {
 
 async function check(target: string | undefined, flags: Flags): Promise<Checked[]> {
   if ((target === undefined) === (flags.store === undefined)) {
-    throw invalidOption("name one thing to check: an environment, a server, or --store URL");
+    throw invalidOption("name one target to check: an environment, the URL of a server, or --store URL");
   }
   if (target === undefined) {
     const { checkStore } = await import("./check/store.ts");
@@ -74,6 +74,7 @@ type Row = { [field: string]: Json };
 type Schemas = Map<string, { [key: string]: Json }>;
 
 async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
+  await assertAnswers(url);
   const { readTasks } = await import("../rollout/load.ts");
   const [row = {}] = flags.tasks === undefined ? [] : readTasks(flags.tasks);
   const task = toRow(flags.task ?? row);
@@ -83,23 +84,41 @@ async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
       .map(toRow)
       .map(({ name, parameters }) => [String(name), toRow(parameters ?? {})]),
   );
-  if (schemas.size > 0) return checkServed({ url, task, schemas, flags });
   const described = await describedAt(url, flags.token);
+  const { bestReward } = described;
+  if (schemas.size > 0) return checkServed({ url, task, schemas, flags, bestReward });
   const given = flags.task ?? flags.tasks;
   const sampled = given === undefined && described.task ? toRow(sample(described.task)) : task;
-  return checkServed({ url, task: sampled, schemas: described.schemas, flags });
+  return checkServed({ url, task: sampled, schemas: described.schemas, flags, bestReward });
+}
+
+/** Sends one request. Any reply is fine. */
+async function assertAnswers(url: string): Promise<void> {
+  const { createGymClient, networkFailure } = await import("../testing/gym-checks/client.ts");
+  try {
+    await createGymClient({ url, name: "a", commands: [] }).get("/");
+  } catch (thrown) {
+    throw cannotLoad(`nothing answers at ${url}: ${networkFailure(thrown) ?? messageOf(thrown)}`, thrown);
+  }
+}
+
+interface Described {
+  schemas: Schemas;
+  task?: Row;
+  bestReward?: number;
 }
 
 /** Asks a server for its environment, which Holdfast's servers describe. */
-async function describedAt(url: string, token: string | undefined): Promise<{ schemas: Schemas; task?: Row }> {
+async function describedAt(url: string, token: string | undefined): Promise<Described> {
   try {
     const headers = new Headers();
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
     const reply = await fetch(`${url}/v1/environment`, { headers, signal: AbortSignal.timeout(10_000) });
-    const { tools = [], task = {} } = reply.ok ? toRow((await reply.json()) as Json) : {};
+    if (!reply.ok) return { schemas: new Map() };
+    const { tools = [], task = {}, bestReward } = toRow((await reply.json()) as Json);
     const rows = (Array.isArray(tools) ? tools : []).map(toRow);
     const schemas = new Map(rows.map(({ name, input }) => [String(name), toRow(input ?? {})]));
-    return { schemas, ...(reply.ok && { task: toRow(task) }) };
+    return { schemas, task: toRow(task), ...(typeof bestReward === "number" && { bestReward }) };
   } catch {
     return { schemas: new Map() };
   }
@@ -122,7 +141,8 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
     const schemas: Schemas = new Map(
       [...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]),
     );
-    const served = await checkServed({ url: serving.url, task: toRow(tasks[0]), schemas, flags, solution });
+    const { bestReward } = environment;
+    const served = await checkServed({ url: serving.url, task: toRow(tasks[0]), schemas, flags, solution, bestReward });
     results.push(...served.map((checked) => elsewhere(checked, serving.url, target)));
   } finally {
     await serving.close();
@@ -149,7 +169,7 @@ async function tryCases(
   const open = () => createSessions({ environment, store: memoryStore() });
   const results: Checked[] = [];
   const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
-    const why = "It is part of what an environment promises; see docs/promises.md.";
+    const why = "Every environment must have this property; see docs/promises.md.";
     await run().then(
       () => results.push({ what, result: "pass", why }),
       (thrown: unknown) => results.push({ what, result: "fail", message: messageOf(thrown), why }),
@@ -158,7 +178,8 @@ async function tryCases(
   for (const { name, run } of environmentCases) await attempt(name, () => run({ open, tasks }));
   for (const { name, run } of solutionCases) {
     if (solution) await attempt(name, () => run({ open, tasks, solution }));
-    else results.push({ what: name, result: "skipped", message: "there is no solution beside it", why: "" });
+    else
+      results.push({ what: name, result: "skipped", message: "there is no solution beside the environment", why: "" });
   }
   return results;
 }
@@ -169,30 +190,30 @@ interface Served {
   schemas: Schemas;
   flags: Flags;
   solution?: Solution | undefined;
+  bestReward?: number | undefined;
 }
 
-async function checkServed({ url, task, schemas, flags, solution }: Served): Promise<Checked[]> {
+async function checkServed({ url, task, schemas, flags, solution, bestReward }: Served): Promise<Checked[]> {
   const { playSolution, runGymChecks } = await import("../testing/gym-checks.ts");
   const named = flags.tool.map((tool, at) => ({ tool, input: flags.input[at] ?? {} }));
   const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
   if (tools.size === 0) {
     throw invalidOption(
-      "no tool of the server is known; name one with --tool, give --tasks, or a --token if it wants one",
+      `the server at ${url} does not list its tools; name one with --tool, or give --tasks or its --token`,
     );
   }
   try {
     const solved = named.length === 0 && solution ? await playSolution({ url, task }, solution) : sampled;
-    return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution });
+    return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution, bestReward });
   } catch (thrown) {
-    const cause = thrown instanceof TypeError && thrown.cause ? thrown.cause : thrown;
-    throw cannotLoad(`${url} could not be checked: ${messageOf(cause)}`, cause);
+    throw cannotLoad(`${url} could not be checked: ${messageOf(thrown)}`, thrown);
   }
 }
 
 function toRow(value: Json | undefined): Row {
   if (isObject(value)) return value;
-  throw invalidOption(`a task is a JSON object, not ${JSON.stringify(value)}`);
+  throw invalidOption(`a task must be a JSON object, not ${JSON.stringify(value)}`);
 }
 
 function inWords(results: Checked[]): string {
@@ -203,7 +224,7 @@ function inWords(results: Checked[]): string {
   const failed = results.filter(({ result }) => result === "fail");
   for (const { what, message = "", why, reproduce = [] } of failed) {
     lines.push("", `FAILED: ${what}`, `  ${message.trimEnd().replaceAll("\n", "\n  ")}`, `  Why it matters: ${why}`);
-    if (reproduce.length > 0) lines.push("  To see it:", ...reproduce.map((command) => `    ${command}`));
+    if (reproduce.length > 0) lines.push("  To reproduce it:", ...reproduce.map((command) => `    ${command}`));
   }
   const count = (wanted: Checked["result"]): number => results.filter(({ result }) => result === wanted).length;
   lines.push("", `${count("pass")} passed, ${failed.length} failed, ${count("skipped")} skipped`);

@@ -72,8 +72,8 @@ describe("every command", () => {
       ["serve", "examples/counter", "--idle", "soon"],
       "invalid_option: option '--idle <duration>' argument 'soon' is invalid.",
     ],
-    [["check", "http://127.0.0.1:1"], "invalid_option: no tool of the server is known"],
-    [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: http://127.0.0.1:1 could not be checked: "],
+    [["check", "http://127.0.0.1:1"], "cannot_load: nothing answers at http://127.0.0.1:1: connection refused"],
+    [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: nothing answers at http://127.0.0.1:1: connection"],
     [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
     [["sessions", "show", "x", "--from", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
     [["sessions", "rewind", "x", "--from", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
@@ -259,18 +259,19 @@ describe("holdfast check", () => {
     };
     const failed = results.filter(({ result }) => result === "fail");
     expect(failed.map(({ what }) => what)).toEqual([
+      "a lost session does not read as a valid state",
       "seeding again replaces the state",
-      "every response sets the cookie, refusals too",
+      "a crash does not lose the session",
       "a retried call id is applied once",
       "calls at once lose nothing",
       "bad arguments never give a 5xx",
+      "an altered cookie does not open the session",
+      "a model cannot learn its reward by a tool name",
     ]);
     for (const { why, message, reproduce } of failed) {
       expect(why).not.toBe("");
       expect(message).not.toBe("");
-      expect(reproduce[0]).toContain(
-        `curl -s -b a.jar -c a.jar -H 'content-type: application/json' '${url}/seed_session'`,
-      );
+      expect(reproduce[0]).toContain(`curl -s -b a.jar -c a.jar -H 'content-type: application/json' '${url}/`);
     }
     const inWords = await run("check", url, ...both);
     expect(inWords.stdout).toContain("FAILED: a retried call id is applied once");

@@ -6,10 +6,10 @@ import { openStore } from "../../stores/open.ts";
 export async function checkStore(url: string): Promise<Checked[]> {
   const { checkPrefix, runStoreChecks } = await import("../../testing/store-checks.ts");
   process.stderr.write(
-    `This writes sessions whose names start with ${checkPrefix} and deletes them again. Nothing else is touched, but all\n` +
-      "sessions are listed many times: take an empty store, or one for tests.\n",
+    `This writes sessions with names that start with ${checkPrefix} and deletes them again. It changes nothing else, but\n` +
+      "lists all sessions many times: use an empty store, or one for tests.\n",
   );
-  const line = createCounterLine("cases tried");
+  const line = createCounterLine("checks run");
   try {
     return await runStoreChecks(
       () => openStore(url),

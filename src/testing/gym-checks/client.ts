@@ -54,8 +54,9 @@ export function createGymClient(options: GymClientOptions): GymClient {
     const given = { ...(text !== undefined && { "content-type": "application/json" }), ...extra };
     const flags = Object.entries(given).map(([header, value]) => `-H ${quoted(`${header}: ${value}`)}`);
     const data = text === undefined ? [] : ["-d", quoted(text)];
-    commands.push(["curl", "-s", "-b", `${name}.jar`, "-c", `${name}.jar`, ...flags, quoted(url + path), ...data].join(" "));
     const cookie = [...jar].map(([key, value]) => `${key}=${value}`).join("; ");
+    const sent = options.jar ? quoted(cookie) : `${name}.jar`;
+    commands.push(["curl", "-s", "-b", sent, "-c", `${name}.jar`, ...flags, quoted(url + path), ...data].join(" "));
     const length = text === undefined ? {} : { "content-length": String(Buffer.byteLength(text)) };
     const headers = { ...given, ...length, ...(cookie && { cookie }) };
     const answer = await exchanged(url + path, { method, headers, agent, timeout }, text);

@@ -1,0 +1,110 @@
+// A trial: one server under check, with clients and the answers that its checks compare.
+import assert from "node:assert/strict";
+import type { Json } from "../../core/json.ts";
+import type { Call, Solution } from "../environments.ts";
+import type { ClientOptions, GymClient, GymReply } from "./client.ts";
+
+export interface GymTarget {
+  /** Without a trailing slash. */
+  url: string;
+  /** The task to seed and verify with. */
+  task: { [field: string]: Json };
+  /** Calls that show state: their answers depend on earlier calls. */
+  calls: Call[];
+  /** The tools and the JSON Schemas of their arguments, as far as known. */
+  tools: Map<string, { [key: string]: Json }>;
+  solution?: Solution | undefined;
+  /** The best known reward. Default 1. */
+  bestReward?: number | undefined;
+}
+
+export type Answers = Pick<GymReply, "status" | "body">[];
+
+export interface Trial extends GymTarget {
+  bestReward: number;
+  /** Creates a client without a session. */
+  client(options?: ClientOptions): GymClient;
+  /** Creates a client with a new session, seeded with the task. */
+  seeded(options?: ClientOptions): Promise<GymClient>;
+  /** Seeds with the cookies of a client. */
+  seed(client: GymClient, path?: string): Promise<GymReply>;
+  /** The answers to the calls in a new session, and to the same calls repeated there. */
+  first: Answers;
+  second: Answers;
+}
+
+export interface GymCheck {
+  what: string;
+  why: string;
+  /** True if it compares answers: it says nothing about a server whose answers vary by themselves. */
+  compares?: boolean;
+  /** Returns undefined on success, or the reason for skipping. Rejects on failure. */
+  run(trial: Trial): Promise<string | undefined>;
+}
+
+export const noState = "the calls have the same answers every time, so they show no state; choose others with --tool";
+
+export async function make(client: GymClient, calls: Call[]): Promise<Answers> {
+  const answers: Answers = [];
+  for (const { tool, input } of calls) {
+    const { status, body } = await client.post(`/${tool}`, input);
+    answers.push({ status, body });
+  }
+  return answers;
+}
+
+// A Responses object without output: valid for the server, with nothing to score.
+export const response = {
+  id: "resp_check",
+  object: "response",
+  created_at: 0,
+  model: "check",
+  status: "completed",
+  output: [],
+  tools: [],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+};
+
+/** The body of a verify: the whole row, as agents send it. */
+export const verifyBody = (task: { [field: string]: Json }): { [field: string]: Json } => ({
+  responses_create_params: { input: [] },
+  ...task,
+  response,
+});
+
+/** Returns the reward in a reply to verify; undefined if it is refused or marked as failed. */
+export function rewardIn({ status, body }: Answers[number]): number | undefined {
+  const { reward, mask_sample, _ng_failure_class } = Object(body) as { [field: string]: Json };
+  const isScored = status < 300 && mask_sample !== true && (_ng_failure_class ?? null) === null;
+  return isScored && typeof reward === "number" ? reward : undefined;
+}
+
+export async function verify(client: GymClient, task: { [field: string]: Json }): Promise<number> {
+  const reply = await client.post("/verify", verifyBody(task));
+  const reward = rewardIn(reply);
+  return reward ?? assert.fail(`verify gave no reward: ${inText(reply)}`);
+}
+
+export function assertNo5xx(answer: Answers[number], what: string): void {
+  assert.ok(answer.status < 500, `${what} was answered with ${inText(answer)}`);
+}
+
+export function showsState({ first, second }: Pick<Trial, "first" | "second">): boolean {
+  return JSON.stringify(first) !== JSON.stringify(second);
+}
+
+/** Tells whether these are the answers of a session in which the calls were made once before. */
+export const continues = (answers: Answers, { second }: Trial): boolean =>
+  JSON.stringify(answers) === JSON.stringify(second);
+
+export function same(actual: Answers, expected: Answers, what: string): void {
+  for (const [at, answer] of expected.entries()) {
+    const [got, wanted] = [inText(actual[at]), inText(answer)];
+    assert.ok(got === wanted, `${what}, call ${at + 1} was answered with ${got} instead of ${wanted}`);
+  }
+}
+
+export function inText(answer: Answers[number] | undefined): string {
+  return answer ? `${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}` : "nothing";
+}
