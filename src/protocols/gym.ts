@@ -1,7 +1,7 @@
 // gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
 // the session.
 import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { equalJson, isObject, type Json } from "../core/json.ts";
+import { equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";

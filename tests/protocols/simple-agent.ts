@@ -1,5 +1,5 @@
-// A third-party agent: written from the facts about NeMo Gym's simple_agent, without our code. It seeds without a cookie,
-// posts any tool name that the model gives, keeps only the cookies of the last reply, and accepts any status of a tool.
+// A third-party agent: written from the facts about NeMo Gym's simple_agent, without our code. It seeds without a cookie.
+// It posts any tool name that the model gives, keeps only the cookies of the last reply, and accepts any status of a tool.
 type Row = Record<string, unknown>;
 
 export interface ToolCall {

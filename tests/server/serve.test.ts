@@ -93,7 +93,7 @@ describe("a client that keeps only the cookies of the last reply keeps its sessi
     const refused = await fetch(url + path, { method, headers: headers(cookieOf(seeded), path) });
     expect(refused.status).toBe(status);
     const verified = await fetch(`${url}/verify`, { method: "POST", headers: headers(cookieOf(refused)) });
-    expect(await verified.json()).toMatchObject({ session_id: session, episode: 1 });
+    expect(await verified.json()).toMatchObject({ session_id: session, holdfast: { episode: 1 } });
   });
 });
 
