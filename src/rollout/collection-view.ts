@@ -81,6 +81,8 @@ export interface RowSummary {
   steps: number;
   calls: number;
   tokens: number | null;
+  /** True if the tokens were estimated, because the model reports none. */
+  isEstimate: boolean;
   seconds: number | null;
   /** When it began, in seconds since 1970. */
   began: number | null;

@@ -81,6 +81,7 @@ describe("a summary", () => {
     steps: 3,
     calls: 3,
     tokens: 15,
+    isEstimate: false,
     seconds: 1.5,
     began: 1_700_000_000,
     tools: ["add", "read"],

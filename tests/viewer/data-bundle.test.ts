@@ -18,7 +18,7 @@ function filesOf() {
     return indexes.map((row) =>
       kind === "rows"
         ? { row, part: Math.floor(row / perPart), text: `row ${row}` }
-        : { row, content: { reward: row }, events: row % 2 === 0 ? [{ version: 1 }] : null },
+        : { row, content: { reward: row, session_id: `s-${row}.` }, events: row % 2 === 0 ? [{ version: 1 }] : null },
     );
   };
   return { load, loaded };
@@ -46,9 +46,16 @@ describe("a bundle", () => {
 
   test("finds a row from a link alone, with its log if it has one", async () => {
     const source = bundleSource(filesOf().load);
-    expect(await source.row("0", 17)).toEqual({ reward: 17 });
+    expect(await source.row("0", 17)).toEqual({ reward: 17, session_id: "s-17." });
     expect(await source.eventsOf("0", { row: 4 } as never)).toEqual([{ version: 1 }]);
     expect(await source.eventsOf("0", { row: 5 } as never)).toBeUndefined();
+  });
+
+  test("searches the full text of every row, part by part", async () => {
+    const found: number[] = [];
+    const source = bundleSource(filesOf().load);
+    await source.search("0", "S-7.", (some) => found.push(...some), never);
+    expect(found).toEqual([7]);
   });
 
   test("names a missing row in the error", async () => {

@@ -1,6 +1,6 @@
 // Formatting of text and numbers.
 import { expect, test } from "vitest";
-import { showInvisible, short } from "../../viewer/src/parts/format.ts";
+import { number, percent, showInvisible, short } from "../../viewer/src/parts/format.ts";
 import { preview } from "../../viewer/src/parts/json-rows.ts";
 
 test("control characters and direction marks are made visible", () => {
@@ -13,4 +13,9 @@ test("control characters and direction marks are made visible", () => {
 test("line breaks, tabs, other scripts and combined characters stay unchanged", () => {
   const text = "one\r\n\ttwo שלום 👩‍👩‍👧 é\u200f";
   expect(showInvisible(text)).toBe(text);
+});
+
+test("numbers below zero have a minus sign, and shares are in percent", () => {
+  expect([number(-0.0157), number(-1234), number(0.5)]).toEqual(["−0.0157", "−1,234", "0.5"]);
+  expect([percent(6.5612), percent(100)]).toEqual(["6.561%", "100%"]);
 });

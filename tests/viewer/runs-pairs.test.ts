@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowSummary } from "../../src/rollout/collection-view.ts";
-import { pairTasks, shownPairs } from "../../viewer/src/pages/compare/pairs.ts";
+import { mayBeChance, pairTasks, shownPairs } from "../../viewer/src/pages/compare/pairs.ts";
 import { groupRows, type TaskGroup } from "../../viewer/src/pages/runs/groups.ts";
 import { readRange } from "../../viewer/src/pages/runs/range.ts";
 import { readSort } from "../../viewer/src/pages/runs/sort.ts";
@@ -10,6 +10,12 @@ import { rowOf, someRows } from "./runs-rows.ts";
 
 const scored = (task: number, reward: number): RowSummary => rowOf({ task, reward });
 const grouped = (rows: RowSummary[]): TaskGroup[] => groupRows(rows, rows.keys());
+
+test("a difference may be chance if its interval includes 0", () => {
+  expect(mayBeChance({ value: -0.0012, low: -0.0157, high: 0.0118 })).toBe(true);
+  expect(mayBeChance({ value: 0.1, low: 0.02, high: 0.2 })).toBe(false);
+  expect(mayBeChance({ value: -0.1, low: -0.2, high: -0.02 })).toBe(false);
+});
 
 test("two runs are paired as `holdfast metrics A B` compares them", () => {
   fc.assert(

@@ -7,7 +7,7 @@ import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";
 import { readConversation, toFields } from "../conversation.ts";
-import { hasOwnMetrics } from "../row-fields.ts";
+import { hasEstimatedTokens, hasOwnMetrics } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
 /** Limits for texts, the number of tools, the length of names, and the number of metrics: a model may invent names. */
@@ -31,6 +31,7 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
     steps: assistantTurns(output),
     calls: calls.length,
     tokens: tokensIn(content),
+    isEstimate: hasEstimatedTokens(content),
     seconds: numberIn(seconds),
     began: numberIn(toFields(content["response"])["created_at"]) || null,
     tools: [...new Set(calls.map(({ name }) => beginning(name, longestName)))].slice(0, mostTools),

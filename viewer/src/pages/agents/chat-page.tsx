@@ -83,7 +83,8 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
           <a href={linkTo(["agents", agent.name])}>{agent.name}</a>
         </h1>
         <code class="dim chat-id">{session}</code>
-        {user !== undefined && <span class="dim">user {user}</span>}
+        {/* "user" is the default, which says nothing. */}
+        {user !== undefined && user !== "user" && <span class="dim">user {user}</span>}
         <span role="status" class={connection === "lost" ? "warn" : "dim"}>
           {isEnded ? "Ended" : connections[connection]}
         </span>

@@ -3,6 +3,7 @@ import type { Json } from "../../../../src/core/json.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { toFields } from "../../../../src/rollout/conversation.ts";
+import { hasEstimatedTokens } from "../../../../src/rollout/row-fields.ts";
 import { linkTo } from "../../address.ts";
 import { createRowNames, rowName, rowPosition, type NamedRun } from "../../data/references.ts";
 import type { Source } from "../../data/source.ts";
@@ -160,7 +161,11 @@ function factsOf(content: TaskRow, environment: string | undefined): Fact[] {
     { name: "stopped by", value: textIn(content["stopped"]) },
     { name: "attempt", value: typeof attempt === "number" && attempt > 0 ? attempt : null },
     { name: "model", value: textIn(model) },
-    { name: "tokens", value: typeof tokens === "number" ? number(tokens) : null },
+    {
+      name: "tokens",
+      value:
+        typeof tokens === "number" ? `${number(tokens)}${hasEstimatedTokens(content) ? " (estimated)" : ""}` : null,
+    },
     { name: "time", value: typeof took === "number" ? seconds(took) : null },
     { name: "session", value: session && <SessionName {...{ session, environment }} /> },
     { name: "forked from", value: parent && <SessionName {...{ session: parent, environment }} /> },

@@ -76,7 +76,7 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
       ...linkOf({ tokens: rangeText(tokens), reward: rangeText(reward) }),
     };
   };
-  const curves = metrics.isRate
+  const curves = shown.isRate
     ? { title: "pass@k", note: "any of k; dashed: all k", names: ["Any of k", "All k"] }
     : { title: "best@k", note: "best of k; dashed: worst of k", names: ["Best of k", "Worst of k"] };
 
@@ -104,8 +104,8 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
       <Curves
         title={curves.title}
         note={curves.note}
-        top={metrics.isRate ? 100 : 1}
-        shown={metrics.isRate ? percent : number}
+        top={shown.isRate ? 100 : 1}
+        shown={shown.isRate ? percent : number}
         curves={[
           { name: curves.names[0] ?? "", values: shown.best },
           { name: curves.names[1] ?? "", values: shown.worst },

@@ -16,6 +16,8 @@ export interface RunMetrics {
   reward: number | null;
   /** The sum over all rows; null if no row has it. */
   tokens: number | null;
+  /** Whether the tokens of some row were estimated. */
+  isEstimate: boolean;
   /** The sum of the rows' durations. */
   seconds: number | null;
   /** When the first row began, in seconds since 1970, and the time until the end of the last. */
@@ -95,6 +97,7 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
     scored: rewards.length,
     failed,
     tokens,
+    isEstimate: rows.some((row) => row.isEstimate),
     seconds,
     began: totals.result().began,
     wallSeconds: totals.result().wallSeconds,

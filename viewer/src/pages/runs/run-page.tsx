@@ -14,17 +14,23 @@ import { RunFacts } from "./run-facts.tsx";
 import { RunFilters } from "./run-filters.tsx";
 import { RunGrid } from "./run-grid.tsx";
 import { readSort, sortRows } from "./sort.ts";
-import { useRows, type RunRows } from "./use-rows.ts";
+import { useReloadedRows, type RunRows } from "./use-rows.ts";
 import { useSearch } from "./use-search.ts";
 import "./runs.css";
 
 export function RunPage({ run, parameters }: { run: NamedRun; parameters: URLSearchParams }) {
-  const known = useRows(run.run);
+  const [known, reload] = useReloadedRows(run.run);
+  const { source } = usePageContext();
   return (
     <div class="run-page">
       <div class="row">
         <h1>{run.name}</h1>
         <span class="dim run-file">{run.file}</span>
+        {source.isLive && (
+          <button title="Read the file again: the collection may still be running" onClick={reload}>
+            Reload rows
+          </button>
+        )}
         <CompareMenu run={run} />
       </div>
       <RunFacts run={run} />

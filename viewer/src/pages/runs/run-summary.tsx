@@ -41,7 +41,10 @@ export function RunSummary({ metrics, all, interval }: RunSummaryProps) {
       <Metric name="Failures" note={failed > 0 ? percent((100 * failed) / rows) : ""}>
         <span class={failed > 0 ? "bad" : ""}>{number(failed)}</span>
       </Metric>
-      <Metric name="Tokens" note={tokens === null ? "" : per(tokens, (value) => number(Math.round(value)))}>
+      <Metric
+        name={metrics.isEstimate ? "Tokens (estimated)" : "Tokens"}
+        note={tokens === null ? "" : per(tokens, (value) => number(Math.round(value)))}
+      >
         {orDash(tokens)}
       </Metric>
       <Metric name="Date">{orDash(metrics.began, date)}</Metric>

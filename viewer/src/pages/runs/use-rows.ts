@@ -26,7 +26,18 @@ const none = (): RunRows => ({
   place: { parameters: "", top: 0, active: 0 },
 });
 
-export function useRows(run: string): RunRows {
+/** Returns the rows, and a function that reads them again: a collection may still be running. */
+export function useReloadedRows(run: string): [RunRows, () => void] {
+  const { source } = usePageContext();
+  const [round, setRound] = useState(0);
+  const reload = (): void => {
+    kept.get(source)?.delete(run);
+    setRound(round + 1);
+  };
+  return [useRows(run, round), reload];
+}
+
+export function useRows(run: string, round = 0): RunRows {
   const { source } = usePageContext();
   const [known, setKnown] = useState(() => keptRows(source, run) ?? none());
   useEffect(() => {
@@ -57,7 +68,7 @@ export function useRows(run: string): RunRows {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [source, run]);
+  }, [source, run, round]);
   return known;
 }
 
