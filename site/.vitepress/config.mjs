@@ -43,7 +43,11 @@ export default {
     ],
     sidebar: [...guide(), api(), { text: "Decisions", link: "/decisions/" }],
     outline: [2, 3],
-    search: { provider: "local" },
+    search: {
+      provider: "local",
+      // The pages of the guide come before those of the API reference.
+      options: { miniSearch: { searchOptions: { boostDocument: (id) => (id.startsWith("/api/") ? 0.2 : 1) } } },
+    },
     socialLinks: [{ icon: "github", link: repository }],
   },
 };
