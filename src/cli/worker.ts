@@ -8,6 +8,7 @@ const example = `
 Examples:
   $ holdfast worker --queue redis://127.0.0.1:6379
   $ holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
+  $ holdfast worker --queue redis://127.0.0.1:6379 --workers 4
 
 Start as many as you like, on as many machines, in a folder where the
 collector's environment has the same path. What a worker has not ended when it
@@ -20,6 +21,7 @@ export function addWorker(program: Command): void {
     .description("Play the rollouts that `holdfast collect --queue` hands out.")
     .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
     .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
+    .option("--workers <number>", "worker processes to run; one that dies is replaced", whole(1, 1024))
     .option("--store <url>", "where sessions live, if this worker reaches the store by another URL than the collector")
     .option("--max-crashes <number>", "how often a rollout may end its own process before it fails", whole(1, 100), 3)
     .option("--max-blocked <duration>", "how long code may block a process; by default 10s", duration, 10_000)

@@ -5,6 +5,7 @@ import { plainLine, print } from "../plain.ts";
 import { queueAddress } from "../../queue/address.ts";
 import { createAlone } from "../../queue/alone.ts";
 import { createCollections } from "../../queue/collections.ts";
+import { supervised, superviseQueueWorkers } from "../../queue/supervise.ts";
 import { startWatchdog } from "../../queue/watchdog.ts";
 
 export interface WorkerFlags {
@@ -14,6 +15,8 @@ export interface WorkerFlags {
   maxCrashes: number;
   maxBlocked: number;
   json?: boolean;
+  /** Processes to supervise. Without it, this process is the worker. */
+  workers?: number;
 }
 
 /** Milliseconds to finish rollouts after the signal to stop: quick ones end in that time. */
@@ -23,15 +26,20 @@ const closing = 2000;
 /** Milliseconds between two equal complaints. */
 const sayEvery = 30_000;
 
-/** Plays until it is stopped. */
+/** Plays until it is stopped, or runs several processes that do. */
 export async function runWorker(flags: WorkerFlags): Promise<void> {
-  const { queue, store, concurrency, maxCrashes, maxBlocked, json = false } = flags;
-  const address = queueAddress(queue);
+  const { queue, store, concurrency, maxCrashes, maxBlocked, json = false, workers } = flags;
   const say = (text: string): void => {
     if (json) write({ type: "said", text });
     // Anyone may have put text into the queue.
     else process.stderr.write(`${plainLine(text)}\n`);
   };
+  const isSupervised = process.env[supervised] !== undefined;
+  if (workers !== undefined && !isSupervised) {
+    const [, script = "", ...args] = process.argv;
+    return superviseQueueWorkers({ workers, script, args, say });
+  }
+  const address = queueAddress(queue);
   const place = { queue, store, folder: process.cwd() };
   const collections = createCollections({ ...place, concurrency });
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0, crashed: 0 };
@@ -52,9 +60,12 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   });
   const text =
     `worker ${worker.name} ends: code of an environment or an agent has blocked it for ${maxBlocked / 1000} s; ` +
-    "its rollouts go to other workers; start it again, or allow more with --max-blocked";
+    "its rollouts go to other workers; start it again, run it with --workers, or allow more with --max-blocked";
   const stopped = new Promise<void>((resolve) => {
+    // A terminal sends SIGINT to every process. The supervisor decides what it means, and without it nothing continues.
+    if (isSupervised) process.on("disconnect", resolve).on("SIGINT", () => undefined);
     stopOnSignals({
+      ...(isSupervised && { names: ["SIGTERM"] }),
       onStop() {
         say("stopping; unfinished rollouts go back into the queue in a moment (again to end at once)");
         resolve();
@@ -67,6 +78,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   });
   if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
   else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);
+  if (isSupervised) process.send?.("started");
   await stopped;
   await worker.stop(grace);
   await Promise.race([collections.close(), new Promise((resolve) => setTimeout(resolve, closing).unref())]);

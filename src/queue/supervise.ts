@@ -1,0 +1,88 @@
+// superviseQueueWorkers(): keeps several worker processes running. One that dies is replaced, later each time it dies early.
+import { fork, type ChildProcess } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
+import { stopOnSignals } from "../io/stop-on-signals.ts";
+import { blockedSignal } from "./watchdog.ts";
+
+export interface SuperviseOptions {
+  workers: number;
+  /** The script of the worker and its arguments. */
+  script: string;
+  args: readonly string[];
+  /** Receives messages for people. */
+  say(text: string): void;
+}
+
+interface End {
+  code: number;
+  why: string;
+}
+
+interface Started {
+  child: ChildProcess;
+  /** False if it ended before it took work. */
+  started: Promise<boolean>;
+  ended: Promise<End>;
+}
+
+/** Set in the environment of a supervised worker. */
+export const supervised = "HOLDFAST_SUPERVISED_WORKER";
+
+/** Milliseconds until a dead worker is replaced. Doubles for each one that died early. */
+const shortestPause = 250;
+const longestPause = 30_000;
+/** A worker that ran for so many milliseconds did not die early. */
+const longLife = 60_000;
+
+/**
+ * Starts the workers and returns when all have ended after a signal. The first one starts alone: if it cannot start, the
+ * process exits with its code.
+ */
+export async function superviseQueueWorkers({ workers, script, args, say }: SuperviseOptions): Promise<void> {
+  const alive = new Set<ChildProcess>();
+  const { signal } = stopOnSignals({
+    onStop() {
+      for (const child of alive) child.kill("SIGTERM");
+    },
+    onSecond() {
+      for (const child of alive) child.kill("SIGKILL");
+    },
+  });
+
+  function start(): Started {
+    const child = fork(script, args, { env: { ...process.env, [supervised]: "1" } });
+    alive.add(child);
+    const ended = new Promise<End>((resolve) => {
+      child.on("exit", (code, by) => {
+        alive.delete(child);
+        resolve({ code: code ?? 1, why: by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`) });
+      });
+    });
+    const started = new Promise<boolean>((resolve) => {
+      child.once("message", () => {
+        // It may have missed the signal.
+        if (signal.aborted) child.kill("SIGTERM");
+        resolve(true);
+      });
+      void ended.then(() => resolve(false));
+    });
+    return { child, started, ended };
+  }
+
+  async function keep(first?: Started): Promise<void> {
+    let pause = shortestPause;
+    for (let next = first; !signal.aborted; next = undefined) {
+      const began = performance.now();
+      const { child, ended } = next ?? start();
+      const { why } = await ended;
+      if (signal.aborted) return;
+      pause = performance.now() - began > longLife ? shortestPause : Math.min(2 * pause, longestPause);
+      say(`worker process ${child.pid} ended (${why}); another one starts in ${pause / 1000} s`);
+      await delay(pause, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  const first = start();
+  if (!(await first.started)) process.exit(signal.aborted ? 0 : (await first.ended).code);
+  await Promise.all(Array.from({ length: workers }, (_, at) => keep(at === 0 ? first : undefined)));
+}
