@@ -36,7 +36,7 @@ export async function runAgent(invocation: Invocation, agent: Agent, place: Plac
   const { outcome } = await end(invocation, place, ended, agent);
   if (ended.transfer === undefined) return outcome;
   const next = invocation.family.find(ended.transfer);
-  if (!next) throw new HoldfastError("invalid_agent", `there is no agent ${ended.transfer} to hand over to`);
+  if (!next) throw new HoldfastError("invalid_agent", `there is no agent ${ended.transfer} to transfer to`);
   return runAgent(invocation, next, { ...place, agent: next.name, path: `${place.path}>${next.name}` });
 }
 

@@ -143,10 +143,10 @@ export async function* runWith(
 ): AsyncGenerator<RunEvent, Ran, undefined> {
   const { sessions, user, message, call, stateDelta, signal, busy } = options;
   if (message === undefined && stateDelta !== undefined) {
-    throw invalidOption("stateDelta is set with a message, and there is none");
+    throw invalidOption("`stateDelta` needs a message");
   }
   if (message === undefined && call !== undefined) {
-    throw invalidOption("a call id belongs to a message, and there is none");
+    throw invalidOption("`call` needs a message");
   }
   const family = createFamily(agent);
   if (signal?.aborted) throw cancelledRun(signal);
@@ -210,7 +210,10 @@ async function* runEntered(
     });
     const first = family.find(start.agent);
     if (!first)
-      throw new HoldfastError("invalid_agent", `the session is with ${start.agent}, which ${agent.name} lacks`);
+      throw new HoldfastError(
+        "invalid_agent",
+        `the session is with the agent ${start.agent}, which is not part of ${agent.name}`,
+      );
     const place: Place = {
       agent: first.name,
       path: first.name,

@@ -74,7 +74,11 @@ export function addSessions(program: Command): void {
         print(flags.json ? JSON.stringify(info) : info.session);
       }),
     );
-  add("rewind", "Make a session what it was, by one more event.", "rewind ID --from sqlite:counter.db --version 3")
+  add(
+    "rewind",
+    "Return a session to an earlier version, by one more event.",
+    "rewind ID --from sqlite:counter.db --version 3",
+  )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to go back to", whole(1))
     .addOption(new Option("--before <turn>", "the turn of a conversation to undo").conflicts("version"))

@@ -35,12 +35,12 @@ export async function modelNamed(name: string, seed = 0): Promise<Model> {
     }
     case "recorded": {
       const file = given(name, rest, "recorded:answers.jsonl");
-      if (!existsSync(file)) throw cannotLoad(`the recording ${file} is not there`);
+      if (!existsSync(file)) throw cannotLoad(`the recording ${file} does not exist`);
       const { recordedModel } = await import("./recorded.ts");
       return recordedModel({ file });
     }
     default:
-      throw invalidOption(`"${name}" is no model; there are ${names}`);
+      throw invalidOption(`"${name}" is not a model; choose one of ${names}`);
   }
 }
 
@@ -52,7 +52,7 @@ function parseSeed(name: string, text: string): number {
 
 function given(name: string, rest: string, example: string): string {
   if (rest !== "") return rest;
-  throw invalidOption(`the model ${name} lacks what comes after the colon, as in ${example}`);
+  throw invalidOption(`the model ${name} needs a name after the colon, as in ${example}`);
 }
 
 /** Refuses an agent without a script: only its author can write one. */

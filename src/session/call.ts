@@ -190,7 +190,7 @@ export function createCalls(options: CallsOptions) {
     const isRefused = seeded || environment.unseeded === "reject";
     if (episode > 0 || (!isRefused && state !== null)) return;
     const why = isRefused ? "" : ": its state has keys without a default";
-    throw new HoldfastError("session_unseeded", `session ${log.id} has to be seeded before the first call${why}`);
+    throw new HoldfastError("session_unseeded", `session ${log.id} must be seeded before the first call${why}`);
   }
 
   /** Makes a repeat wait while its call is running. */
@@ -243,7 +243,7 @@ const mostWaiting = 500;
 
 function assertRoom({ id, waiting }: OpenLog): void {
   if (!waiting || waiting.length < mostWaiting) return;
-  const message = `${mostWaiting} calls of session ${id} are waiting; send more when they were answered`;
+  const message = `${mostWaiting} calls of session ${id} are waiting; wait for their answers before you send more`;
   throw new HoldfastError("session_crowded", message);
 }
 

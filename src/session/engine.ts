@@ -234,7 +234,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     return kind.restore(id, events, checked).catch((thrown: unknown) => {
       // Events are folded before they are stored: inconsistent ones are refused.
       if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt")) throw thrown;
-      throw invalidOption("this is not a saved session: its events do not fit together");
+      throw invalidOption("this is not a saved session: its events contradict each other");
     });
   }
 

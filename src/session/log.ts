@@ -220,7 +220,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     const isKnown = found.version === version + entries.length && isSameMark(found.seen ?? log.mark, log.mark);
     if (!isKnown || !isSameMark(markAfter(log.mark, entries), mark)) {
       cache.drop(log);
-      const message = `the store has lost what it had answered of session ${log.id}; the next call goes on with what it has`;
+      const message = `the store has lost committed events of session ${log.id}; the next call continues with the events that are left`;
       throw new HoldfastError("store_failed", message, { detail: { version } });
     }
     for (const { body } of entries) {
@@ -334,7 +334,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     });
     if (result !== "ok") {
       if (others.length > 0 && (await store.read(id, 0, 1)) === undefined) return undefined;
-      throw new HoldfastError("session_exists", `there is a session ${id} already`);
+      throw new HoldfastError("session_exists", `session ${id} exists already`);
     }
     others.forEach(({ log, event }, at) => accepted(log, event, together[at] as Commit));
     const length = bodies.reduce((sum, body) => sum + body.length, 0);

@@ -13,7 +13,7 @@ export function checkedSave(saved: SavedSession, types: ReadonlySet<Event["type"
   const copied = copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
   for (const [at, event] of copied.events.entries()) {
     if (!types.has(event.type) || (at === 0) !== (event.type === "session.opened")) {
-      throw wrong(`event ${at + 1} cannot be there`);
+      throw wrong(`event ${at + 1} has a wrong type`);
     }
     const fault = "items" in event && event.items !== undefined ? faultInItems(event.items) : undefined;
     if (fault) throw wrong(`of event ${at + 1}, ${fault}`);

@@ -212,7 +212,10 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
         if (session) return session;
         for (const { log } of scopes) await logs.refresh(log);
       }
-      throw new HoldfastError("version_conflict", `what session ${id} shares was changed ${attempts} times in a row`);
+      throw new HoldfastError(
+        "version_conflict",
+        `the shared state of session ${id} was changed by others ${attempts} times in a row`,
+      );
     });
   }
 

@@ -14,7 +14,7 @@ export async function checkTask(environment: AnyEnvironment, given: unknown): Pr
   const raw = copyJson(given ?? {}, "task", "drop");
   const checked = await check(environment.task, raw);
   if (!checked.ok) {
-    throw new HoldfastError("invalid_task", `the task does not fit ${environment.name}: ${checked.message}`);
+    throw new HoldfastError("invalid_task", `the task is invalid for ${environment.name}: ${checked.message}`);
   }
   return copyJson(checked.value, "task", "drop");
 }
@@ -44,7 +44,7 @@ export async function seedEvent(
       author({ session, random, now, log, signal: handler.signal, task: guarded(task) }),
     );
     const checked = await check(environment.state, made);
-    if (!checked.ok) throw new Error(`it returned a state that does not fit its schema: ${checked.message}`);
+    if (!checked.ok) throw new Error(`it returned an invalid state: ${checked.message}`);
     return asState(environment, checked.value);
   });
   if (state === null) throw new HoldfastError("seed_failed", `${what} is missing, and its state has no defaults`);

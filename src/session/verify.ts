@@ -218,7 +218,7 @@ function toVerdict(value: unknown): Verdict {
   const verdict = typeof value === "object" ? copyJson(value, "the verdict", "drop") : { reward: value };
   const reward = (verdict as { reward?: unknown } | null)?.reward;
   if (typeof reward !== "number" || !Number.isFinite(reward)) {
-    throw new Error(`it gave no finite reward but ${typeof reward === "number" ? reward : typeof reward}`);
+    throw new Error(`it must return a finite reward, not ${typeof reward === "number" ? reward : typeof reward}`);
   }
   return verdict as Verdict;
 }

@@ -127,7 +127,7 @@ function complaints() {
     if (now - said < complaintInterval) return;
     said = now;
     const [, plain = message] = /"message":"([^"]*)"/.exec(message) ?? [];
-    process.stderr.write(`traces are being lost, and all else goes on: ${plain.slice(0, 300)}\n`);
+    process.stderr.write(`traces are being lost; everything else continues: ${plain.slice(0, 300)}\n`);
   };
   const nothing = (): void => undefined;
   return { error: say, warn: say, info: nothing, debug: nothing, verbose: nothing };

@@ -234,7 +234,7 @@ test("a usage error is reported in one line", async () => {
   await wrong([], "--out");
   await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "no file of tasks none.jsonl");
   await wrong(["--out", "a.jsonl", "--temperature", "hot"], "Give a number");
-  await wrong(["--out", "a.jsonl", "--model", "nobody"], "is no model");
+  await wrong(["--out", "a.jsonl", "--model", "nobody"], "is not a model");
   expect(existsSync(world.at("a.jsonl"))).toBe(false);
 });
 

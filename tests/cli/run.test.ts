@@ -307,7 +307,7 @@ describe("errors are reported in one line, with exit code 1:", () => {
     [
       "no such model",
       async () => [concierge, "--model", "gpt"],
-      /^invalid_option: "gpt" is no model; there are scripted, random/,
+      /^invalid_option: "gpt" is not a model; choose one of scripted, random/,
     ],
     [
       "half a model",
@@ -319,7 +319,11 @@ describe("errors are reported in one line, with exit code 1:", () => {
       async () => [concierge, "--model", "random:x"],
       /^invalid_option: the seed of random:x is not a whole number/,
     ],
-    ["no recording", async () => [concierge, "--model", "recorded:x"], /^cannot_load: the recording x is not there\n/],
+    [
+      "no recording",
+      async () => [concierge, "--model", "recorded:x"],
+      /^cannot_load: the recording x does not exist\n/,
+    ],
     [
       "no script",
       async () => [await newFile("a.mjs", unscripted), "--model", "scripted"],

@@ -383,10 +383,10 @@ describe("the command", () => {
   });
 
   test.each<[string[], string]>([
-    [["sqlite:a.db", "sqlite:./a.db"], "invalid_option: both are the same store"],
-    [["https://me@example.com/a", "https://example.com/a/"], "invalid_option: both are the same store"],
-    [["memory:", "sqlite:a.db"], "invalid_option: memory: lives in one process"],
-    [["sqlite:a.db", "memory:"], "invalid_option: memory: lives in one process"],
+    [["sqlite:a.db", "sqlite:./a.db"], "invalid_option: the two stores are the same"],
+    [["https://me@example.com/a", "https://example.com/a/"], "invalid_option: the two stores are the same"],
+    [["memory:", "sqlite:a.db"], "invalid_option: memory: belongs to one process"],
+    [["sqlite:a.db", "memory:"], "invalid_option: memory: belongs to one process"],
     [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: there is no file nowhere/none.db"],
     [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is no store'],
     [["sqlite:b.db"], "invalid_option: missing required argument 'to'"],

@@ -234,7 +234,7 @@ describe("refusals", () => {
     [
       "a model that is none",
       (at) => [join(at, "a.jsonl"), "--environment", "examples/counter", "--model", "no"],
-      'invalid_option: "no" is no model',
+      'invalid_option: "no" is not a model',
     ],
   ])("%s", async (_, args, message) => {
     const folder = await newFolder();

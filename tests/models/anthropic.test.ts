@@ -250,16 +250,16 @@ describe("an answer", () => {
     ["with a block without a type", { ...message, content: [{}] }, /without a type/],
     ["with a call without a name", { ...message, content: [{ type: "tool_use", id: "a" }] }, /without a name/],
     ["with a text for content", { ...message, content: "Hi" }, /without `content`/],
-    ["with a text for a block", { ...message, content: ["Hi"] }, /`content` that is no list of objects/],
+    ["with a text for a block", { ...message, content: ["Hi"] }, /`content` that is not a list of objects/],
     [
       "with a text that is none",
       { ...message, content: [{ type: "text", text: 5 }] },
-      /a block of text that is no text/,
+      /a block of text that is not a text/,
     ],
     [
       "with a number for input",
       { ...message, content: [{ type: "tool_use", id: "a", name: "f", input: 5 }] },
-      /`input` that is no text/,
+      /`input` that is not a text/,
     ],
     ["that is an error", { type: "error", error: { type: "api_error", message: "broke" } }, /broke/],
   ])("%s is model_failed", async (_, body, text) => {

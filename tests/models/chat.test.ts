@@ -276,14 +276,18 @@ describe("an answer", () => {
     ["an error with status 200", { error: { message: "upstream is down", code: 502 } }, /upstream is down/],
     ["a choice that failed", answering({}, { error: { message: "cut off" }, finish_reason: "error" }), /cut off/],
     ["a call without a name", answering({ tool_calls: [{ id: "a", function: {} }] }), /without a function's name/],
-    ["a number for content", answering({ content: 5 }), /`content` that is no list/],
-    ["an object for content", answering({ content: { text: "Rain." } }), /`content` that is no list/],
-    ["texts for parts", answering({ content: ["Rain."] }), /`content` that is no list of objects/],
+    ["a number for content", answering({ content: 5 }), /`content` that is not a list/],
+    ["an object for content", answering({ content: { text: "Rain." } }), /`content` that is not a list/],
+    ["texts for parts", answering({ content: ["Rain."] }), /`content` that is not a list of objects/],
     ["a part whose text is none", answering({ content: [{ type: "text", text: 5 }] }), /a part of `content`/],
-    ["a refusal that is no text", answering({ content: null, refusal: true }), /a refusal that is no text/],
-    ["an object for calls", answering({ tool_calls: call("a", "f", "{}") }), /`tool_calls` that is no list/],
-    ["a text for a call", answering({ tool_calls: ["f"] }), /`tool_calls` that is no list of objects/],
-    ["a number for arguments", answering({ tool_calls: [call("a", "f", 5 as never)] }), /`arguments` that is no text/],
+    ["a refusal that is not a text", answering({ content: null, refusal: true }), /a refusal that is not a text/],
+    ["an object for calls", answering({ tool_calls: call("a", "f", "{}") }), /`tool_calls` that is not a list/],
+    ["a text for a call", answering({ tool_calls: ["f"] }), /`tool_calls` that is not a list of objects/],
+    [
+      "a number for arguments",
+      answering({ tool_calls: [call("a", "f", 5 as never)] }),
+      /`arguments` that is not a text/,
+    ],
   ])("of %s is model_failed", async (_, body, message) => {
     await expect(answerTo(body)).rejects.toMatchObject({
       code: "model_failed",
@@ -405,10 +409,10 @@ describe("a stream", () => {
   });
 
   test.each([
-    [{ content: 5 }, /`content` that is no list/],
-    [{ content: [{ type: "text", text: 5 }] }, /`content` that is no text/],
-    [{ tool_calls: {} }, /`tool_calls` that is no list/],
-    [part(0, 5 as never, "a", "f"), /`arguments` that is no text/],
+    [{ content: 5 }, /`content` that is not a list/],
+    [{ content: [{ type: "text", text: 5 }] }, /`content` that is not a text/],
+    [{ tool_calls: {} }, /`tool_calls` that is not a list/],
+    [part(0, 5 as never, "a", "f"), /`arguments` that is not a text/],
   ])("with the delta %j is model_failed", async (delta, message) => {
     await expect(streamed(eventText([chunk(delta as Delta)]) + done)).rejects.toMatchObject({
       code: "model_failed",

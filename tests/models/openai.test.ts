@@ -161,11 +161,11 @@ describe("an answer", () => {
     ["has an item without a type", { ...answer, output: [{ id: "x" }] }, /without a type/],
     ["has a message without content", { ...answer, output: [{ type: "message" }] }, /message without `content`/],
     ["has a number for content", { ...answer, output: [{ type: "message", content: 5 }] }, /without `content`/],
-    ["has texts for parts", { ...answer, output: [{ type: "message", content: ["Hi"] }] }, /no list of objects/],
+    ["has texts for parts", { ...answer, output: [{ type: "message", content: ["Hi"] }] }, /not a list of objects/],
     [
       "has a part whose text is none",
       { ...answer, output: [{ type: "message", content: [{ type: "output_text", text: 5 }] }] },
-      /a part of `content` that is no text/,
+      /a part of `content` that is not a text/,
     ],
     [
       "has an object for arguments",
@@ -245,7 +245,7 @@ describe("a stream", () => {
     ["an error", eventText([{ type: "error", code: "server_error", message: "it broke", param: null }]), /it broke/],
     ["nothing", "", /before the answer was whole/],
     ["half of it", eventText(events.slice(0, 3)), /before the answer was whole/],
-    ["what is no JSON", "data: {oops\n\n", /no JSON object/],
+    ["what is no JSON", "data: {oops\n\n", /not a JSON object/],
     ["a last event without its response", eventText([{ type: "response.completed" }]), /without its response/],
   ])("of %s is model_failed", async (_, text, message) => {
     const server = await play(stream(text));

@@ -168,7 +168,7 @@ describe("replaying", () => {
     const replay = recordedModel({ file });
     await expect(replay.respond(asking("a"))).rejects.toMatchObject({
       code: "invalid_option",
-      message: `the recording ${file} cannot be read: there is no such file; give a model to record one`,
+      message: `the recording ${file} cannot be read: the file does not exist; pass a model to record one`,
     });
     await writeFile(file, "");
     await expect(replay.respond(asking("a"))).rejects.toThrow("the recording is empty");

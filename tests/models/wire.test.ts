@@ -18,7 +18,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     ["is cut in the middle", cut(text.slice(0, -5), "application/json"), /in the middle of its answer/],
     ["is an HTML page", html, /is the base URL right.*Welcome to nginx/],
     ["is empty", raw("", type), /an empty body/],
-    ["is no object", raw("[1]", type), /no object/],
+    ["is no object", raw("[1]", type), /not an object/],
     ["is shorter than it says", cut(text, "application/json", text.length + 9), /cut|middle|closed/],
     ["is an object of something else", json({ hello: "world" }), /cannot be read/],
     ["is not HTTP", (response) => response.socket?.end("what?\r\n\r\n"), /could not be reached/],

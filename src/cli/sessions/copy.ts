@@ -11,18 +11,17 @@ const help = `
 Example:
   $ holdfast sessions copy sqlite:counter.db https://example.com/store
 
-Every log is copied: those of sessions, and those that agents and servers keep
-beside them, such as the key of tokens, which \`sessions list\` does not show. Run
-it again to go on where it was stopped, and to fetch what was changed meanwhile:
-what is there already is compared, never written over. The exit code is 0 only
-if all of them are there and equal.`;
+Copies every log: sessions, and the logs that agents and servers keep beside
+them, such as the key of tokens, which \`sessions list\` does not show. Run it
+again to resume an interrupted copy and to fetch later changes. Existing logs
+are compared, never overwritten. The exit code is 0 only if all logs are equal.`;
 
 export function addCopy(sessions: Command): void {
   sessions
     .command("copy")
     .description("Copy all logs of a store into another one, and compare them by digest.")
     .argument("<from>", "a store, as in sqlite:FILE")
-    .argument("<to>", "another store; what it holds already stays")
+    .argument("<to>", "another store; its existing logs stay")
     .option("--json", "print what was done as JSON")
     .addHelpText("after", help)
     .action(run);
@@ -30,9 +29,9 @@ export function addCopy(sessions: Command): void {
 
 async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): Promise<void> {
   if ([fromUrl, toUrl].some((url) => url.startsWith("memory:"))) {
-    throw invalidOption("memory: lives in one process: there is nothing to copy from it or to it");
+    throw invalidOption("memory: belongs to one process, so it cannot be copied");
   }
-  if (toPlace(fromUrl) === toPlace(toUrl)) throw invalidOption("both are the same store; nothing was copied");
+  if (toPlace(fromUrl) === toPlace(toUrl)) throw invalidOption("the two stores are the same; nothing was copied");
   const { openStore } = await import("../../stores/open.ts");
   const { copyLogs } = await import("../../session/copy.ts");
   const from = await openStore(fromUrl, { isThere: true });

@@ -63,14 +63,14 @@ function parse(text: string): Entry | undefined {
 function corrupt(file: string, line: number): HoldfastError {
   return new HoldfastError(
     "store_corrupt",
-    `line ${line} of ${file} is not an entry of a recording: { digest, model, request, response }; mend or remove that line`,
+    `line ${line} of ${file} is not an entry of a recording: { digest, model, request, response }; fix or remove that line`,
     { detail: { file, line } },
   );
 }
 
 function unreadable(file: string, cause: unknown): HoldfastError {
   const missing = (cause as { code?: unknown }).code === "ENOENT";
-  const why = missing ? "there is no such file; give a model to record one" : (cause as Error).message;
+  const why = missing ? "the file does not exist; pass a model to record one" : (cause as Error).message;
   return new HoldfastError("invalid_option", `the recording ${file} cannot be read: ${why}`, { cause });
 }
 

@@ -67,7 +67,8 @@ export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOpt
   const given = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   const auth = key === "" ? {} : defaults.keyHeader(key);
   const isAuthorized = key !== "" || Object.keys(given).some((name) => secretName.test(name));
-  if (isPublic && !isAuthorized) refuse(`there is no key for ${base.origin}: set ${keyVariable}, or give \`apiKey\``);
+  if (isPublic && !isAuthorized)
+    refuse(`there is no API key for ${base.origin}: set ${keyVariable}, or pass \`apiKey\``);
   const sent = { "content-type": "application/json", "user-agent": "holdfast", ...defaults.headers, ...auth, ...given };
   checkHeaders(sent, apiKey === undefined ? keyVariable : "`apiKey`", auth);
 
@@ -93,7 +94,7 @@ function parseBase(text: string, name: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) return refuse(`${name} must be a URL such as http://127.0.0.1:8000/v1`);
   // The client would not send it, and messages would show it.
-  if (url.username !== "" || url.password !== "") return refuse(`${name} must hold no password; give \`headers\``);
+  if (url.username !== "" || url.password !== "") return refuse(`${name} must not contain a password; use \`headers\``);
   return url;
 }
 

@@ -5,13 +5,13 @@ import { isFields, type Fields } from "./fields.ts";
 /** Returns a list of objects; an empty one for a missing field. */
 export function listIn(value: unknown, what: string): Fields[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value) || !value.every(isFields)) throw broken(`${what} that is no list of objects`);
+  if (!Array.isArray(value) || !value.every(isFields)) throw broken(`${what} that is not a list of objects`);
   return value;
 }
 
 /** Returns a text, which may be empty; undefined for a missing field. */
 export function stringIn(value: unknown, what: string): string | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "string") throw broken(`${what} that is no text`);
+  if (typeof value !== "string") throw broken(`${what} that is not a text`);
   return value;
 }

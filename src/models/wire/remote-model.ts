@@ -104,7 +104,7 @@ export function remoteModel(
       if (text === "") throw broken("an empty body");
       throw broken(`${type || "a body"} that is not JSON (is the base URL right?)`, text);
     }
-    if (!isFields(body)) throw broken("JSON that is no object", text);
+    if (!isFields(body)) throw broken("JSON that is not an object", text);
     return api.answer(body, request);
   }
 
@@ -131,7 +131,7 @@ async function readStream(answer: Answer, reader: StreamReader): Promise<ModelRe
 
 function eventIn(data: string): Fields {
   const event = parsed(data);
-  if (!isFields(event)) throw broken("an event that is no JSON object", data);
+  if (!isFields(event)) throw broken("an event that is not a JSON object", data);
   const complaint = isError(event) ? complaintIn(event) : undefined;
   if (complaint) throw complaintFault(complaint);
   return event;
