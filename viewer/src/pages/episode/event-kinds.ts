@@ -8,7 +8,7 @@ export type Lane =
   | "call"
   | "failed call"
   | "answer"
-  | "callback write"
+  | "state write"
   | "agent step"
   | "failure"
   | "verdict"
@@ -17,7 +17,7 @@ export type Lane =
 
 /** In display order. */
 export const lanes: Lane[] = [
-  ...(["seed", "message", "answer", "call", "failed call", "callback write", "agent step"] as const),
+  ...(["seed", "message", "answer", "call", "failed call", "state write", "agent step"] as const),
   ...(["failure", "verdict", "rewind", "close"] as const),
 ];
 
@@ -42,7 +42,7 @@ export function lanesOf(event: NumberedEvent): Lane[] {
     case "invocation.began":
       return ["message"];
     case "model.answered":
-      return isWritten(event) ? ["answer", "callback write"] : ["answer"];
+      return isWritten(event) ? ["answer", "state write"] : ["answer"];
     case "tools.answered":
       return [event.failed ? "failed call" : "call"];
     case "turn.taken":
@@ -51,12 +51,12 @@ export function lanesOf(event: NumberedEvent): Lane[] {
       return ["agent step"];
     case "agent.began":
     case "agent.ended":
-      return isWritten(event) ? ["agent step", "callback write"] : ["agent step"];
+      return isWritten(event) ? ["agent step", "state write"] : ["agent step"];
     case "agent.failed":
       return ["failure"];
     case "shared.changed":
     case "session.updated":
-      return ["callback write"];
+      return ["state write"];
   }
 }
 

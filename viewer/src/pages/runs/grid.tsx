@@ -183,7 +183,7 @@ export function Grid({ label, columns, count, line, sort, onSort, place, subject
       >
         {draw}
       </VirtualList>
-      {count === 0 && <p class="notice grid-none">Nothing fits the filter.</p>}
+      {count === 0 && <p class="notice grid-none">No row matches the filters.</p>}
     </div>
   );
 }
