@@ -10,7 +10,8 @@ const heading = ["collection", "model", "tasks", "rollouts", "mean reward", "fai
 export function listRuns(folder: string, json: boolean): void {
   const found = listCollections(folder, note);
   if (json) return void found.forEach((each) => print(JSON.stringify(each)));
-  if (found.length === 0) throw cannotLoad(`${folder} has no collections; \`collect --out ${folder}/NAME.jsonl\` writes one`);
+  if (found.length === 0)
+    throw cannotLoad(`${folder} has no collections; \`collect --out ${folder}/NAME.jsonl\` writes one`);
   print(tableLines([heading, ...found.map(toCells)]).join("\n"));
 }
 
