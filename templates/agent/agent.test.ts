@@ -1,16 +1,14 @@
 // The agent keeps its list and refuses what it should. A scripted model gives the answers, so every run is the same.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createSessions, memoryStore, run, scriptedModel, type Json, type ScriptedAnswer } from "holdfast";
+import { ask, createSessions, memoryStore, scriptedModel, type Json, type ScriptedAnswer } from "holdfast";
 import agent from "./agent.ts";
 
 /** Sends one message to the agent, with written answers in place of its model. Returns the state after the turn. */
 async function stateAfter(answers: ScriptedAnswer[], state: { [key: string]: Json } = {}) {
   const sessions = createSessions({ app: "test", store: memoryStore() });
   const { session } = await sessions.open({ user: "ann", state });
-  for await (const event of run({ ...agent, model: scriptedModel(answers) }, { sessions, session, message: "go" })) {
-    if (event.type === "agent.failed") throw new Error(event.error.message);
-  }
+  await ask({ ...agent, model: scriptedModel(answers) }, { sessions, session, message: "go" });
   const after = await sessions.state(session);
   await sessions.stop();
   return after;
