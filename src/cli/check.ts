@@ -20,10 +20,10 @@ interface Flags {
 
 const example = `
 Examples:
-  $ holdfast check examples/counter
-  $ holdfast check http://127.0.0.1:8080 --tasks tasks.jsonl
-  $ holdfast check --store https://example.com/store
-  $ holdfast check http://127.0.0.1:8080 --task '{"initial_count":3}' \\
+  $ npx holdfast check .
+  $ npx holdfast check http://127.0.0.1:8080 --tasks tasks.jsonl
+  $ npx holdfast check --store https://example.com/store
+  $ npx holdfast check http://127.0.0.1:8080 --task '{"initial_count":3}' \\
       --tool increment_counter --input '{"count":2}' \\
       --tool get_counter_value --input '{}'
 
@@ -155,7 +155,7 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
 function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
   if (!reproduce) return checked;
   const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));
-  return { ...checked, reproduce: [`holdfast serve ${target} --port 8080 &`, ...commands] };
+  return { ...checked, reproduce: [`npx holdfast serve ${target} --port 8080 &`, ...commands] };
 }
 
 async function tryCases(

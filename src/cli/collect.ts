@@ -16,18 +16,18 @@ const mostLeaves = 10_000;
 
 const example = `
 Examples:
-  $ holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl
-  $ holdfast collect . --model chat:Qwen/Qwen3-8B --concurrency 200 \\
+  $ npx holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl
+  $ npx holdfast collect . --model chat:Qwen/Qwen3-8B --concurrency 200 \\
       --max-tokens 2048 --request '{"reasoning":{"effort":"low"}}' \\
       --out runs/qwen.jsonl
-  $ holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl \\
+  $ npx holdfast collect . --model scripted --repeats 4 --out runs/first.jsonl \\
       --resume
-  $ holdfast collect . --model random --branch 3@2 --out runs/trees.jsonl
-  $ holdfast collect --server http://localhost:8080 --tasks tasks.jsonl \\
+  $ npx holdfast collect . --model random --branch 3@2 --out runs/trees.jsonl
+  $ npx holdfast collect --server http://localhost:8080 --tasks tasks.jsonl \\
       --model chat:llama3.2 --out runs/served.jsonl
-  $ holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl \\
+  $ npx holdfast collect --agent http://localhost:9000 --tasks tasks.jsonl \\
       --out runs/theirs.jsonl
-  $ holdfast collect . --queue redis://127.0.0.1:6379 --repeats 4 \\
+  $ npx holdfast collect . --queue redis://127.0.0.1:6379 --repeats 4 \\
       --out runs/shared.jsonl
 
 It also writes OUT_failures.jsonl, OUT_materialized_inputs.jsonl,
@@ -105,7 +105,7 @@ export function addCollect(program: Command): void {
       }
       // Other files have its name with other endings: those of x.jsonl and x.json would collide.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
-        throw invalidOption(`--out must end in .jsonl, as in runs/counter.jsonl, not ${flags.out}`);
+        throw invalidOption(`--out must end in .jsonl, as in runs/scripted.jsonl, not ${flags.out}`);
       }
       if (flags.branch && (server !== undefined || isUrl(flags.agent))) {
         throw invalidOption("--branch cannot fork episodes of --server or --agent URL; leave it out");

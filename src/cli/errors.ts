@@ -9,7 +9,7 @@ export function addErrors(program: Command): void {
     .command("errors")
     .description("Explain a code of an error, or list all codes.")
     .argument("[code]", "the code, as in session_busy")
-    .addHelpText("after", "\nExamples:\n  $ holdfast errors\n  $ holdfast errors session_busy")
+    .addHelpText("after", "\nExamples:\n  $ npx holdfast errors\n  $ npx holdfast errors session_busy")
     .action(explain);
 }
 

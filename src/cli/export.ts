@@ -5,8 +5,8 @@ import { finite } from "./flags.ts";
 
 const example = `
 Examples:
-  $ holdfast export runs/counter.jsonl --format sft --out counter_sft.jsonl
-  $ holdfast export runs/counter.jsonl --format grpo | head -1
+  $ npx holdfast export runs/scripted.jsonl --format sft --out sft.jsonl
+  $ npx holdfast export runs/scripted.jsonl --format grpo | head -1
 
   chat  every scored rollout as { messages, tools, reward }, for the chat API
   sft   the same, of rollouts with a reward of at least --min-reward

@@ -5,9 +5,9 @@ import type { MetricsFlags } from "./metrics/command.ts";
 
 const example = `
 Examples:
-  $ holdfast metrics runs/counter.jsonl
-  $ holdfast metrics runs/counter.jsonl --success 0.9
-  $ holdfast metrics runs/before.jsonl runs/after.jsonl
+  $ npx holdfast metrics runs/scripted.jsonl
+  $ npx holdfast metrics runs/scripted.jsonl --success 0.9
+  $ npx holdfast metrics runs/before.jsonl runs/after.jsonl
 
 The table has the mean reward, the metrics that verify returns, and pass@k. If
 some rewards are neither 0 nor 1 it has best@k and worst@k in place of pass@k,

@@ -4,11 +4,11 @@ import type { Command } from "commander";
 const examples = {
   status: `
 Examples:
-  $ holdfast queue status --queue redis://127.0.0.1:6379
-  $ holdfast queue status --queue redis://127.0.0.1:6379 --json`,
+  $ npx holdfast queue status --queue redis://127.0.0.1:6379
+  $ npx holdfast queue status --queue redis://127.0.0.1:6379 --json`,
   clear: `
 Example:
-  $ holdfast queue clear --queue redis://127.0.0.1:6379 --yes
+  $ npx holdfast queue clear --queue redis://127.0.0.1:6379 --yes
 
 What a worker is playing stays, and so does all of a collection whose collector
 runs. Sessions stay in their store: collect --resume still goes on from them.`,
@@ -24,7 +24,7 @@ export function addQueue(program: Command): void {
   const queue = program
     .command("queue")
     .description("Look at a queue of rollouts, and clear it of what was left behind.")
-    .addHelpText("after", "\nExample:\n  $ holdfast queue status --queue redis://127.0.0.1:6379");
+    .addHelpText("after", "\nExample:\n  $ npx holdfast queue status --queue redis://127.0.0.1:6379");
   const add = (name: keyof typeof examples, description: string): Command =>
     queue
       .command(name)

@@ -4,9 +4,9 @@ import type { ReplayFlags } from "./replay/command.ts";
 
 const example = `
 Examples:
-  $ holdfast replay runs/counter.jsonl --environment examples/counter
-  $ holdfast replay --store sqlite:runs/counter.db \\
-      --environment examples/counter
+  $ npx holdfast replay runs/scripted.jsonl --environment .
+  $ npx holdfast replay --store sqlite:runs/scripted.db \\
+      --environment .
 
 Seeds and calls are run again on nothing but the log; what external tools
 answered is taken from it. Without a file, all sessions of the environment in

@@ -5,10 +5,10 @@ import type { ReverifyFlags } from "./reverify/command.ts";
 
 const example = `
 Examples:
-  $ holdfast reverify runs/counter.jsonl --environment examples/counter \\
-      --out runs/counter_again.jsonl
-  $ holdfast reverify runs/counter.jsonl --environment examples/counter \\
-      --every-step --out runs/counter_steps.jsonl
+  $ npx holdfast reverify runs/scripted.jsonl --environment . \\
+      --out runs/scripted_again.jsonl
+  $ npx holdfast reverify runs/scripted.jsonl --environment . \\
+      --every-step --out runs/scripted_steps.jsonl
 
 Each episode is judged as its session was left, on a copy: the store is only
 read. What failed in the verifier before is judged too; other failures are

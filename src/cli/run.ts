@@ -13,13 +13,12 @@ interface Flags extends RunFlags {
 
 const example = `
 Examples:
-  $ holdfast run examples/concierge
-  $ holdfast run examples/concierge --session trip --user ann \\
-      --store sqlite:concierge.db
-  $ holdfast run examples/session-state \\
-      --replay examples/session-state/input.json
-  $ echo "book a table for 2" | holdfast run examples/concierge --save trip.json
-  $ holdfast run examples/concierge --resume trip.json --model openai:gpt-5.1
+  $ npx holdfast run .
+  $ npx holdfast run . --session trip --user ann \\
+      --store sqlite:sessions.db
+  $ npx holdfast run . --replay queries.json
+  $ echo "book a table for 2" | npx holdfast run . --save trip.json
+  $ npx holdfast run . --resume trip.json --model openai:gpt-5.1
 
 In a chat, /state shows the state, /tools the tools and /help all commands.
 Ctrl-C interrupts an answer; at the prompt, Ctrl-C, Ctrl-D or exit ends the

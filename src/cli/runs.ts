@@ -3,8 +3,8 @@ import type { Command } from "commander";
 
 const example = `
 Examples:
-  $ holdfast runs
-  $ holdfast runs experiments --json
+  $ npx holdfast runs
+  $ npx holdfast runs experiments --json
 
 Each line is read from the run record of a collection, NAME_run.json, so the
 list is quick for large collections too. A collection that is still running, or

@@ -13,11 +13,11 @@ interface Flags extends Omit<ServingFlags, "token" | "peers"> {
 
 const example = `
 Examples:
-  $ holdfast serve examples/counter --port 8080 --store sqlite:counter.db
-  $ holdfast serve examples/counter examples/library --workers 4 \\
+  $ npx holdfast serve . --port 8080 --store sqlite:sessions.db
+  $ npx holdfast serve thermostat mail-room --workers 4 \\
       --store sqlite:runs.db --idle 1h
-  $ holdfast serve examples/counter --model scripted
-  $ holdfast serve examples/counter examples/concierge
+  $ npx holdfast serve . --model scripted
+  $ npx holdfast serve thermostat shopping-list
 
 Each is served under /NAME, the first one also at the root. On an agent --model
 takes the place of its own. The viewer is at /view.

@@ -28,7 +28,7 @@ export function addSessions(program: Command): void {
     .description(
       "Look at the sessions of a store or a server: episodes of environments, and conversations with agents.",
     )
-    .addHelpText("after", "\nExample:\n  $ holdfast sessions list --from sqlite:counter.db");
+    .addHelpText("after", "\nExample:\n  $ npx holdfast sessions list --from sqlite:sessions.db");
   const add = (name: string, description: string, example: string): Command =>
     sessions
       .command(name)
@@ -41,19 +41,19 @@ export function addSessions(program: Command): void {
       .addOption(new Option("--agent <name>", "only conversations with this agent").conflicts("environment"))
       .option("--token <text>", "the bearer token of the server")
       .option("--json", "print JSON, one value on a line")
-      .addHelpText("after", `\nExample:\n  $ holdfast sessions ${example}`);
+      .addHelpText("after", `\nExample:\n  $ npx holdfast sessions ${example}`);
 
-  add("list", "List sessions, in the order of opening.", "list --from sqlite:counter.db --open")
+  add("list", "List sessions, in the order of opening.", "list --from sqlite:sessions.db --open")
     .option("--open", "only sessions that have not ended")
     .option("--ended", "only sessions that have ended")
     .option("--user <name>", "only conversations of this user")
     .option("--label <name=value>", "only sessions with this label; can be repeated", toLabel)
     .action((flags: Flags) => withSource(flags, (source) => list(source, flags)));
-  add("show", "Show a session and its state.", "show ID --from sqlite:counter.db --version 3")
+  add("show", "Show a session and its state.", "show ID --from sqlite:sessions.db --version 3")
     .argument("<id>", "the session")
     .option("--version <number>", "the version of the state; by default the newest", whole(1))
     .action((id: string, flags: Flags) => withSource(flags, (source) => show(source, id, flags)));
-  add("events", "Show the events of a session.", "events ID --from sqlite:counter.db")
+  add("events", "Show the events of a session.", "events ID --from sqlite:sessions.db")
     .argument("<id>", "the session")
     .action((id: string, flags: Flags) =>
       withSource(flags, async (source) => {
@@ -64,7 +64,7 @@ export function addSessions(program: Command): void {
   add(
     "fork",
     "Open a session that starts as another one was at a version.",
-    "fork ID --from sqlite:counter.db --version 3",
+    "fork ID --from sqlite:sessions.db --version 3",
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to start from; by default the newest", whole(1))
@@ -77,7 +77,7 @@ export function addSessions(program: Command): void {
   add(
     "rewind",
     "Return a session to an earlier version, by one more event.",
-    "rewind ID --from sqlite:counter.db --version 3",
+    "rewind ID --from sqlite:sessions.db --version 3",
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to go back to", whole(1))
@@ -94,7 +94,7 @@ export function addSessions(program: Command): void {
   add(
     "replay",
     "Run sessions again, and name the first event of each that differs.",
-    "replay ID --from sqlite:chat.db --code examples/concierge",
+    "replay ID --from sqlite:chat.db --code .",
   )
     .argument("[id...]", "the sessions; by default all of the code, or of the server")
     .option("--code <target>", "a folder, file or package with the environment or agent; a server has its own")
@@ -102,7 +102,7 @@ export function addSessions(program: Command): void {
   add(
     "export",
     "Print sessions with all their events, one session on a line.",
-    "export --from sqlite:counter.db > all.jsonl",
+    "export --from sqlite:sessions.db > all.jsonl",
   )
     .argument("[id...]", "the sessions; by default all")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
@@ -110,7 +110,7 @@ export function addSessions(program: Command): void {
     ["close", "closed", "End sessions. Their logs stay readable in a store that lasts."],
     ["delete", "deleted", "Forget sessions of a store; close those of a server."],
   ] as const) {
-    add(verb, description, `${verb} ID --from sqlite:counter.db`)
+    add(verb, description, `${verb} ID --from sqlite:sessions.db`)
       .argument("<id...>", "the sessions")
       .action((ids: string[], flags: Flags) =>
         withSource(flags, async (source) => {

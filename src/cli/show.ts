@@ -5,10 +5,10 @@ import type { ShowFlags } from "./show/command.ts";
 
 const example = `
 Examples:
-  $ holdfast show runs/first.jsonl
-  $ holdfast show runs/first.jsonl --task 3 --repeat 1
-  $ holdfast show runs/first.jsonl --failed
-  $ holdfast show runs/first.jsonl --worst
+  $ npx holdfast show runs/scripted.jsonl
+  $ npx holdfast show runs/scripted.jsonl --task 3 --repeat 1
+  $ npx holdfast show runs/scripted.jsonl --failed
+  $ npx holdfast show runs/scripted.jsonl --worst
 
 State changes, log lines and stacks are read from the session. Its store is the
 one in the run record, FILE with .db in place of .jsonl, or --store. Control

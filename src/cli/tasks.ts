@@ -8,19 +8,19 @@ export function addTasks(program: Command): void {
   const tasks = program
     .command("tasks")
     .description("Check, sample, split and render files of tasks.")
-    .addHelpText("after", "\nExample:\n  $ holdfast tasks check tasks.jsonl --environment examples/counter");
+    .addHelpText("after", "\nExample:\n  $ npx holdfast tasks check tasks.jsonl --environment .");
   const add = (name: string, description: string, example: string): Command =>
     tasks
       .command(name)
       .description(description)
       .argument("<file>", "tasks, as JSON lines")
       .option("--json", "print what was done as JSON")
-      .addHelpText("after", `\nExample:\n  $ holdfast tasks ${example}`);
+      .addHelpText("after", `\nExample:\n  $ npx holdfast tasks ${example}`);
   const addOut = (command: Command, what: string): Command =>
     command.option("--out <path>", what).option("--force", "write over what is there");
   const rowsOut = "where the rows go; by default they are printed";
 
-  add("check", "Say which rows are wrong, by their lines.", "check tasks.jsonl --environment examples/counter")
+  add("check", "Say which rows are wrong, by their lines.", "check tasks.jsonl --environment .")
     .option("--environment <target>", "what they are for: a folder, file or package with an environment")
     .action(async (file: string, flags: TasksFlags) => (await commands()).checkTasks(file, flags));
   addOut(
@@ -41,7 +41,7 @@ export function addTasks(program: Command): void {
     add(
       "render",
       "Give every row a prompt made of its fields.",
-      'render tasks.jsonl --prompt "Count to {expected_count}." \\\n      --out prompted.jsonl',
+      'render tasks.jsonl --prompt "Count to {goal}." \\\n      --out prompted.jsonl',
     ),
     rowsOut,
   )

@@ -5,11 +5,11 @@ import type { ViewFlags } from "./view/command.ts";
 
 const example = `
 Examples:
-  $ holdfast view runs/counter.jsonl
-  $ holdfast view runs/counter.jsonl --environment examples/counter
-  $ holdfast view runs/before.jsonl runs/after.jsonl
-  $ holdfast view --store sqlite:counter.db --environment examples/counter
-  $ holdfast view --bundle site runs/*.jsonl
+  $ npx holdfast view runs/scripted.jsonl
+  $ npx holdfast view runs/scripted.jsonl --environment .
+  $ npx holdfast view runs/before.jsonl runs/after.jsonl
+  $ npx holdfast view --store sqlite:sessions.db --environment .
+  $ npx holdfast view --bundle site runs/*.jsonl
 
 The sessions of a file are read from FILE with .db in place of .jsonl, or from
 --store. Only code that is named with --environment runs. Without it, episodes

@@ -6,9 +6,9 @@ import { endProcess } from "../telemetry/process.ts";
 
 const example = `
 Examples:
-  $ holdfast worker --queue redis://127.0.0.1:6379
-  $ holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
-  $ holdfast worker --queue redis://127.0.0.1:6379 --workers 4
+  $ npx holdfast worker --queue redis://127.0.0.1:6379
+  $ npx holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
+  $ npx holdfast worker --queue redis://127.0.0.1:6379 --workers 4
 
 Start as many as you like, on as many machines, in a folder where the
 collector's environment has the same path. What a worker has not ended when it

@@ -139,7 +139,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   async function sayWhy(): Promise<void> {
     newest = Date.now();
     if ((await queue.getWorkersCount()) === 0) {
-      say(`no worker takes part; start some with: holdfast worker --queue ${address.typed}`);
+      say(`no worker takes part; start some with: npx holdfast worker --queue ${address.typed}`);
       return;
     }
     const delayed = (await queue.getRanges(["delayed"], 0, lookAt)).find(isMine);

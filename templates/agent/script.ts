@@ -1,7 +1,7 @@
 // Answers in place of a model. It understands "add 2 milk", "remove milk" and nothing else.
-import type { ModelRequest } from "holdfast";
+import type { ModelRequest, ScriptedAnswer } from "holdfast";
 
-export function script({ input }: ModelRequest) {
+export function script({ input }: ModelRequest): ScriptedAnswer {
   const last = input.at(-1);
   if (last?.type === "function_call_output") return `The tool says: ${String(last["output"])}`;
   const [, verb, count, item = ""] = /^(add|remove)(?: (\d+))? (\w+)/i.exec(String(last?.["content"])) ?? [];

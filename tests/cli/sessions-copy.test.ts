@@ -399,6 +399,6 @@ describe("the command", () => {
   test("has help with an example", async () => {
     const { code, stdout } = await run("sessions", "copy", "--help");
     expect(code).toBe(0);
-    expect(stdout).toContain("$ holdfast sessions copy sqlite:counter.db https://example.com/store");
+    expect(stdout).toContain("$ npx holdfast sessions copy sqlite:sessions.db https://example.com/store");
   });
 });

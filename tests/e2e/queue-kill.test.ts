@@ -161,7 +161,7 @@ test("the status shows the remains of a killed worker and collector, and they ca
   while (world.calls().length < 4) await sleep(10);
   await kill(worker);
   const lost = "0 waiting, 4 active (4 of a worker that is not heard of), 0 finished and not taken";
-  const nobody = `no worker takes part; start some with: holdfast worker --queue ${redis.url}`;
+  const nobody = `no worker takes part; start some with: npx holdfast worker --queue ${redis.url}`;
   expect(await queue("status")).toMatch(new RegExp(`\n {4}${lost.replaceAll(/[()]/g, "\\$&")}\n\n${nobody}\n$`));
   expect(await queue("clear", "--yes")).toBe(`nothing was left behind in the queue at ${redis.url}\n`);
   await kill(collecting);

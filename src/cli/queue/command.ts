@@ -24,7 +24,7 @@ function statusText({ queue, collections, workers }: QueueStatus, typed: string,
     ...collections.flatMap(collectionLines),
     "",
     workers.length === 0
-      ? `no worker takes part; start some with: holdfast worker --queue ${typed}`
+      ? `no worker takes part; start some with: npx holdfast worker --queue ${typed}`
       : `${counted(workers.length, "worker")}, ${workers.reduce((sum, { concurrency }) => sum + concurrency, 0)} at once`,
     ...workers.map((worker) => workerLine(worker, now)),
   ];

@@ -123,7 +123,7 @@ function inWords(counts: Counts, failures: string): string {
   return parts.join(", ");
 }
 
-const next = (file: string, out: string): string => `Compare them: holdfast metrics ${file} ${out}\n`;
+const next = (file: string, out: string): string => `Compare them: npx holdfast metrics ${file} ${out}\n`;
 
 async function* startingWith(
   first: Finished,

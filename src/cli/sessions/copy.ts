@@ -9,7 +9,7 @@ import { counted } from "../plain.ts";
 
 const help = `
 Example:
-  $ holdfast sessions copy sqlite:counter.db https://example.com/store
+  $ npx holdfast sessions copy sqlite:sessions.db https://example.com/store
 
 Copies every log: sessions, and the logs that agents and servers keep beside
 them, such as the key of tokens, which \`sessions list\` does not show. Run it

@@ -29,7 +29,7 @@ export interface ViewFlags {
 export async function runView(files: string[], flags: ViewFlags): Promise<void> {
   if (flags.bundle !== undefined) {
     if (files.length === 0)
-      throw invalidOption("--bundle goes with files of rollouts: holdfast view --bundle OUT FILE");
+      throw invalidOption("--bundle goes with files of rollouts: npx holdfast view --bundle OUT FILE");
     return runBundle(files, flags.bundle, flags.store);
   }
   if (files.length === 0 && flags.store === undefined) {
