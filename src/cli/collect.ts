@@ -49,6 +49,7 @@ export function addCollect(program: Command): void {
     .option("--model <name>", "model that plays", "scripted")
     .option("--server <url>", "play on a server of the gym protocol")
     .option("--agent <target>", "your own agent: a folder, file or package, or the URL of a server with POST /run")
+    .option("--agent-name <name>", 'name of the agent in the rows, for NeMo Gym (default: its own, or "agent")')
     .option("--store <url>", `store of the sessions: ${storeUrls} (default: a file beside OUT)`)
     .option("--queue <url>", "let `holdfast worker` processes play: redis://HOST; also the default store")
     .option("--repeats <number>", "rollouts of each task", whole(1), 1)

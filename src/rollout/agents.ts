@@ -10,7 +10,7 @@ import { modelNamed } from "../models/by-name.ts";
 import type { CollectionSettings, Target } from "./collection-settings.ts";
 import { solutionModel } from "./solution-model.ts";
 
-type AgentFlags = Pick<CollectionSettings, "agent" | "model" | "seed" | "maxSteps">;
+type AgentFlags = Pick<CollectionSettings, "agent" | "agentName" | "model" | "seed" | "maxSteps">;
 
 export interface Agents {
   /** The agent's name in rows. */
@@ -25,7 +25,7 @@ export async function createAgents(target: Target | undefined, flags: AgentFlags
   const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
   const name = given?.name ?? "agent";
   return {
-    name,
+    name: flags.agentName ?? name,
     of(rollout) {
       const model = modelFor(rollout);
       if (given) return { ...given, model, limits: { ...given.limits, ...limits } };

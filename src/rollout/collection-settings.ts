@@ -15,6 +15,8 @@ export interface CollectionSettings {
   model: string | Model;
   /** An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the built-in agent. */
   agent?: string | Agent;
+  /** The agent's name in rows and metrics, by which NeMo Gym finds its server. Default: its own name, or "agent". */
+  agentName?: string;
   /** URL of a server with the environment. Default: the environment runs here. */
   server?: string;
   /** The file of rows; it must end in `.jsonl`. */

@@ -43,6 +43,7 @@ export interface Player {
 export type SourceSettings = Pick<
   CollectionSettings,
   | "agent"
+  | "agentName"
   | "server"
   | "model"
   | "seed"
@@ -125,15 +126,16 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
 }
 
 async function agentSource(url: string, flags: SourceSettings): Promise<Source> {
+  const { agentName: agent = "agent" } = flags;
   const traces = await telemetry();
   const client = openClient(url, flags, flags.timeout === undefined ? wholeEpisode : 0, traces);
   await toolsTold(client);
   return {
     // Nothing is stored here when another server plays.
     environment: client.root,
-    agent: "agent",
+    agent,
     store: "memory:",
-    prepare: (row) => toldRow(row, row, { agent: "agent", flags }),
+    prepare: (row) => toldRow(row, row, { agent, flags }),
     player() {
       const play = createAgentPlayer({ client, timeout: flags.timeout });
       return { play: traces?.play(play) ?? play, stop: () => Promise.resolve() };

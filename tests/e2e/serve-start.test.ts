@@ -32,7 +32,7 @@ test("the steps of docs/start.md work, and print what the page shows", async () 
   const [, check = "", serve = "", episode = "", look = "", ...rest] = blocksOf("sh");
   expect(rest).toEqual([]);
   await writeFile(join(folder, "environment.ts"), environment);
-  expect(await shell(check)).toContain("22 passed, 0 failed, 0 skipped");
+  expect(await shell(check)).toContain("27 passed, 0 failed, 0 skipped");
 
   const words = serve.trim().split(" ");
   expect(words.slice(0, 3)).toEqual(["npx", "holdfast", "serve"]);

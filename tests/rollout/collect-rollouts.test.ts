@@ -92,6 +92,15 @@ test("ISOLATION: repeats, attempts, forks and other collections of a store do no
   expect(seen).toEqual([whole, whole, whole, [first, second, second], [first, second, second]].flat(2));
 });
 
+test("the name of the agent in rows and metrics can be chosen", async () => {
+  const given = await settings();
+  const rows: TaskRow[] = [];
+  await collectRollouts({ ...given, agentName: "my_agent", onRow: (row) => void rows.push(row) });
+  expect(rows).toMatchObject([{ agent_ref: { type: "responses_api_agents", name: "my_agent" } }]);
+  const metrics = await readFile(given.out.replace(".jsonl", "_aggregate_metrics.json"), "utf8");
+  expect(JSON.parse(metrics)).toMatchObject([{ agent_ref: { name: "my_agent" } }]);
+});
+
 describe("the random seed of the environment", () => {
   const die = defineEnvironment({
     name: "die",

@@ -239,8 +239,21 @@ test("SCORED: what Holdfast's own server refuses is never read by the model; wha
     const played = await playerOn(url, model)(rolloutOf(), never);
     expect([code, played.outcome]).toEqual([code, read.includes(code) ? "scored" : "failed"]);
   }
-  const ofTools = ["not_json", "invalid_input", "unknown_tool", "tool_failed", "tool_timeout"];
+  const ofTools = ["not_json", "invalid_input", "unknown_tool", "tool_failed", "state_invalid", "tool_timeout"];
   expect(read).toEqual([...ofTools, "call_conflict", "state_conflict"]);
+});
+
+test.each([
+  ["/seed_session", "task", "task"],
+  ["/seed_session", "store", "seed"],
+  ["/verify", "verify", "verify"],
+])("SCORED: a masked reply to %s of the class %s fails the rollout as %s", async (masked, failure_kind, kind) => {
+  const failed = { reward: 0, mask_sample: true, _ng_failure_class: failure_kind, failure_kind, failure_reason: "why" };
+  const { url } = await foreignGym(({ path, body }) =>
+    path === masked ? { status: 200, body: { ...body, ...failed } } : undefined,
+  );
+  const played = await playerOn(url, scriptedModel(["Done."]))(rolloutOf(), never);
+  expect(failureIn(played)).toMatchObject({ kind, reason: expect.stringContaining('failure_reason "why"') as string });
 });
 
 test("an unreachable server, or one that does not answer in time", async () => {
