@@ -6,7 +6,7 @@ import { beforeAll, expect, test } from "vitest";
 import { built } from "../../built.ts";
 import { startServing } from "../serve-process.ts";
 import { open, picture } from "./browser.ts";
-import { collect, newFolder } from "./collected.ts";
+import { collect, newFolder, tally } from "./collected.ts";
 import { startViewing } from "./viewing.ts";
 
 let file = "";
@@ -67,6 +67,18 @@ test("axe finds no serious problem on any page, and no page is wider than a phon
   }
   expect(found).toEqual([]);
 }, 180_000);
+
+test("several environments are menus of the header, which fit a phone", async () => {
+  const { url } = await startServing([tally, "examples/counter", "--port", "0"]);
+  const page = await open(`${url}/view/`, { viewport: { width: 400, height: 800 } });
+  await page.getByText("API", { exact: true }).click();
+  await expect.poll(() => page.getByRole("link", { name: "counter", exact: true }).first().isVisible()).toBe(true);
+  expect(await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+  await page.keyboard.press("Escape");
+  await page.getByText("Sessions", { exact: true }).click();
+  await page.getByRole("navigation").getByRole("link", { name: "counter" }).first().click();
+  await expect.poll(() => page.getByRole("heading", { name: "Sessions of counter" }).isVisible()).toBe(true);
+});
 
 test("from a run to a fork by keyboard alone", async () => {
   const { url } = await startViewing([file]);

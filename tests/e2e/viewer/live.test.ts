@@ -122,6 +122,19 @@ test("chat: an agent answers, writes of callbacks appear where they were stored,
   await expect.poll(() => page.getByText("How can I help you verify").last().isVisible()).toBe(true);
 });
 
+test("chat shows shared keys that another conversation wrote, and lists conversations by their first message", async () => {
+  const { url } = await startServing(["examples/session-state", "--port", "0"]);
+  await post(`${url}/v1/sessions`, { user: "ann", state: { "user:name": "Ann", "app:company": "Acme" } });
+  const { session } = await post<{ session: string }>(`${url}/v1/sessions`, { user: "ann" });
+  await post(`${url}/v1/sessions/${session}/run`, { message: "Good morning" });
+  const page = await open(`${url}/view/#at=agents/root_agent`);
+  await page.getByRole("link", { name: "Good morning" }).click();
+  const state = page.getByRole("tree");
+  for (const text of ["user:name", "Ann", "app:company", "Acme"]) {
+    await expect.poll(() => state.textContent()).toContain(text);
+  }
+});
+
 test("a server with a token: the page asks for it, and continues when it is right", async () => {
   const { url } = await startServing([tally, "--port", "0", "--token", "open-sesame"]);
   const page = await open(`${url}/view/`);

@@ -42,7 +42,7 @@ export function LivePage() {
       {now && <Sparklines metrics={metrics} />}
       {now && <Environments metrics={metrics} now={now} />}
       {about.environments.map((environment) => (
-        <RecentSessions key={environment.name} environment={environment} />
+        <RecentSessions key={environment.name} environment={environment} isOnly={about.environments.length === 1} />
       ))}
     </>
   );

@@ -10,9 +10,16 @@ import { useSessionList } from "../sessions/use-session-list.ts";
 /** Reads only the newest pages, because polling all sessions would cost too much. */
 const [mostPages, mostShown] = [2, 50];
 
-export function RecentSessions({ environment: { name, at } }: { environment: EnvironmentAbout }) {
+export interface RecentSessionsProps {
+  environment: EnvironmentAbout;
+  /** Whether it is the only environment: then an empty list is shown too. */
+  isOnly: boolean;
+}
+
+export function RecentSessions({ environment: { name, at }, isOnly }: RecentSessionsProps) {
   const { sessions, failure, at: now, isComplete } = useSessionList(at, { mostPages });
   const recent = sessions.toSorted((a, b) => b.touched - a.touched).slice(0, mostShown);
+  if (!isOnly && recent.length === 0 && !failure) return null;
   return (
     <section class="card live-recent">
       <div class="row">
