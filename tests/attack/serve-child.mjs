@@ -1,8 +1,8 @@
-// Serves a counter from a process that starts faster than the command: serve-child.mjs serve DIST STORE.
+// Serves a counter from a process that starts faster than the command: serve-child.mjs serve DIST STORE [IDLE].
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [dist = "", url = ""] = process.argv.slice(3);
+const [dist = "", url = "", idle = ""] = process.argv.slice(3);
 const load = (/** @type {string} */ file) => import(pathToFileURL(join(dist, file)).href);
 const [{ defineEnvironment, tool }, { serve }, { openStore }] = await Promise.all(
   ["index.js", "server/serve.js", "stores/open.js"].map(load),
@@ -23,5 +23,5 @@ const counter = defineEnvironment({
 });
 
 const store = await openStore(url);
-const serving = await serve({ environments: [counter], store, port: 0, log: { what: "none" } });
+const serving = await serve({ environments: [counter], store, port: 0, log: { what: "none" }, idle: Number(idle) });
 console.log(`listening on ${serving.url}`);
