@@ -356,9 +356,10 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
   };
 }
 
-/** Marks a row as failed and removes its reward. */
-function failedRow(row: TaskRow, { kind, reason }: Failure): TaskRow {
-  return { ...row, reward: null, failure_kind: kind, failure_reason: reason, mask_sample: true };
+/** Marks a row as failed and removes its reward. The log has no event of a failed seed or verify: the row keeps its stack. */
+function failedRow(row: TaskRow, { kind, reason, thrown }: Failure): TaskRow {
+  const about = { failure_kind: kind, failure_reason: reason, ...(thrown?.stack && { failure_stack: thrown.stack }) };
+  return { ...row, reward: null, ...about, mask_sample: true };
 }
 
 /** Waits for all promises, then throws the first failure. */

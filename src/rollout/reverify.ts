@@ -40,7 +40,7 @@ type Reverify = (row: TaskRow) => Promise<Reverified>;
  */
 export function createReverifier({ store, scratch, everyStep }: ReverifyOptions): Reverify {
   return async (row) => {
-    const { failure_kind: _, failure_reason: __, mask_sample: ___, retried: ____, ...kept } = row;
+    const { failure_kind: _, failure_reason: __, failure_stack: ___, mask_sample: ____, retried: _____, ...kept } = row;
     const session = row["session_id"];
     const events = typeof session === "string" ? await readLog(store, session) : undefined;
     if (typeof session !== "string") return failed(kept, "store", "the row has no session_id");

@@ -35,7 +35,7 @@ export interface Transcript extends RolloutIndex {
   /** What verify returned beside the reward. */
   verdict: TaskRow | undefined;
   stopped: string | undefined;
-  failure: { kind: string; reason: string } | undefined;
+  failure: { kind: string; reason: string; stack?: string } | undefined;
 }
 
 export interface RolloutChoice {
@@ -76,7 +76,8 @@ function isBefore(a: number[], b: number[]): boolean {
 /** `events`: the log of the episode, if available. */
 export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcript {
   const { instructions, input, output } = readConversation(row);
-  const { failure_kind: kind, failure_reason: reason, session_id: session, reward, stopped } = row;
+  const { failure_kind: kind, failure_reason: reason, failure_stack: stack } = row;
+  const { session_id: session, reward, stopped } = row;
   const { model } = toFields(row["response"]);
   const told: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
   return {
@@ -88,7 +89,9 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
     reward: typeof reward === "number" && !isFailed(row) ? reward : undefined,
     verdict: verdictIn(events, row),
     stopped: textIn(stopped),
-    failure: isFailed(row) ? { kind: String(kind), reason: textIn(reason) ?? "" } : undefined,
+    failure: isFailed(row)
+      ? { kind: String(kind), reason: textIn(reason) ?? "", ...(typeof stack === "string" && { stack }) }
+      : undefined,
   };
 }
 

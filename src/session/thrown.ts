@@ -34,10 +34,13 @@ export function thrownIn(error: unknown, tool?: string): Thrown | undefined {
   const { callback } = error.detail;
   const failed = error.code === "tool_failed" ? tool : undefined;
   const where = functions[error.code] ?? (typeof callback === "string" ? callback : failed);
-  if (where !== undefined) return describeThrown(error.cause, where);
+  // It may have passed several functions of Holdfast.
+  let cause: unknown = error.cause;
+  while (isHoldfastError(cause) && cause.cause !== undefined) cause = cause.cause;
+  if (where !== undefined) return describeThrown(cause, where);
   // The model of an author may be code too; an error of a connection has no line of the author.
-  return error.code === "model_failed" && framesIn(error.cause).some(isAuthors)
-    ? describeThrown(error.cause, "the model")
+  return error.code === "model_failed" && framesIn(cause).some(isAuthors)
+    ? describeThrown(cause, "the model")
     : undefined;
 }
 

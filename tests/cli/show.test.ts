@@ -46,7 +46,9 @@ test("a failed rollout is shown up to its failure, with the reason", async () =>
   const { code, stdout } = await run("show", file, "--task", "1");
   expect(code).toBe(0);
   expect(stdout).toContain("(count is now 2)\n");
-  expect(stdout).toMatch(/\nfailed: verify: .*no idea\n$/);
+  expect(stdout).toMatch(
+    /\nfailed: verify: .*no idea\n {4}Error: no idea\n {8}at verify \(.*environment\.mjs:\d+:\d+\)\n$/,
+  );
 });
 
 test("--failed, --worst and no choice at all find a rollout by themselves", async () => {
@@ -80,6 +82,13 @@ test("lines that a tool logged are shown before its result", async () => {
   const target = await writeTally(folder, { add: "log(`adds ${by}`); state.count += by" });
   const { stdout } = await run("show", await collectTally(folder, target));
   expect(stdout).toContain('calls add {"by":2}\n    log: adds 2\n[add]: 2\n(count is now 2)\n');
+});
+
+test("the stack of a tool that threw is shown below its result", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder, { add: "state.count += by; if (by === 2) throw new TypeError('no table')" });
+  const shown = (await run("show", await collectTally(folder, target))).stdout;
+  expect(shown).toMatch(/\n {4}TypeError: no table\n {8}at .*environment\.mjs:\d+:\d+\)?\n/);
 });
 
 test("the store of the run record is found, and `runs` lists the collection", async () => {

@@ -69,7 +69,11 @@ function stateLine(changes: Change[], is: string): string {
 
 function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Paint): string[] {
   const limit = stopped === undefined ? [] : [`stopped by its limit of ${visible(stopped)}`];
-  if (failure) return [...limit, paint(`failed: ${visible(failure.kind)}: ${visible(failure.reason)}`, "bad")];
+  if (failure) {
+    const { kind, reason, stack } = failure;
+    const where = stack === undefined ? [] : [paint(`    ${visible(stack)}`, "bad")];
+    return [...limit, paint(`failed: ${visible(kind)}: ${visible(reason)}`, "bad"), ...where];
+  }
   if (reward === undefined) return [...limit, paint("no reward", "bad")];
   const details = verdict ? ` ${visible(JSON.stringify(verdict))}` : "";
   return [...limit, paint(`reward ${reward}`, reward > 0 ? "good" : "bad") + details];
