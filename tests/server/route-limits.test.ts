@@ -66,6 +66,16 @@ const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
   { route: "GET /v1/about", takesBody: false, bounds: { out: "the names" } },
   { route: "GET /v1/runs/{run}", takesBody: false, bounds: { out: "the settings" } },
   { route: "GET /v1/runs/{run}/rows", takesBody: false, bounds: { out: "a stream that waits for its reader" } },
+  {
+    route: "GET /v1/runs/{run}/search",
+    takesBody: false,
+    bounds: { rows: "the whole file", out: "a stream that waits for its reader" },
+  },
+  {
+    route: "GET /v1/runs/{run}/totals",
+    takesBody: false,
+    bounds: { rows: "the whole file", out: "seven numbers" },
+  },
   { route: "GET /v1/runs/{run}/rows/{row}", takesBody: false, bounds: { rows: "1 row", out: "the row" } },
   { route: "GET /view", takesBody: false, bounds: { out: "one file" } },
 ];
