@@ -23,8 +23,8 @@ export function openOutput(file: string | undefined): LineOutput {
 
 /** Refuses to overwrite an existing file without `force`, and the input file in any case. */
 export function assertFree(file: string, { force, input }: { force: boolean; input: string }): void {
-  if (resolve(file) === resolve(input)) throw invalidOption(`${file} is what is read; choose another --out`);
-  if (existsSync(file) && !force) throw invalidOption(`${file} is there already; choose another --out, or --force`);
+  if (resolve(file) === resolve(input)) throw invalidOption(`${file} is the input; choose another --out`);
+  if (existsSync(file) && !force) throw invalidOption(`${file} exists already; choose another --out, or use --force`);
 }
 
 function toStream(stream: NodeJS.WritableStream): LineOutput {

@@ -1,6 +1,7 @@
 // Shared by commands that listen: the token they need, and their end by a signal.
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
+import { invalidOption } from "../core/errors.ts";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "../server/serve.ts";
 
@@ -13,6 +14,17 @@ function isLoopback(host: string): boolean {
   if (host === "localhost") return true;
   const kind = isIP(host);
   return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
+}
+
+/** Explains why a server cannot listen. Other errors stay as they are. */
+export function explainListen(thrown: unknown, { host, port }: { host: string; port: number }): unknown {
+  const { code } = Object(thrown) as { code?: unknown };
+  const choose = "choose another --port, or --port 0 for a free one";
+  if (code === "EADDRINUSE") return invalidOption(`port ${port} of ${host} is in use by another program; ${choose}`);
+  if (code === "EACCES") return invalidOption(`port ${port} of ${host} needs more rights (EACCES); ${choose}`);
+  if (code === "EADDRNOTAVAIL")
+    return invalidOption(`${host} is not an address of this machine; choose another --host`);
+  return thrown;
 }
 
 /** Closes a server at the first signal, and ends the process. */

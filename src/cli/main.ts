@@ -9,6 +9,7 @@ import { addErrors } from "./errors.ts";
 import { addExport } from "./export.ts";
 import { addInit } from "./init.ts";
 import { addMetrics } from "./metrics.ts";
+import { packageVersion } from "../server/version.ts";
 import { plain } from "./plain.ts";
 import { addQueue } from "./queue.ts";
 import { addReplay } from "./replay.ts";
@@ -27,6 +28,7 @@ const program = new Command("holdfast")
     "Stateful environments and agents for language models: state that survives restarts, replicas and retries.",
   )
   .option("--debug", "print the stack of an error")
+  .addHelpText("after", "\n`holdfast --version` prints the version.")
   .configureHelp({ showGlobalOptions: true })
   .showHelpAfterError("(--help lists the options)")
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")) });
@@ -59,7 +61,9 @@ process.stdout.on("error", unread);
 process.stderr.on("error", unread);
 
 try {
-  await program.parseAsync();
+  // Not an option of the program: subcommands have a --version of their own.
+  if (process.argv[2] === "--version") process.stdout.write(`${packageVersion()}\n`);
+  else await program.parseAsync();
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;

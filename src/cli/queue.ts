@@ -10,8 +10,8 @@ Examples:
 Example:
   $ npx holdfast queue clear --queue redis://127.0.0.1:6379 --yes
 
-What a worker is playing stays, and so does all of a collection whose collector
-runs. Sessions stay in their store: collect --resume still goes on from them.`,
+Rollouts that a worker is playing stay, and so do collections whose collector is
+running. Sessions stay in their store, so collect --resume can continue them.`,
 };
 
 interface Flags {
@@ -23,24 +23,24 @@ interface Flags {
 export function addQueue(program: Command): void {
   const queue = program
     .command("queue")
-    .description("Look at a queue of rollouts, and clear it of what was left behind.")
+    .description("Show a queue of rollouts, and clear abandoned collections.")
     .addHelpText("after", "\nExample:\n  $ npx holdfast queue status --queue redis://127.0.0.1:6379");
   const add = (name: keyof typeof examples, description: string): Command =>
     queue
       .command(name)
       .description(description)
-      .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
-      .option("--json", "print it as JSON")
+      .requiredOption("--queue <url>", "queue of the rollouts: redis://HOST")
+      .option("--json", "print JSON")
       .addHelpText("after", examples[name]);
 
-  add("status", "Show what is in a queue, by collection, and the workers that take part.").action(
+  add("status", "Show the collections in a queue, and its workers.").action(
     async ({ queue: url, json = false }: Flags) => {
       const { printStatus } = await import("./queue/command.ts");
       await printStatus(url, json);
     },
   );
-  add("clear", "Show what no collector waits for any more, and with --yes remove it.")
-    .option("--yes", "remove it")
+  add("clear", "Show collections without a collector, and with --yes remove them.")
+    .option("--yes", "remove them")
     .action(async ({ queue: url, yes = false, json = false }: Flags) => {
       const { clear } = await import("./queue/command.ts");
       await clear(url, yes, json);

@@ -14,8 +14,8 @@ export function createComplaints(): (bad: BadRow, file: string) => void {
   let count = 0;
   return ({ line, problem }, file) => {
     process.exitCode = 1;
-    if (++count <= mostNotes) note(`line ${line} of ${file} is passed over: ${problem}`);
-    else if (count === mostNotes + 1) note("and more lines like that");
+    if (++count <= mostNotes) note(`line ${line} of ${file} is ignored: ${problem}`);
+    else if (count === mostNotes + 1) note("further invalid lines are not listed");
   };
 }
 
@@ -34,7 +34,7 @@ export function storeHint(file: string, located: StoreLocation | undefined): str
 /** Opens the store with the sessions of a file. The caller closes it. */
 export async function openStoreFor(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
-  if (file === undefined) throw invalidOption("name a file of rows, or a store with --store");
+  if (file === undefined) throw invalidOption("name a file of rollouts, or a store with --store");
   const located = locateStore(file);
   if (located?.isTrusted) return openStore(located.url, { isThere: true });
   throw invalidOption(storeHint(file, located));

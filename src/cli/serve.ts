@@ -3,7 +3,7 @@ import cluster from "node:cluster";
 import { Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { duration, whole } from "./flags.ts";
-import { closeOnSignals, tokenFor } from "./listening.ts";
+import { closeOnSignals, explainListen, tokenFor } from "./listening.ts";
 import type { ServingFlags } from "./serving.ts";
 
 interface Flags extends Omit<ServingFlags, "token" | "peers"> {
@@ -14,59 +14,62 @@ interface Flags extends Omit<ServingFlags, "token" | "peers"> {
 const example = `
 Examples:
   $ npx holdfast serve . --port 8080 --store sqlite:sessions.db
-  $ npx holdfast serve thermostat mail-room --workers 4 \\
-      --store sqlite:runs.db --idle 1h
+  $ npx holdfast serve environment.ts other/environment.ts --workers 4 \\
+      --store sqlite:sessions.db --idle 1h
   $ npx holdfast serve . --model scripted
-  $ npx holdfast serve thermostat shopping-list
+  $ npx holdfast serve environment.ts agent.ts
 
-Each is served under /NAME, the first one also at the root. On an agent --model
-takes the place of its own. The viewer is at /view.
-HOLDFAST_SECRET=new,old signs session cookies with a key of your own; by default
-one is kept in the store.`;
+Each target is served under /NAME, and the first one also at the root. --model
+replaces the model of an agent. The viewer is at /view, and the API is described
+at /docs. HOLDFAST_SECRET=new,old signs session cookies with your own key;
+without it, a key is kept in the store.`;
 
 export function addServe(program: Command): void {
   program
     .command("serve")
     .description("Serve environments and agents over HTTP: the gym protocol, and a REST API under /v1.")
-    .argument("<target...>", "folders, files or packages with an environment or an agent")
-    .option("--port <number>", "where to listen; 0 picks a free port", whole(0, 65_535), 8080)
-    .option("--host <address>", "the address to listen on", "127.0.0.1")
+    .argument("<target...>", "folders, files or packages of environments and agents")
+    .option("--port <number>", "port to listen on; 0 chooses a free one", whole(0, 65_535), 8080)
+    .option("--host <address>", "address to listen on", "127.0.0.1")
     .option(
       "--store <url>",
-      "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
+      "store of the sessions: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
       "memory:",
     )
+    .option("--cold <url>", "store for idle sessions, as in s3://bucket/sessions; a call brings them back")
+    .option("--cold-after <duration>", "idle time before a session moves to --cold (default: 1h)", duration)
     .option(
-      "--cold <url>",
-      "a store for sessions that are idle, as in s3://bucket/sessions; they come back when called",
+      "--workers <number>",
+      "processes behind the port; they need a --store that they can share",
+      whole(1, 1024),
+      1,
     )
-    .option("--cold-after <duration>", "how long they are idle before they move; by default 1h", duration)
-    .option("--workers <number>", "processes behind the port; they need a store that they can share", whole(1, 1024), 1)
-    .option("--idle <duration>", "end sessions that nobody called for this long, as in 30m or 1h", duration)
-    .option("--lease <duration>", "continue turns of a server that is silent for this long; by default 15s", duration)
-    .option("--max-sessions <number>", "open sessions of an environment or agent; the longest idle make room", whole(1))
+    .option("--idle <duration>", "end sessions without a call for this long, as in 30m or 1h", duration)
+    .option("--lease <duration>", "take over turns of a server that is silent for this long (default: 15s)", duration)
+    .option(
+      "--max-sessions <number>",
+      "open sessions of each environment or agent; beyond it the longest idle ones end",
+      whole(1),
+    )
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
-    .addOption(new Option("--token <text>", "the bearer token that /v1 and /metrics want").env("HOLDFAST_TOKEN"))
+    .addOption(new Option("--token <text>", "bearer token that /v1 and /metrics require").env("HOLDFAST_TOKEN"))
     .option("--allow-origin <origin...>", "sites whose pages may use the server, as in https://app.example")
-    .option(
-      "--model <name>",
-      "also be an agent: play the row that is posted to /run with this model, as in chat:llama3.2",
-    )
-    .option("--max-steps <number>", "answers of the model in an episode of /run; by default 100", whole(1))
-    .option("--timeout <duration>", "how long an episode of /run may take, as in 10m", duration)
+    .option("--model <name>", "also play rows that are posted to /run with this model, as in chat:llama3.2")
+    .option("--max-steps <number>", "model answers in an episode of /run (default: 100)", whole(1))
+    .option("--timeout <duration>", "time limit of an episode of /run, as in 10m", duration)
     .addHelpText("after", example)
     .action(run);
 }
 
 async function run(targets: string[], flags: Flags): Promise<void> {
   if (!["none", "failures", "all"].includes(flags.log)) {
-    throw invalidOption(`--log is none, failures or all, not ${flags.log}`);
+    throw invalidOption(`--log must be none, failures or all, not ${flags.log}`);
   }
   if (flags.coldAfter !== undefined && flags.cold === undefined) {
-    throw invalidOption("--cold-after goes with --cold, the store that idle sessions move to");
+    throw invalidOption("--cold-after needs --cold, the store of idle sessions");
   }
   if (flags.workers > 1 && flags.store.startsWith("memory:")) {
-    throw invalidOption("workers cannot share memory:; give them a --store such as sqlite:runs.db");
+    throw invalidOption("workers cannot share memory:; choose another --store, such as sqlite:sessions.db");
   }
   // A worker is the same command, started by the supervisor with the shared port and token.
   const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
@@ -81,7 +84,9 @@ async function run(targets: string[], flags: Flags): Promise<void> {
     const { askPeers, followSupervisor } = await import("../server/workers.ts");
     return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
   }
-  const serving = await open(targets, { ...flags, port, token: guarded });
+  const serving = await open(targets, { ...flags, port, token: guarded }).catch((thrown: unknown) => {
+    throw explainListen(thrown, flags);
+  });
   // Before the announcement: a reader of it may end the server at once.
   closeOnSignals(serving);
   announce(serving.url, flags, guarded);
@@ -90,5 +95,5 @@ async function run(targets: string[], flags: Flags): Promise<void> {
 function announce(url: string, flags: Flags, token: string | undefined): void {
   const made = token !== undefined && flags.token === undefined ? `bearer token ${token}\n` : "";
   // In one write: a program that waits for the address finds the token too.
-  process.stdout.write(`listening on ${url}\n${made}`);
+  process.stdout.write(`listening on ${url}\n${made}viewer at ${url}/view, API at ${url}/docs\n`);
 }

@@ -13,43 +13,50 @@ export function addTasks(program: Command): void {
     tasks
       .command(name)
       .description(description)
-      .argument("<file>", "tasks, as JSON lines")
-      .option("--json", "print what was done as JSON")
+      .argument("<file>", "file of tasks, as JSON lines")
+      .option("--json", "print the result as JSON")
       .addHelpText("after", `\nExample:\n  $ npx holdfast tasks ${example}`);
   const addOut = (command: Command, what: string): Command =>
-    command.option("--out <path>", what).option("--force", "write over what is there");
-  const rowsOut = "where the rows go; by default they are printed";
+    command.option("--out <path>", what).option("--force", "overwrite existing files");
+  const rowsOut = "file for the rows (default: print them)";
 
-  add("check", "Say which rows are wrong, by their lines.", "check tasks.jsonl --environment .")
-    .option("--environment <target>", "what they are for: a folder, file or package with an environment")
+  add("check", "List invalid rows by their lines.", "check tasks.jsonl --environment .")
+    .option(
+      "--environment <target>",
+      "folder, file or package of the environment, to check rows against its task schema",
+    )
     .action(async (file: string, flags: TasksFlags) => (await commands()).checkTasks(file, flags));
   addOut(
-    add("sample", "Draw rows, each as likely as any other.", "sample tasks.jsonl --number 20 --out few.jsonl"),
+    add("sample", "Draw rows at random, with equal probability.", "sample tasks.jsonl --number 20 --out few.jsonl"),
     rowsOut,
   )
-    .requiredOption("--number <count>", "how many", whole(1))
-    .option("--seed <number>", "the same seed draws the same rows", whole(0), 0)
+    .requiredOption("--number <count>", "number of rows", whole(1))
+    .option("--seed <number>", "random seed: the same seed draws the same rows", whole(0), 0)
     .action(async (file: string, flags: TasksFlags) => (await commands()).sampleTasks(file, flags));
   addOut(
-    add("split", "Cut a file into parts, no task in two of them.", "split tasks.jsonl --parts train=0.9,test=0.1"),
-    "the folder of FILE_train.jsonl and so on; by default that of FILE",
+    add(
+      "split",
+      "Split a file into parts; all rows of a task go to one part.",
+      "split tasks.jsonl --parts train=0.9,test=0.1",
+    ),
+    "folder for FILE_train.jsonl and so on (default: the folder of FILE)",
   )
     .requiredOption("--parts <list>", "names and fractions, as in train=0.9,test=0.1", parseParts)
-    .option("--seed <number>", "the same seed cuts the same way", whole(0), 0)
+    .option("--seed <number>", "random seed: the same seed splits the same way", whole(0), 0)
     .action(async (file: string, flags: TasksFlags) => (await commands()).splitFile(file, flags));
   addOut(
     add(
       "render",
-      "Give every row a prompt made of its fields.",
+      "Build the prompt of every row from its fields.",
       'render tasks.jsonl --prompt "Count to {goal}." \\\n      --out prompted.jsonl',
     ),
     rowsOut,
   )
-    .option("--prompt <text>", "what the user says; {field} is that field of the row, {{ and }} are braces")
+    .option("--prompt <text>", "user message; {field} is a field of the row, {{ and }} are braces")
     .option("--prompt-file <file>", "a file with that text")
-    .option("--system <text>", "what the system says before it")
+    .option("--system <text>", "system message before it")
     .option("--system-file <file>", "a file with that text")
-    .option("--replace", "also where a row has an input")
+    .option("--replace", "also replace existing inputs")
     .action(async (file: string, flags: TasksFlags) => (await commands()).renderTasks(file, flags));
 }
 
@@ -66,6 +73,6 @@ function parseParts(text: string): Part[] {
   const hasNames = new Set(parts.map(({ name }) => name)).size === parts.length;
   if (isGood && hasNames) return parts;
   throw new InvalidArgumentError(
-    "Parts are different names with fractions that add up to at most 1, as in train=0.9,test=0.1.",
+    "Give different names with fractions that add up to at most 1, as in train=0.9,test=0.1.",
   );
 }

@@ -10,21 +10,21 @@ Examples:
   $ npx holdfast worker --queue redis://127.0.0.1:6379 --concurrency 200
   $ npx holdfast worker --queue redis://127.0.0.1:6379 --workers 4
 
-Start as many as you like, on as many machines, in a folder where the
-collector's environment has the same path. What a worker has not ended when it
-is stopped or killed, another one goes on with. Ctrl-C puts back what is not
-over in a moment.`;
+Start any number of workers on any number of machines, in a folder where the
+collector's environment has the same path. If a worker is stopped or killed,
+another one continues its rollouts. Ctrl-C puts unfinished rollouts back into
+the queue.`;
 
 export function addWorker(program: Command): void {
   program
     .command("worker")
     .description("Play the rollouts that `holdfast collect --queue` hands out.")
-    .requiredOption("--queue <url>", "where the rollouts are: redis://HOST")
-    .option("--concurrency <number>", "how many episodes at once", whole(1, 100_000), 32)
+    .requiredOption("--queue <url>", "queue of the rollouts: redis://HOST")
+    .option("--concurrency <number>", "episodes at once", whole(1, 100_000), 32)
     .option("--workers <number>", "worker processes to run; one that dies is replaced", whole(1, 1024))
-    .option("--store <url>", "where sessions live, if this worker reaches the store by another URL than the collector")
-    .option("--max-crashes <number>", "how often a rollout may end its own process before it fails", whole(1, 100), 3)
-    .option("--max-blocked <duration>", "how long code may block a process; by default 10s", duration, 10_000)
+    .option("--store <url>", "store of the sessions, if this worker reaches it by another URL than the collector")
+    .option("--max-crashes <number>", "how often a rollout may crash its process before it fails", whole(1, 100), 3)
+    .option("--max-blocked <duration>", "how long code may block a process", duration, 10_000)
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (flags: WorkerFlags) => {

@@ -19,7 +19,7 @@ import type { QueuedCollection, JobData, RolloutQueue } from "./job.ts";
 export interface QueuePlayerOptions {
   address: QueueAddress;
   collection: QueuedCollection;
-  /** Receives messages for people: no worker takes part, or the queue is unreachable. */
+  /** Receives messages for people: no worker is running, or the queue is unreachable. */
   say(text: string): void;
 }
 
@@ -139,7 +139,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   async function sayWhy(): Promise<void> {
     newest = Date.now();
     if ((await queue.getWorkersCount()) === 0) {
-      say(`no worker takes part; start some with: npx holdfast worker --queue ${address.typed}`);
+      say(`no worker is running; start one with: npx holdfast worker --queue ${address.typed}`);
       return;
     }
     const delayed = (await queue.getRanges(["delayed"], 0, lookAt)).find(isMine);

@@ -50,7 +50,9 @@ async function chooseModels(
   if (given) return () => given.model;
   const solution = typeof target === "string" ? await loadSolution(target) : undefined;
   if (solution) return ({ row }) => solutionModel(solution, row);
-  throw invalidOption("there is no solution beside the environment to play; choose a --model");
+  throw invalidOption(
+    "the scripted model needs a solution.ts beside the environment; add one, or choose another --model",
+  );
 }
 
 function withField(model: Model, { task, repeat, origin }: Rollout): Model {

@@ -61,7 +61,7 @@ async function buildIndexPage(page: string): Promise<string> {
   const text = await readFile(join(page, "index.html"), "utf8").catch(() => "");
   const marked = text.replace('<meta name="holdfast-data" content=""', mark);
   if (marked !== text) return marked;
-  throw cannotLoad("the viewer was not built; npm run build does");
+  throw cannotLoad("the viewer is not built; run npm run build");
 }
 
 /** Prepares the folder: creates it, or removes an older bundle from it. */
@@ -79,7 +79,7 @@ async function makeRoom(out: string): Promise<void> {
 }
 
 const taken = (out: string, why: string): HoldfastError =>
-  invalidOption(`${out} ${why}, and no older bundle: choose another folder for --bundle`);
+  invalidOption(`${out} ${why} and does not hold an older bundle; choose another folder for --bundle`);
 
 async function writeCollection(details: CollectionDetails, options: BundleOptions): Promise<BundleCollection> {
   const { out, onBad, onRow } = options;

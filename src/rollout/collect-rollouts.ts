@@ -133,11 +133,11 @@ function summarize({ tasks, rollouts, scored, estimates }: CollectionMetrics): C
 }
 
 async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
-  if (tasks === undefined && typeof target !== "string") throw invalidOption("name the file of --tasks");
+  if (tasks === undefined && typeof target !== "string") throw invalidOption("name a file of tasks with --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
   if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the file of tasks");
   if (existsSync(file)) return file;
-  throw cannotLoad(`there is no file of tasks ${file}; name one with --tasks`);
+  throw cannotLoad(`the file of tasks ${file} does not exist; name one with --tasks`);
 }
 
 /**

@@ -59,7 +59,7 @@ export function readRecord(file: string): CollectionRecord | undefined {
   } catch (cause) {
     throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
-  throw cannotLoad(`${file} does not say what was collected`);
+  throw cannotLoad(`${file} is not a valid run record: it needs \`run\` and \`settings\``);
 }
 
 /** Lists the differing settings as text. */

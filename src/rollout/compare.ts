@@ -57,7 +57,7 @@ export function compareCollections(
     return other === undefined ? [] : [toChange(task, mean, other)];
   });
   if (changes.length === 0) {
-    throw new HoldfastError("invalid_input", "the runs have no task in common that has a reward in both of them");
+    throw new HoldfastError("invalid_input", "the collections have no task with a reward in both");
   }
   const differences = changes.map(({ difference }) => ({ over: [difference], under: [1] }));
   const [better, worse] = [

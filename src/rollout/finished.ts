@@ -46,17 +46,19 @@ export async function* finishedRollouts(
   const { failures } = outputPaths(file);
   const hasFailures = existsSync(failures) && statSync(failures).size > 0;
   const scored = new Set<string>();
-  const number = createRowNumbering();
+  const number = createRowNumbering(hasFailures ? [file, failures] : [file]);
   for await (const read of readRows(file)) {
     if (!("row" in read)) {
       onBad(read, file);
       continue;
     }
     if (hasFailures) scored.add(toKey(read.row));
-    yield { row: number(read.row), failed: isFailed(read.row), place: toPlace(file, read) };
+    yield { row: await number(read.row), failed: isFailed(read.row), place: toPlace(file, read) };
   }
   if (!hasFailures) return;
-  for await (const failure of lastFailures(failures, scored, onBad)) yield { ...failure, row: number(failure.row) };
+  for await (const failure of lastFailures(failures, scored, onBad)) {
+    yield { ...failure, row: await number(failure.row) };
+  }
 }
 
 /** Yields only final failures: earlier attempts and rollouts scored later are skipped. */
@@ -82,7 +84,7 @@ async function* lastFailures(
 
 /** Refuses a path that is missing or a folder. */
 export function assertFile(file: string): void {
-  if (!existsSync(file)) throw cannotLoad(`there is no file ${file}`);
+  if (!existsSync(file)) throw cannotLoad(`the file ${file} does not exist`);
   if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file of rows`);
 }
 

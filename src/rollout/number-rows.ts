@@ -1,44 +1,43 @@
 // createRowNumbering(): numbers rollouts that do not say which task they belong to, by the content of their task.
 import { createHash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
-import { HoldfastError } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { isOutcomeField } from "./row-fields.ts";
+import { readRows } from "./tasks.ts";
 
 /**
  * Returns a function that gives each row without `_ng_task_index` the number of its task, and its number among the
- * rollouts of that task. Rows with a number are returned unchanged.
+ * rollouts of that task. Rows with a number are returned unchanged. No task gets a number that occurs in the files: they
+ * are read once for that, when the first row without a number comes.
  *
  * @example
- * const number = createRowNumbering();
- * rows.map(number).map((row) => row["_ng_task_index"]); // [0, 1, 0] for the prompts "a", "b", "a"
+ * const number = createRowNumbering(["rows.jsonl"]);
+ * for (const row of rows) (await number(row))["_ng_task_index"]; // 0, 1, 0 for the prompts "a", "b", "a"
  */
-export function createRowNumbering(): (row: TaskRow) => TaskRow {
+export function createRowNumbering(files: string[]): (row: TaskRow) => Promise<TaskRow> {
   const tasks = new Map<string, { task: number; rollouts: number }>();
-  const added = new Set<number>();
-  let next = 0;
-  return (row) => {
-    const given = row["_ng_task_index"];
-    if (typeof given === "number") {
-      // Two tasks would share a number, and their rewards would be compared.
-      if (added.has(given)) throw mixed(given);
-      next = Math.max(next, Math.floor(given) + 1);
-      return row;
-    }
+  let next: number | undefined;
+  return async (row) => {
+    if (typeof row["_ng_task_index"] === "number") return row;
+    next ??= await firstFree(files);
     const digest = digestTask(row);
     const found = tasks.get(digest) ?? { task: next++, rollouts: 0 };
     tasks.set(digest, found);
-    added.add(found.task);
     return { ...row, _ng_task_index: found.task, _ng_rollout_index: found.rollouts++ };
   };
 }
 
-const mixed = (task: number): HoldfastError =>
-  new HoldfastError(
-    "invalid_input",
-    `some rows have a \`_ng_task_index\`, such as ${task}, and rows before them have none; add it to all rows, or to none`,
-  );
+async function firstFree(files: string[]): Promise<number> {
+  let free = 0;
+  for (const file of files) {
+    for await (const read of readRows(file)) {
+      const given = "row" in read ? read.row["_ng_task_index"] : undefined;
+      if (typeof given === "number") free = Math.max(free, Math.floor(given) + 1);
+    }
+  }
+  return free;
+}
 
 /** Names of fields that are part of the task in common data sets, although results may stand beside them. */
 const taskFields = [

@@ -175,5 +175,7 @@ function failed(row: TaskRow, kind: string, reason: string): Reverified {
 function assertSame(environment: string, [first]: NumberedEvent[], session: string): void {
   const whose = first?.type === "session.opened" ? first.environment : "another kind";
   if (whose === environment) return;
-  throw invalidOption(`session ${session} is of ${whose}, not of ${environment}`);
+  throw invalidOption(
+    `session ${session} belongs to ${whose}, not to ${environment}; choose another --environment or --store`,
+  );
 }

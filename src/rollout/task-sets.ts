@@ -24,7 +24,7 @@ export async function findProblems(row: TaskRow, environment: AnyEnvironment | u
   const items = inputItems(row);
   if (typeof items === "string") problems.push(items);
   const { tools } = toFields(row["responses_create_params"]);
-  if (tools !== undefined && tools !== null && !Array.isArray(tools)) problems.push("its `tools` are no list");
+  if (tools !== undefined && tools !== null && !Array.isArray(tools)) problems.push("its `tools` are not a list");
   try {
     readRandomSeed(row);
   } catch (thrown) {
@@ -32,7 +32,7 @@ export async function findProblems(row: TaskRow, environment: AnyEnvironment | u
   }
   if (!environment) return problems;
   const checked = await check(environment.task, pickTask(row));
-  if (!checked.ok) problems.push(`it does not fit ${environment.name}: ${checked.message}`);
+  if (!checked.ok) problems.push(`it is invalid for ${environment.name}: ${checked.message}`);
   for (const name of toolNamesIn(row)) {
     if (typeof name === "string" && environment.definitions.has(name)) continue;
     problems.push(`it names a tool ${JSON.stringify(name)} that ${environment.name} does not have`);
@@ -113,10 +113,7 @@ export interface Prompt {
 export function withPrompt({ row, line }: ReadRow, { user, system }: Prompt, replace: boolean): TaskRow {
   const params = toFields(row["responses_create_params"]);
   if (params["input"] !== undefined && !replace) {
-    throw new HoldfastError(
-      "invalid_task",
-      `line ${line} has an input already; --replace puts the prompt in its place`,
-    );
+    throw new HoldfastError("invalid_task", `line ${line} has an input already; --replace replaces it`);
   }
   try {
     const input: Json[] = [

@@ -172,7 +172,8 @@ export function renderPrompt(template: string, row: TaskRow): string {
   return template.replaceAll(/\{\{|\}\}|\{([A-Za-z_][\w.]*)\}/g, (found, path: string | undefined) => {
     if (path === undefined) return found[0] as string;
     const value = path.split(".").reduce<Json | undefined>((at, key) => readField(at, key), row);
-    if (value === undefined) throw new HoldfastError("invalid_task", `the prompt names {${path}}, which the row lacks`);
+    if (value === undefined)
+      throw new HoldfastError("invalid_task", `the prompt names {${path}}, but the row has no such field`);
     return typeof value === "string" ? value : JSON.stringify(value);
   });
 }

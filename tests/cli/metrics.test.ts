@@ -69,7 +69,7 @@ test("two files are compared task by task", async () => {
   const { code, stdout } = await run("metrics", first, second);
   expect(code).toBe(0);
   expect(stdout).toContain("better 1, worse 1, same 1\n1 task with a reward only in the first\n");
-  expect(stdout).toContain("0 is within, so this may be chance");
+  expect(stdout).toContain("the interval contains 0, so this may be chance");
   expect(stdout).toMatch(/^0 +0 +1 +\+1\n2 +1 +0.5 +-0.5$/m);
   const told = JSON.parse((await run("metrics", first, second, "--json")).stdout) as Record<string, unknown>;
   expect(told).toMatchObject({ files: [first, second], comparison: { better: 1, worse: 1, same: 1 } });
@@ -80,16 +80,18 @@ test("an invalid row is reported by its line, and the exit code is 1", async () 
   const { code, stdout, stderr } = await run("metrics", file);
   expect(code).toBe(1);
   expect(stdout).toContain("1 rollout of 1 task, 1 scored");
-  expect(stderr).toMatch(/^line 2 of .*a\.jsonl is passed over: it is not JSON/);
+  expect(stderr).toMatch(/^line 2 of .*a\.jsonl is ignored: it is not JSON/);
 });
 
 test("a file without rollouts is refused in one line", async () => {
   const folder = await newFolder();
   const empty = await writeRows(join(folder, "empty.jsonl"));
+  const tasks = await writeRows(join(folder, "tasks.jsonl"), { goal: 5, responses_create_params: { input: "Go." } });
   for (const [file, message] of [
-    [join(folder, "none.jsonl"), "there is no file"],
+    [join(folder, "none.jsonl"), "does not exist"],
     [folder, "is a folder"],
     [empty, "has no rollouts"],
+    [tasks, "has no rollouts: its rows have no reward and no response, as in a file of tasks"],
   ] as const) {
     const { code, stdout, stderr } = await run("metrics", file);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

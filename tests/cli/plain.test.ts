@@ -23,5 +23,5 @@ test("notes are plain", () => {
 
 test("refusals are plain", async () => {
   const { stderr } = await run("view", "no\u001b[31m.jsonl");
-  expect(stderr).toBe("cannot_load: there is no file no\\u001b[31m.jsonl\n");
+  expect(stderr).toBe("cannot_load: the file no\\u001b[31m.jsonl does not exist\n");
 });

@@ -20,7 +20,7 @@ test("a changed verifier gives other rewards, from the state and not from the st
   const out = join(folder, "again.jsonl");
   const { code, stdout } = await run("reverify", file, "--environment", target, "--out", out);
   expect(code).toBe(0);
-  expect(stdout).toContain("2 judged again, 2 with another reward (mean 0.25 before, 0.5 now)");
+  expect(stdout).toContain("2 judged again, 2 with a changed reward (mean 0.25 before, 0.5 now)");
   const rows = rowsIn(out).sort((a, b) => Number(a["_ng_task_index"]) - Number(b["_ng_task_index"]));
   expect(rows).toMatchObject([
     { goal: 5, reward: 1, metrics: { by: "goal" } },
@@ -92,9 +92,11 @@ test("another environment, and an existing output, are refused and nothing is wr
   const out = join(folder, "again.jsonl");
   const other = await run("reverify", file, "--environment", "examples/counter", "--out", out);
   expect(other).toMatchObject({ code: 1, stdout: "" });
-  expect(other.stderr).toMatch(/^invalid_option: session \S+ is of tally, not of counter\n$/);
+  expect(other.stderr).toMatch(
+    /^invalid_option: session \S+ belongs to tally, not to counter; choose another --environment or --store\n$/,
+  );
   expect((await run("reverify", file, "--environment", target, "--out", out)).code).toBe(0);
-  expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("is there already");
+  expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("exists already");
   expect((await run("reverify", file, "--environment", target, "--out", file, "--force")).code).toBe(1);
 });
 
@@ -130,8 +132,8 @@ test("rows with missing sessions are counted and marked", async () => {
   const { code, stdout } = await run("reverify", other, "--environment", target, "--store", store, "--out", out);
   expect(code).toBe(1);
   const failures = join(folder, "again_failures.jsonl");
-  const question = "the store has no session of 2: is it the right --store?";
-  expect(stdout).toContain(`2 could not be judged (${question}): ${failures} says why`);
+  const question = "2 have no session in the store; check --store";
+  expect(stdout).toContain(`2 could not be judged (${question}): see ${failures}`);
   expect(rowsIn(failures).map((row) => row["failure_reason"])).toEqual([
     "the store does not have its session not-there",
     "the row has no session_id",

@@ -10,7 +10,7 @@ const tasks = "examples/counter/tasks.jsonl";
 test("check names the line of every error", async () => {
   expect(await run("tasks", "check", tasks, "--environment", "examples/counter")).toMatchObject({
     code: 0,
-    stdout: "60 rows of 60 tasks: all fit\n",
+    stdout: "60 rows of 60 tasks: all valid\n",
   });
   const input = { input: "hi" };
   const file = await writeRows(
@@ -24,10 +24,10 @@ test("check names the line of every error", async () => {
   expect(code).toBe(1);
   expect(stdout.replaceAll(file, "FILE").split("\n")).toEqual([
     expect.stringMatching(/^FILE:2: it is not JSON/),
-    expect.stringMatching(/^FILE:3: it does not fit counter: initial_count: /),
+    expect.stringMatching(/^FILE:3: it is invalid for counter: initial_count: /),
     'FILE:3: it names a tool "wipe" that counter does not have',
     "FILE:4: it has no `responses_create_params.input` to start with",
-    "4 rows of 3 tasks: 1 fit, 3 do not",
+    "4 rows of 3 tasks: 1 valid, 3 invalid",
     "",
   ]);
   const numbered = [1, 1, 2].map((initial_count) => ({
@@ -38,7 +38,7 @@ test("check names the line of every error", async () => {
   const other = await writeRows(join(await newFolder(), "numbered.jsonl"), ...numbered);
   expect((await run("tasks", "check", other)).stdout.replaceAll(other, "FILE").split("\n")).toEqual([
     "FILE:3: another task before it has its `_ng_task_index` 3",
-    "3 rows of 1 tasks: 2 fit, 1 do not",
+    "3 rows of 1 tasks: 2 valid, 1 invalid",
     "",
   ]);
   expect((await run("tasks", "split", other, "--parts", "a=1")).stderr).toMatch(/^invalid_task: line 3: another task/);
@@ -76,7 +76,7 @@ test("split puts every task into one part, together with its repeats", async () 
   );
   expect([train?.size, test?.size]).toEqual([16, 4]);
   expect([...(train ?? [])].filter((at) => test?.has(at))).toEqual([]);
-  expect((await run("tasks", "split", file, "--parts", "train=0.8,test=0.2")).stderr).toContain("is there already");
+  expect((await run("tasks", "split", file, "--parts", "train=0.8,test=0.2")).stderr).toContain("exists already");
 });
 
 test("render builds prompts from the fields of each row, and names missing fields", async () => {
@@ -105,6 +105,6 @@ test("render builds prompts from the fields of each row, and names missing field
   );
   const failed = await run("tasks", "render", file, "--prompt", "{aim}", "--out", join(folder, "none.jsonl"));
   expect(failed).toMatchObject({ code: 1, stdout: "" });
-  expect(failed.stderr).toBe("invalid_task: line 1: the prompt names {aim}, which the row lacks\n");
+  expect(failed.stderr).toBe("invalid_task: line 1: the prompt names {aim}, but the row has no such field\n");
   expect(await readdir(folder)).toEqual(["a.jsonl", "out.jsonl"]);
 });

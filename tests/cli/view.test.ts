@@ -100,7 +100,7 @@ describe("files", () => {
     const attack = `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(ran)}, "");\n`;
     writeFileSync(join(folder, "environment.mjs"), attack + code);
     const viewing = await view([basename(file)], folder);
-    expect(viewing.printed()).toContain("tally, without its code, so it cannot be played; name it with --environment");
+    expect(viewing.printed()).toContain("tally, without its code, so it cannot be played; add --environment");
     expect(viewing.printed()).toContain(" --environment environment.mjs\n");
     const { environments, models } = await viewing.get<About>("/v1/about");
     expect({ environments, models }).toMatchObject({ environments: [{ name: "tally", bare: true }], models: [] });
@@ -122,7 +122,7 @@ describe("files", () => {
     expect(target).toBe("./environment.mjs");
     writeFileSync(record, JSON.stringify({ ...rest, target: "./$(touch x)" }));
     const viewing = await view([file], folder);
-    expect(viewing.printed()).toContain("name it with --environment TARGET\n");
+    expect(viewing.printed()).toContain("add --environment TARGET\n");
   });
 
   test("the code of other environments can be named too", async () => {
@@ -141,7 +141,7 @@ describe("files", () => {
     const folder = await newFolder();
     const file = await writeRows(join(folder, "a.jsonl"), { _ng_task_index: 0, reward: 1, session_id: "s" }, "oops");
     const viewing = await view([file]);
-    expect(viewing.printed()).toContain(`${file}, without states: no store has its sessions\n`);
+    expect(viewing.printed()).toContain(`${file}, without states: its sessions are in no known store\n`);
     expect(await viewing.get("/v1/about")).toMatchObject({
       environments: [],
       models: [],
@@ -213,10 +213,26 @@ test("a row that names something other than an episode brings nothing of the sto
   await viewing.end();
 });
 
+test("a folder stands for the collections in it, and a bundle has them all", async () => {
+  const folder = await newFolder();
+  const target = await writeTally(folder);
+  await collectTally(folder, target);
+  const site = join(folder, "site");
+  const { code, stdout } = await run("view", folder, "--bundle", site);
+  expect({ code, stdout }).toEqual({
+    code: 0,
+    stdout: `${join(folder, "tally.jsonl")}: 2 rows\nOpen it: ${join(site, "index.html")}\n`,
+  });
+  const { stderr } = await run("view", site);
+  expect(stderr).toBe(
+    `invalid_option: the folder ${site} has no collections: no file NAME.jsonl with NAME_run.json beside it\n`,
+  );
+});
+
 describe("refusals", () => {
   test.each<[string, (folder: string) => string[], string]>([
-    ["nothing to look at", () => [], "invalid_option: name what to look at"],
-    ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: there is no file "],
+    ["nothing to look at", () => [], "invalid_option: name files of rollouts, a folder of collections, or a store"],
+    ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: the file "],
     ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
     ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: there is no file "],
     ["a store without sessions", () => ["--store", "memory:"], "invalid_option: the store has no sessions"],
@@ -228,7 +244,7 @@ describe("refusals", () => {
     [
       "a bundle of no file",
       (at) => ["--bundle", join(at, "site"), "--store", "memory:"],
-      "invalid_option: --bundle goes with files",
+      "invalid_option: --bundle needs files",
     ],
     ["a bundle where something is", (at) => ["--bundle", at, join(at, "a.jsonl")], "invalid_option: "],
     [

@@ -160,16 +160,16 @@ test("the status shows the remains of a killed worker and collector, and they ca
   const collecting = await world.start(flags(redis.url, "shared", 1));
   while (world.calls().length < 4) await sleep(10);
   await kill(worker);
-  const lost = "0 waiting, 4 active (4 of a worker that is not heard of), 0 finished and not taken";
-  const nobody = `no worker takes part; start some with: npx holdfast worker --queue ${redis.url}`;
+  const lost = "0 waiting, 4 active (4 of silent workers), 0 finished and not collected";
+  const nobody = `no worker is running; start one with: npx holdfast worker --queue ${redis.url}`;
   expect(await queue("status")).toMatch(new RegExp(`\n {4}${lost.replaceAll(/[()]/g, "\\$&")}\n\n${nobody}\n$`));
-  expect(await queue("clear", "--yes")).toBe(`nothing was left behind in the queue at ${redis.url}\n`);
+  expect(await queue("clear", "--yes")).toBe(`the queue at ${redis.url} has no abandoned collections\n`);
   await kill(collecting);
   const paused = await startWorker(world, redis.url);
   paused.process.kill("SIGSTOP");
   // Longer than the locks of the killed worker.
-  while (!/ 0 of 8 active, for \d+ s; not heard of for \d+ s\n$/.test(await queue("status"))) await sleep(100);
-  expect(await queue("clear")).toContain(`${lost}, no collector waits for them\n\nnothing was removed; use --yes`);
+  while (!/ 0 of 8 active, for \d+ s; silent for \d+ s\n$/.test(await queue("status"))) await sleep(100);
+  expect(await queue("clear")).toContain(`${lost}, no collector waits for them\n\nnothing was removed; --yes`);
   expect(await queue("clear", "--yes")).toMatch(/\n\nremoved 4 rollouts\n$/);
-  expect(await queue("status")).toMatch(new RegExp(`^nothing is in the queue at ${redis.url}\n`));
+  expect(await queue("status")).toMatch(new RegExp(`^the queue at ${redis.url} is empty\n`));
 });

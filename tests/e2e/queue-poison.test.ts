@@ -105,5 +105,7 @@ test("a worker that is blocked ends, and says why", async () => {
   await startCommand(folder, ["collect", "lab", ...settings]);
   const { stderr } = await worker.ended;
   expect(worker.process.signalCode).toBe("SIGALRM");
-  expect(stderr).toContain("ends: code of an environment or an agent has blocked it for 1 s; its rollouts go to other");
+  expect(stderr).toContain(
+    "ends: code of an environment or an agent has blocked it for 1 s; other workers continue its rollouts",
+  );
 });

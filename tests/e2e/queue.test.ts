@@ -94,7 +94,7 @@ test(
     await collecting.printed("the collector's files are others than this worker's: environment's file");
     const status = await command(world.folder, "queue", "status", "--queue", redis.url);
     expect(status.stdout).toMatch(
-      /[1-9]\d* put back, 0 finished and not taken\n {4}put back by \S+: the collector's files/,
+      /[1-9]\d* put back, 0 finished and not collected\n {4}put back by \S+: the collector's files/,
     );
     expect(world.calls()).toEqual([]);
     const right = await startWorker(world, redis.url);
@@ -173,15 +173,13 @@ test("the commands of docs/queue.md do what the page says", { tags: ["full"], ti
     line.replace("redis://127.0.0.1:6379", redis.url).split(" ").slice(1),
   );
   const running = await startCommand(folder, worker ?? []);
-  await running.printed(`plays what is in ${redis.url}, 100 at once`);
+  await running.printed(`plays the rollouts of ${redis.url}, 100 at once`);
   const answers = [];
   for (const args of others) answers.push(await command(folder, ...args));
   const [collected, status, cleared, again] = answers;
   expect(collected).toMatchObject({ code: 0, stdout: expect.stringContaining("240 of 240 rollouts scored") });
-  expect(status?.stdout).toMatch(
-    /nothing is in the queue at .*\n\n1 worker, 100 at once\n.* 0 of 100 active, for \d+ s/,
-  );
-  expect(cleared).toMatchObject({ code: 0, stdout: `nothing was left behind in the queue at ${redis.url}\n` });
+  expect(status?.stdout).toMatch(/the queue at .* is empty\n\n1 worker, 100 at once\n.* 0 of 100 active, for \d+ s/);
+  expect(cleared).toMatchObject({ code: 0, stdout: `the queue at ${redis.url} has no abandoned collections\n` });
   expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining("240 existed before") });
   expect(await redis.command("keys", "{holdfast:queue}:rollouts:*.*")).toBe("");
   running.process.kill("SIGTERM");

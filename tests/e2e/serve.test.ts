@@ -38,6 +38,8 @@ async function playEpisodes(url: string, onAnswer: () => void): Promise<{ reward
   return { rewards: played.map(({ reward }) => reward), counts: played.map(({ off }) => off) };
 }
 
+const pages = (url: string): string => `viewer at ${url}/view, API at ${url}/docs\n`;
+
 const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
 
 test("the README's example: seed, call, verify, with only a cookie", async () => {
@@ -51,7 +53,7 @@ test("the README's example: seed, call, verify, with only a cookie", async () =>
     "--store",
     `sqlite:${join(folder, "counter.db")}`,
   ]);
-  expect(printed()).toBe(`listening on ${url}\n`);
+  expect(printed()).toBe(`listening on ${url}\n${pages(url)}`);
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   const client = createClient(url);
   expect((await client.post("/seed_session", { initial_count: 3 })).status).toBe(200);
@@ -117,7 +119,7 @@ test("DURABLE, ONCE: with one of two workers killed, the episodes continue, and 
   expect(requestsIn(await counted())).toBeGreaterThanOrEqual(before + 10);
   serving.process.kill("SIGTERM");
   const { code, stdout, stderr } = await serving.ended;
-  expect({ code, stdout }).toEqual({ code: 0, stdout: `listening on ${serving.url}\n` });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: `listening on ${serving.url}\n${pages(serving.url)}` });
   expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
 });
 
@@ -152,7 +154,7 @@ test("on a public address, /v1 and /metrics require the printed token, and the g
   const tokenOf = (printed: string): string | undefined => /^bearer token ([\w-]{32,})$/m.exec(printed)?.[1];
   await until(() => tokenOf(serving.printed()) !== undefined);
   const token = tokenOf(serving.printed());
-  expect(serving.printed()).toBe(`listening on ${serving.url}\nbearer token ${token}\n`);
+  expect(serving.printed()).toBe(`listening on ${serving.url}\nbearer token ${token}\n${pages(serving.url)}`);
   const url = serving.url.replace("0.0.0.0", "127.0.0.1");
   const statusOf = async (path: string, authorization?: string): Promise<number> =>
     (await fetch(url + path, { headers: { ...(authorization !== undefined && { authorization }) } })).status;
@@ -171,7 +173,11 @@ test("the user's own token is required on any address, and is not printed", asyn
     expect((await fetch(url)).status).toBe(401);
     expect((await fetch(url, { headers: { authorization: "Bearer my-own-token" } })).status).toBe(200);
     serving.process.kill("SIGTERM");
-    expect(await serving.ended).toEqual({ code: 0, stdout: `listening on ${serving.url}\n`, stderr: "" });
+    expect(await serving.ended).toEqual({
+      code: 0,
+      stdout: `listening on ${serving.url}\n${pages(serving.url)}`,
+      stderr: "",
+    });
   }
 });
 

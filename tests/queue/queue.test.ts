@@ -455,7 +455,7 @@ describe("a queue", () => {
         message: expect.stringContaining("the queue at redis://127.0.0.1:1 cannot be reached: connect ECONNREFUSED"),
       });
       await expect.poll(() => said, { timeout: 10_000 }).toHaveLength(1);
-      const text = "no worker takes part; start some with: npx holdfast worker --queue";
+      const text = "no worker is running; start one with: npx holdfast worker --queue";
       expect(said).toEqual([`${text} redis://127.0.0.1:${redis.port}`]);
       await redis.command("config", "set", "requirepass", "secret");
       const wrong = { ...addressTo(redis.port), password: "geheim" };

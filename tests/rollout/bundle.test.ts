@@ -152,7 +152,7 @@ describe("the folder of a bundle", () => {
 
   test("is not created if the page was not built", async () => {
     const { options, out, folder } = world([rollout(0)]);
-    await expect(writeBundle({ ...options, page: join(folder, "no") })).rejects.toThrow("the viewer was not built");
+    await expect(writeBundle({ ...options, page: join(folder, "no") })).rejects.toThrow("the viewer is not built");
     expect(existsSync(out)).toBe(false);
   });
 

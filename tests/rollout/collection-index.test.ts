@@ -325,7 +325,7 @@ describe("a file without rollouts is refused", () => {
 
   test("one that is missing, and a folder", async () => {
     const folder = newFolder();
-    await expect(assertRollouts(join(folder, "no.jsonl"))).rejects.toThrow("there is no file");
+    await expect(assertRollouts(join(folder, "no.jsonl"))).rejects.toThrow("does not exist");
     await expect(assertRollouts(folder)).rejects.toThrow("is a folder");
   });
 

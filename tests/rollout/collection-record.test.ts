@@ -33,7 +33,7 @@ test("an unreadable record is not a missing one", () => {
     expect(() => readRecord(file)).toThrow(expect.objectContaining({ code: "cannot_load" }));
   }
   writeFileSync(file, "null");
-  expect(() => readRecord(file)).toThrow("does not say what was collected");
+  expect(() => readRecord(file)).toThrow("is not a valid run record");
   expect(() => readRecord(folder)).toThrow(expect.objectContaining({ code: "cannot_load" }));
 });
 

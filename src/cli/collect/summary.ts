@@ -2,7 +2,6 @@
 import type { Collected } from "../../rollout/collect.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
 import { outputPaths } from "../../rollout/output.ts";
-import { commandName } from "../command-name.ts";
 import { metricLines } from "../metrics/lines.ts";
 import { plainLine } from "../plain.ts";
 import type { Progress } from "./progress.ts";
@@ -33,30 +32,29 @@ export function formatSummary(collected: Collected, metrics: CollectionMetrics, 
 }
 
 function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: string): string[] {
-  const name = commandName();
-  const look = (flag: string): string => `${name} show ${quoted(out)}${flag}`;
+  const look = (flag: string): string => `npx holdfast show ${quoted(out)}${flag}`;
   if (gaveUp) {
     return [
       `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, which would fail the others too:`,
       `  ${plainLine(gaveUp.reason)}`,
-      `Continue after mending it: ${againText(name)}`,
+      `Continue after mending it: ${againText()}`,
       "or add --keep-going to play the others anyway",
     ];
   }
-  if (stopped) return [`Continue with: ${againText(name)}`];
+  if (stopped) return [`Continue with: ${againText()}`];
   return [
     ...(scored + before > 0 ? [`Show the first one: ${look("")}`] : []),
     ...(failed > 0 ? [`Show a failure: ${look(" --failed")}`] : []),
-    `View all: ${name} view ${quoted(out)}`,
+    `View all: npx holdfast view ${quoted(out)}`,
   ];
 }
 
 /** Returns the command that resumes this one. */
-function againText(name: string): string {
+function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
   // Hide a password in the URL of a store: output is kept in logs.
   const shown = given.map((word) => word.replace(/(:\/\/[^:@/?]*:)[^@/?]+@/, "$1PASSWORD@"));
-  return [name, ...[...shown, "--resume"].map(quoted)].join(" ");
+  return ["npx", "holdfast", ...shown, "--resume"].map(quoted).join(" ");
 }
 
 /** Quotes a word for a shell. */

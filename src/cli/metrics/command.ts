@@ -49,7 +49,8 @@ export async function printMetrics(file: string, flags: MetricsFlags): Promise<v
 
 export async function printComparison(files: [string, string], flags: MetricsFlags): Promise<void> {
   const [first, second] = [await readMetrics(files[0], flags), await readMetrics(files[1], flags)];
-  if (isOfOtherTasks(files)) note("the two files were collected from different files of tasks: compare with care");
+  if (isOfOtherTasks(files))
+    note("the two files come from different files of tasks, so their task numbers may mean different tasks");
   const comparison = compareCollections(first, second, { seed: flags.seed });
   if (flags.json) return print(JSON.stringify({ files, first, second, comparison }));
   printLines([
@@ -66,6 +67,7 @@ async function readMetrics(
   { answerKey, success, seed }: MetricsFlags,
   onRow?: (row: TaskRow) => void,
 ): Promise<CollectionMetrics> {
+  let isRollouts = false;
   const metrics = createMetrics({
     seed,
     ...(answerKey !== undefined && { answerKey }),
@@ -73,10 +75,14 @@ async function readMetrics(
   });
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     metrics.add(row);
+    isRollouts ||= ["reward", "response", "failure_kind"].some((field) => field in row);
     onRow?.(row);
   }
   const result = metrics.result();
   if (result.rollouts === 0) throw cannotLoad(`${file} has no rollouts`);
+  if (!isRollouts) {
+    throw cannotLoad(`${file} has no rollouts: its rows have no reward and no response, as in a file of tasks`);
+  }
   return result;
 }
 
@@ -96,7 +102,7 @@ function comparisonLines(comparison: Comparison, flags: MetricsFlags): string[] 
   ]);
   const more = changed.length - shown.length;
   return [
-    `difference of the mean rewards, second less first, over ${counted(tasks, "task")}`,
+    `difference of the mean rewards (second - first) over ${counted(tasks, "task")}`,
     ...(difference ? [differenceLine(difference)] : ["too large for a number"]),
     `better ${better}, worse ${worse}, same ${same}`,
     ...(only_first.length > 0 ? [`${counted(only_first.length, "task")} with a reward only in the first`] : []),
@@ -108,7 +114,7 @@ function comparisonLines(comparison: Comparison, flags: MetricsFlags): string[] 
 
 function differenceLine({ value, low, high }: NonNullable<Comparison["difference"]>): string {
   const line = `${signed(value)} (95%: ${signed(low)} to ${signed(high)})`;
-  return low <= 0 && high >= 0 && low < high ? `${line}: 0 is within, so this may be chance` : line;
+  return low <= 0 && high >= 0 && low < high ? `${line}: the interval contains 0, so this may be chance` : line;
 }
 
 function statisticsBeside(first: CollectionMetrics, second: CollectionMetrics): string[] {

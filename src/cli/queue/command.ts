@@ -19,12 +19,12 @@ export async function clear(url: string, remove: boolean, json: boolean): Promis
 function statusText({ queue, collections, workers }: QueueStatus, typed: string, now: number): string {
   const lines = [
     collections.length === 0
-      ? `nothing is in the queue at ${queue}`
+      ? `the queue at ${queue} is empty`
       : `${counted(collections.length, "collection")} in the queue at ${queue}`,
     ...collections.flatMap(collectionLines),
     "",
     workers.length === 0
-      ? `no worker takes part; start some with: npx holdfast worker --queue ${typed}`
+      ? `no worker is running; start one with: npx holdfast worker --queue ${typed}`
       : `${counted(workers.length, "worker")}, ${workers.reduce((sum, { concurrency }) => sum + concurrency, 0)} at once`,
     ...workers.map((worker) => workerLine(worker, now)),
   ];
@@ -32,19 +32,19 @@ function statusText({ queue, collections, workers }: QueueStatus, typed: string,
 }
 
 function clearedText({ queue, collections, removed }: Cleared, remove: boolean): string {
-  if (collections.length === 0) return `nothing was left behind in the queue at ${queue}`;
+  if (collections.length === 0) return `the queue at ${queue} has no abandoned collections`;
   const lines = [
     `no collector waits for ${counted(collections.length, "collection")} in the queue at ${queue}`,
     ...collections.flatMap(collectionLines),
     "",
     remove
       ? `removed ${counted(removed, "rollout")}`
-      : "nothing was removed; use --yes to remove all but what workers are playing",
+      : "nothing was removed; --yes removes all rollouts that no worker is playing",
   ];
   const found = collections.reduce((sum, { waiting, active, delayed, finished, failed }) => {
     return sum + waiting + active + delayed + finished + failed;
   }, 0);
-  if (remove && removed < found) lines.push("what workers are playing stays; clear again when they are done with it");
+  if (remove && removed < found) lines.push("rollouts that workers are playing stay; clear again when they have ended");
   return lines.join("\n");
 }
 
@@ -52,9 +52,9 @@ function collectionLines({ title, collector, trouble, stalled, ...counts }: Coll
   const { waiting, active, delayed, finished, failed } = counts;
   const parts = [
     `${waiting} waiting`,
-    stalled > 0 ? `${active} active (${stalled} of a worker that is not heard of)` : `${active} active`,
+    stalled > 0 ? `${active} active (${stalled} of silent workers)` : `${active} active`,
     delayed > 0 && `${delayed} put back`,
-    `${finished} finished and not taken`,
+    `${finished} finished and not collected`,
     failed > 0 && `${failed} failed`,
     !collector && "no collector waits for them",
   ];
@@ -69,7 +69,7 @@ const quiet = 6;
 
 function workerLine({ host, pid, since, silent, concurrency, active }: WorkerStatus, now: number): string {
   const line = `  ${host}:${pid}  ${active} of ${concurrency} active, for ${ageText(now - Date.parse(since))}`;
-  return silent > quiet ? `${line}; not heard of for ${ageText(silent * 1000)}` : line;
+  return silent > quiet ? `${line}; silent for ${ageText(silent * 1000)}` : line;
 }
 
 function ageText(milliseconds: number): string {

@@ -52,9 +52,9 @@ export async function runReplay(file: string | undefined, flags: ReplayFlags): P
   else {
     const others = [
       ...(differs > 0 ? [`${differs} differ`] : []),
-      ...(missing > 0 ? [`${missing} not in the store`] : []),
+      ...(missing > 0 ? [`${missing} missing in the store`] : []),
     ];
-    print([`${same + differs + missing} episodes replayed: ${same} came out the same`, ...others].join(", "));
+    print([`${same + differs + missing} episodes replayed: ${same} are the same`, ...others].join(", "));
   }
 }
 
@@ -72,5 +72,5 @@ async function* sessionsInFile(file: string): AsyncGenerator<Named, void, undefi
 }
 
 function inWords(episode: Exclude<ReplayedEpisode, { result: "same" }>, environment: string): string {
-  return episode.result === "missing" ? `the store has no such episode of ${environment}` : episode.message;
+  return episode.result === "missing" ? `the store does not have this episode of ${environment}` : episode.message;
 }

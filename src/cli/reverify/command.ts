@@ -110,14 +110,14 @@ function createCounts() {
 
 function inWords(counts: Counts, failures: string): string {
   const { judged, changed, new: added, failed, missing, copied, mean_before, mean_after } = counts;
-  const lost = missing > 0 ? ` (the store has no session of ${missing}: is it the right --store?)` : "";
+  const lost = missing > 0 ? ` (${missing} have no session in the store; check --store)` : "";
   const parts = [
     `${judged} judged again`,
     changed > 0
-      ? `${changed} with another reward (mean ${figure(mean_before)} before, ${figure(mean_after)} now)`
-      : "none with another reward",
-    ...(added > 0 ? [`${added} that had none`] : []),
-    ...(failed > 0 ? [`${failed} could not be judged${lost}: ${failures} says why`] : []),
+      ? `${changed} with a changed reward (mean ${figure(mean_before)} before, ${figure(mean_after)} now)`
+      : "no reward changed",
+    ...(added > 0 ? [`${added} without a reward before`] : []),
+    ...(failed > 0 ? [`${failed} could not be judged${lost}: see ${failures}`] : []),
     ...(copied > 0 ? [`${copied} other failures copied`] : []),
   ];
   return parts.join(", ");

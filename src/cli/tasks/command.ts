@@ -45,7 +45,7 @@ export async function checkTasks(file: string, flags: TasksFlags): Promise<void>
   if (wrong > 0) process.exitCode = 1;
   const fit = rows - wrong;
   if (flags.json) print(JSON.stringify({ rows, tasks: tasks.size, fit, wrong }));
-  else print(`${rows} rows of ${tasks.size} tasks: ${wrong === 0 ? "all fit" : `${fit} fit, ${wrong} do not`}`);
+  else print(`${rows} rows of ${tasks.size} tasks: ${wrong === 0 ? "all valid" : `${fit} valid, ${wrong} invalid`}`);
 }
 
 export async function sampleTasks(file: string, flags: TasksFlags): Promise<void> {

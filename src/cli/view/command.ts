@@ -1,12 +1,14 @@
 // Serves the viewer for files of rollouts or a store, until it is stopped.
 import { randomBytes } from "node:crypto";
+import { existsSync, statSync } from "node:fs";
 import { relative } from "node:path";
 import { invalidOption } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import { openCollection } from "../../rollout/collection-index.ts";
+import { collectionFiles } from "../../rollout/list-collections.ts";
 import { serve } from "../../server/serve.ts";
 import { memoryStore } from "../../stores/memory.ts";
-import { closeOnSignals, tokenFor } from "../listening.ts";
+import { closeOnSignals, explainListen, tokenFor } from "../listening.ts";
 import { offeredModels } from "../../rollout/offered-models.ts";
 import { runBundle } from "./bundle.ts";
 import { viewedEnvironments, type Viewed } from "../../rollout/viewed-environments.ts";
@@ -26,14 +28,15 @@ export interface ViewFlags {
   bundle?: string;
 }
 
-export async function runView(files: string[], flags: ViewFlags): Promise<void> {
+export async function runView(given: string[], flags: ViewFlags): Promise<void> {
+  const files = given.flatMap(filesIn);
   if (flags.bundle !== undefined) {
     if (files.length === 0)
-      throw invalidOption("--bundle goes with files of rollouts: npx holdfast view --bundle OUT FILE");
+      throw invalidOption("--bundle needs files of rollouts: npx holdfast view --bundle OUT FILE");
     return runBundle(files, flags.bundle, flags.store);
   }
   if (files.length === 0 && flags.store === undefined) {
-    throw invalidOption("name what to look at: files of rollouts, or a store with --store");
+    throw invalidOption("name files of rollouts, a folder of collections, or a store with --store");
   }
   const { collections, store = memoryStore() } = await openCollections(files, flags.store, note);
   try {
@@ -44,10 +47,18 @@ export async function runView(files: string[], flags: ViewFlags): Promise<void> 
   }
 }
 
+/** Returns the collections of a folder, or the file itself. */
+function filesIn(given: string): string[] {
+  if (!existsSync(given) || !statSync(given).isDirectory()) return [given];
+  const files = collectionFiles(given).filter((file) => existsSync(file));
+  if (files.length > 0) return files;
+  throw invalidOption(`the folder ${given} has no collections: no file NAME.jsonl with NAME_run.json beside it`);
+}
+
 async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
   const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store });
   if (collections.length === 0 && viewed.length === 0) {
-    throw invalidOption("the store has no sessions; name the code of an environment with --environment to begin some");
+    throw invalidOption("the store has no sessions; name an environment with --environment to start some");
   }
   const solutions = viewed.flatMap(({ environment: { name }, solution }) =>
     solution ? [[name, solution] as const] : [],
@@ -66,6 +77,8 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
     collections: collections.map(({ details }) => openCollection(details)),
     // A temporary key: a viewed store is not changed.
     secret: randomBytes(32).toString("base64url"),
+  }).catch((thrown: unknown) => {
+    throw explainListen(thrown, flags);
   });
   // Before the announcement: a reader of it may end the server at once.
   closeOnSignals({
@@ -85,13 +98,13 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
 /** Describes each collection and environment. */
 function describeAll(collections: ViewedCollection[], viewed: Viewed[]): string[] {
   const lines = collections.map(({ details: { file, sessions } }) =>
-    sessions ? `${file}, with its sessions` : `${file}, without states: no store has its sessions`,
+    sessions ? `${file}, with its sessions` : `${file}, without states: its sessions are in no known store`,
   );
   for (const { environment, target, recorded = "TARGET" } of viewed) {
-    const missing = `without its code, so it cannot be played; name it with --environment ${recorded}`;
+    const missing = `without its code, so it cannot be played; add --environment ${recorded}`;
     lines.push(`${environment.name}, ${target === undefined ? missing : `with the code of ${shown(target)}`}`);
   }
   return lines;
 }
 
-const shown = (target: string): string => (target.startsWith("/") ? relative(process.cwd(), target) : target);
+const shown = (target: string): string => (target.startsWith("/") ? relative(process.cwd(), target) || "." : target);

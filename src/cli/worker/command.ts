@@ -60,14 +60,14 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   });
   const text =
     `worker ${worker.name} ends: code of an environment or an agent has blocked it for ${maxBlocked / 1000} s; ` +
-    "its rollouts go to other workers; start it again, run it with --workers, or allow more with --max-blocked";
+    "other workers continue its rollouts; start it again, run it with --workers, or raise --max-blocked";
   const stopped = new Promise<void>((resolve) => {
     // A terminal sends SIGINT to every process. The supervisor decides what it means, and without it nothing continues.
     if (isSupervised) process.on("disconnect", resolve).on("SIGINT", () => undefined);
     stopOnSignals({
       ...(isSupervised && { names: ["SIGTERM"] }),
       onStop() {
-        say("stopping; unfinished rollouts go back into the queue in a moment (again to end at once)");
+        say("stopping; unfinished rollouts go back into the queue (press Ctrl-C again to end at once)");
         resolve();
       },
     });
@@ -77,7 +77,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
     message: { text: json ? JSON.stringify({ type: "said", text }) : text, to: json ? 1 : 2 },
   });
   if (json) write({ type: "started", worker: worker.name, queue: address.shown, concurrency });
-  else say(`worker ${worker.name} plays what is in ${address.shown}, ${concurrency} at once`);
+  else say(`worker ${worker.name} plays the rollouts of ${address.shown}, ${concurrency} at once`);
   if (isSupervised) process.send?.("started");
   await stopped;
   await worker.stop(grace);
@@ -89,7 +89,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
 /** Reports refused and failed rollouts. Equal reports are limited in frequency and counted. */
 function createComplaints(say: (text: string) => void): (event: WorkerEvent) => void {
   const told = new Map<string, { at: number; times: number }>();
-  return ({ type, collection, reason = "it was not heard of for too long, and goes on elsewhere" }) => {
+  return ({ type, collection, reason = "the worker was silent for too long, and another one continues it" }) => {
     if (type === "played") return;
     // Compared by their start: the rest may differ each time.
     const key = `${type} ${collection} ${reason.slice(0, 40)}`;

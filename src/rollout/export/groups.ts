@@ -37,13 +37,13 @@ export async function* rowsByTask(
 
 async function placesIn(file: string, onBad: (bad: BadRow, file: string) => void): Promise<Map<number, Place[]>> {
   const places = new Map<number, Place[]>();
-  const number = createRowNumbering();
+  const number = createRowNumbering([file]);
   for await (const read of readRows(file)) {
     if (!("row" in read)) {
       onBad(read, file);
       continue;
     }
-    const { task = 0, repeat = 0 } = rolloutIndex(number(read.row));
+    const { task = 0, repeat = 0 } = rolloutIndex(await number(read.row));
     const place = { repeat, at: read.at, bytes: read.bytes };
     const known = places.get(task);
     if (known) known.push(place);

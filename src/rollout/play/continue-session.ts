@@ -71,7 +71,7 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
     const { maxSteps: steps = defaultSteps, signal } = options;
     const { task, ended } = await episodes.info(session);
     if (ended) {
-      const message = `session ${session} has ended; fork it to go on from there`;
+      const message = `session ${session} has ended; fork it to continue from there`;
       throw new HoldfastError("session_closed", message, { detail: { reason: ended } });
     }
     const message = toMessage(options.input, task);
@@ -105,7 +105,7 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
   function modelNamed(wanted: string, task: Json | null): Model | Promise<Model> {
     const made = models.get(wanted);
     if (made) return made(task);
-    const message = `there is no model ${wanted} for ${name}; there are ${[...models.keys()].join(", ") || "none"}`;
+    const message = `model ${wanted} is not available for ${name}; available models: ${[...models.keys()].join(", ") || "none"}`;
     throw new HoldfastError("invalid_option", message, { detail: { field: "model" } });
   }
 
@@ -118,11 +118,11 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
   if (typeof input === "string") return input;
   if (input === undefined) {
     if (task !== null) return JSON.stringify(task);
-    throw wrong("the session has no task that could be told the model; give it an `input`");
+    throw wrong("the session has no task to start the model with; give it an `input`");
   }
   // As in rows of a data set, messages may omit their type.
   const items = input.map((item): unknown => (isObject(item) ? { type: "message", ...item } : item));
-  const fault = items.length === 0 ? "there are none" : faultInItems(items);
+  const fault = items.length === 0 ? "the list is empty" : faultInItems(items);
   if (fault !== undefined) throw wrong(`input must be a text or items: ${fault}`);
   return items as Item[];
 }

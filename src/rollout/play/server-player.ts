@@ -113,7 +113,7 @@ function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
 }
 
 function inDoubtError(root: string, tool: string): HoldfastError {
-  const message = `${tool} may have been called before the episode was cut short, and ${root} would apply it twice`;
+  const message = `${tool} may have been called before the interruption, and ${root} would apply it twice`;
   return new HoldfastError("outcome_unknown", message);
 }
 
@@ -133,7 +133,7 @@ function toResult({ status, text }: GymReply): Json {
 function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?: string } {
   if (!isOk(reply)) throw noVerdict(`with ${reply.status}: ${shownText(reply.text)}`);
   const given = objectIn(reply.text);
-  if (!given) throw noVerdict(`with what is no JSON object: ${shownText(reply.text)}`);
+  if (!given) throw noVerdict(`with text that is not a JSON object: ${shownText(reply.text)}`);
   const { responses_create_params: _, response: __, session_id: session, ...told } = given;
   const own = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
   const failed = failureIn(own);
