@@ -49,7 +49,7 @@ export function addRun(program: Command): void {
     .option("--json", "print every committed event as a line of JSON")
     .option("--quiet", "do not print calls of tools and their results")
     .addHelpText("after", example)
-    .action(run);
+    .action((target: string, _: Flags, command: Command) => run(target, command.optsWithGlobals()));
 }
 
 async function run(target: string, flags: Flags): Promise<void> {

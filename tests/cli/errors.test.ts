@@ -49,8 +49,9 @@ export default defineAgent({
   await writeFile(agent, code);
   const store = `sqlite:${join(folder, "chat.db")}`;
   const said = await ask("hello\n", agent, "--store", store, "--session", "s1");
-  expect(said.stdout).toContain("[look] failed: tool_failed: Cannot read properties of undefined");
-  expect(said.stdout).toContain(" in look (agent.ts:8)\n");
+  expect(said.stdout).toMatch(/\[look\] failed: tool_failed: Cannot read properties .*\n {4}in look \(agent\.ts:8\)\n/);
+  const debug = await ask("hello\n", agent, "--debug");
+  expect(debug.stdout).toMatch(/\n {4}TypeError: Cannot read .*\n {8}at nameOf \(.*agent\.ts:8:\d+\)\n/);
   const { stdout } = await run("sessions", "events", "s1", "--from", store);
   const lines = stdout.split("\n");
   const at = lines.findIndex((line) => line.includes("in look (agent.ts:8)"));

@@ -180,7 +180,7 @@ describe("streamed answers", () => {
   function printedWith(quiet: boolean, ...events: RunEvent[]): string {
     let text = "";
     const out = (more: string): void => void (text += more);
-    const printer = createPrinter({ out, error: out, json: false, showUser: false, quiet });
+    const printer = createPrinter({ out, error: out, json: false, showUser: false, quiet, debug: false });
     for (const event of events) printer.show(event);
     printer.finish();
     return text;

@@ -48,7 +48,7 @@ test("an agent outside the repository can import the whole package, with its mod
 });
 
 describe("a failing turn", () => {
-  const error = "[echo] error: model_failed: the script failed: out of order\n";
+  const error = "[echo] error: model_failed: the script failed: out of order\n    in the model (agent.mjs:6)\n";
 
   test("ends a run from a pipe, with exit code 1", async () => {
     const { code, stdout, stderr } = await ask("one\nfail\ntwo\n", await echo());

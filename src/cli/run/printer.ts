@@ -1,7 +1,7 @@
 // Prints a conversation: `[who]: text` for every message, calls of tools and their results, or every event as JSON.
 import type { RunEvent } from "../../agent/invocation.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
-import type { EventOf, NumberedEvent } from "../../core/event.ts";
+import type { EventOf, NumberedEvent, Thrown } from "../../core/event.ts";
 import { answerText, isFunctionCall, isMessage, toText, type FunctionCallOutput, type Item } from "../../core/model.ts";
 
 export interface PrinterOptions {
@@ -13,6 +13,8 @@ export interface PrinterOptions {
   showUser: boolean;
   /** Prints no calls of tools. */
   quiet: boolean;
+  /** Prints the stacks of errors in the agent's code. */
+  debug: boolean;
 }
 
 export interface Printer {
@@ -50,11 +52,15 @@ export function createPrinter(options: PrinterOptions): Printer {
     closeLine();
     if (event.type === "agent.failed" && !isOfTool(event.path)) {
       error(`[${event.agent}] error: ${event.error.code}: ${event.error.message}\n`);
+      if (event.thrown) error(`    ${whereThrown(event.thrown)}\n`);
     }
     if (said && !isPrinted && (said.who !== "user" || options.showUser)) out(`[${said.who}]: ${said.text}\n`);
     if (!options.quiet) showTools(event);
     flush();
   }
+
+  const whereThrown = ({ place, stack }: Thrown): string =>
+    options.debug && stack !== undefined ? stack.replaceAll("\n", "\n    ") : `in ${place}`;
 
   function showTools(event: NumberedEvent): void {
     if (!("path" in event) || isOfTool(event.path)) return;
@@ -68,9 +74,9 @@ export function createPrinter(options: PrinterOptions): Printer {
       const name = called.get(`${path} ${call_id}`) ?? "tool";
       called.delete(`${path} ${call_id}`);
       const failed = event.failed?.find(({ call }) => call === call_id);
+      out(`[${name}]${failed ? failureText(failed) : `: ${shortened(toText(output))}`}\n`);
       const thrown = event.thrown?.find(({ call }) => call === call_id);
-      const place = thrown ? ` in ${thrown.place}` : "";
-      out(`[${name}]${failed ? `${failureText(failed)}${place}` : `: ${shortened(toText(output))}`}\n`);
+      if (thrown) out(`    ${whereThrown(thrown)}\n`);
     }
   }
 

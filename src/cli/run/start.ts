@@ -21,6 +21,7 @@ export interface RunFlags {
   stream?: boolean;
   json?: boolean;
   quiet?: boolean;
+  debug?: boolean;
 }
 
 /** The contents of the files of a run. */
@@ -79,13 +80,13 @@ interface Talk {
 async function talk(options: Talk): Promise<void> {
   const { agent, flags, given, sessions, session, terminal } = options;
   // Without a reader at the terminal, do not stream: so the output of callbacks stays in the order of events.
-  const { json = false, quiet = false, stream = options.isChat && terminal.isWatched } = flags;
+  const { json = false, quiet = false, debug = false, stream = options.isChat && terminal.isWatched } = flags;
   const before = await eventsInForce(sessions, session);
   if (given.resumed) {
-    const printer = createPrinter({ ...terminal, json, quiet, showUser: true });
+    const printer = createPrinter({ ...terminal, json, quiet, debug, showUser: true });
     for (const event of before) printer.show(event);
   }
-  const printer = createPrinter({ ...terminal, json, quiet, showUser: given.queries !== undefined });
+  const printer = createPrinter({ ...terminal, json, quiet, debug, showUser: given.queries !== undefined });
   const { error } = terminal;
   const conversation = createConversation(session, { agent, sessions, printer, stream: stream && !json, error });
   const unanswered = cutShort(before);
