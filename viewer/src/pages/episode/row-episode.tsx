@@ -78,7 +78,7 @@ function Loaded({ run, row, parameters, content }: LoadedProps) {
   const environment = about.environments.find(({ name }) => name === run.environment);
   const live = source.isLive && environment && session !== null ? { at: environment.at, session } : undefined;
   const log = useLog(() => source.eventsOf(run.run, { row, session }), live, [source, run.run, row, session]);
-  const kind = textIn(content["failure_kind"]);
+  const [kind, stack] = [textIn(content["failure_kind"]), textIn(content["failure_stack"])];
   return (
     <>
       {log.failure !== undefined && <Failure message={log.failure} />}
@@ -96,6 +96,7 @@ function Loaded({ run, row, parameters, content }: LoadedProps) {
             <div class="notice bad episode-failure" role="status">
               <b>Failed: {showInvisible(kind)}</b>
               <LongText text={textIn(content["failure_reason"]) ?? "No reason was recorded."} lines={6} />
+              {stack !== null && <LongText text={stack} lines={8} />}
             </div>
           )}
         </Episode>
