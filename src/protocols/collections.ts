@@ -21,7 +21,7 @@ export function collectionsProtocol({ about, collections }: CollectionsProtocolO
 
   async function replyTo(method: string, path: string, query: URLSearchParams): Promise<Reply> {
     if (method !== "GET") {
-      throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} takes GET, not ${method}`, {
+      throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} supports GET, not ${method}`, {
         detail: { allow: ["GET"] },
       });
     }

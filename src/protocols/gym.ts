@@ -314,7 +314,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       const tool = verb || request.method !== "POST" ? undefined : parseTool(path);
       if (!verb && tool === undefined) {
         if (request.method !== "GET" || !isServedByPost(path)) return undefined;
-        const message = `${path} is served by POST`;
+        const message = `${path} supports POST, not ${request.method}`;
         const refusal = new HoldfastError("method_not_allowed", message, { detail: { allow: ["POST"] } });
         return withCookie(errorReply(refusal), identifyCaller(request));
       }

@@ -55,7 +55,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
 
 function assertPost({ method }: Request): void {
   if (method === "POST") return;
-  throw new HoldfastError("method_not_allowed", "/run is served by POST", { detail: { allow: ["POST"] } });
+  throw new HoldfastError("method_not_allowed", `/run supports POST, not ${method}`, { detail: { allow: ["POST"] } });
 }
 
 function parseRow(body: unknown): TaskRow {

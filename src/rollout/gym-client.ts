@@ -56,7 +56,10 @@ export interface GymClientOptions {
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
   const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    throw new HoldfastError("invalid_agent", `"${url}" is not the address of a server, such as http://localhost:8080`);
+    throw new HoldfastError(
+      "invalid_agent",
+      `"${url}" is not a valid server URL; give one such as http://localhost:8080`,
+    );
   }
   const root = url.replace(/\/+$/, "");
   const { origin, pathname } = new URL(root);
@@ -81,7 +84,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
     const { status, text } = await send("/v1/environment", { method: "GET", headers: {}, limits });
     const { tools } = Object(status === 200 ? parseOutput(text) : undefined) as { tools?: unknown };
     if (Array.isArray(tools)) return (tools as Described[]).map(toSchema);
-    const message = `the server at ${root} does not tell what tools it has: they have to be given`;
+    const message = `the server at ${root} does not list its tools; name them in the tasks or in the option tools`;
     throw new HoldfastError("invalid_agent", message);
   }
 

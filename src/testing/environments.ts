@@ -46,7 +46,7 @@ function onSessions<Harness extends EnvironmentHarness>(
     name,
     async run(harness) {
       const [task] = harness.tasks;
-      assert.ok(task !== undefined, "there is no task to try the environment with");
+      assert.ok(task !== undefined, "the environment has no task to check it with");
       const sessions = await harness.open();
       try {
         await run(sessions, { ...harness, task });
@@ -134,7 +134,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
     await make(sessions, two.session, calls);
     for (const { session } of [one, two]) {
       const replayed = await sessions.replay(session);
-      assert.ok(replayed.same, `what the calls give depends on other sessions: ${JSON.stringify(replayed)}`);
+      assert.ok(replayed.same, `the results of the calls depend on other sessions: ${JSON.stringify(replayed)}`);
     }
   }),
 
@@ -180,7 +180,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
     assert.deepEqual(await sessions.state(copy), before);
   }),
 
-  onSessions("bad arguments are refused or taken, and never crash", async (sessions, { task }) => {
+  onSessions("bad arguments are refused or accepted, and never crash", async (sessions, { task }) => {
     for (const [tool, { input, kind }] of sessions.environment.definitions) {
       if (kind === "external") continue;
       const { session } = await sessions.open({ task, randomSeed });
@@ -192,7 +192,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
         if (!answer.ok) assert.deepEqual(await sessions.state(session), before, `${tool} with ${what}`);
       }
       const after = await sessions.call(session, tool, sample(toJsonSchema(input)));
-      assert.ok(after.version > 0, `${tool}: the session did not go on`);
+      assert.ok(after.version > 0, `${tool}: the session did not continue`);
     }
   }),
 
@@ -200,7 +200,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
     const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
     const replayed = await sessions.replay(session);
-    assert.ok(replayed.same, `it comes out differently: ${JSON.stringify(replayed)}`);
+    assert.ok(replayed.same, `the replay differs: ${JSON.stringify(replayed)}`);
   }),
 ];
 

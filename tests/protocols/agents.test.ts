@@ -386,7 +386,7 @@ describe("bad requests", () => {
       [`${at}/run`, { message: 3 }, "message must be a string or an array"],
       [`${at}/run`, { message: [{ type: "message", role: "nobody", content: "x" }] }, "without a role"],
       [`${at}/run`, { message: "x", state_delta: 3 }, "state_delta must be an object"],
-      [`${at}/run`, { state_delta: {} }, "state_delta goes only with message"],
+      [`${at}/run`, { state_delta: {} }, "state_delta requires message"],
       [`${at}/rewind`, {}, "the body must have 1 of version, invocation"],
       [`${at}/rewind`, { version: 1, invocation: "x" }, "the body must have 1 of version, invocation"],
       [`${at}/fork`, { set: 3 }, "set must be an object"],

@@ -292,10 +292,10 @@ describe("a bad request names the field, the reason, and a correct value", () =>
     ["POST", "", 3, "the body", "the body must be an object, not 3"],
     ["POST", "", null, "the body", "the body must be an object, not null"],
     ["POST", "", [], "the body", "the body must be an object, not an array"],
-    ["POST", "", { tsak: {} }, "tsak", 'the body has no field "tsak"; it takes task, random, labels'],
+    ["POST", "", { tsak: {} }, "tsak", 'the body has no field "tsak"; its fields are task, random, labels'],
     ["POST", "", { random: "7" }, "random", 'random must be a number, not "7"'],
     ["POST", "", { task, labels: [] }, "labels", "labels must be an object, not an array"],
-    ["POST", "", { labels: { a: 1 } }, "labels", "labels goes only with task; give both or neither"],
+    ["POST", "", { labels: { a: 1 } }, "labels", "labels requires task; give both or neither"],
     ["GET", "?limit=0", undefined, "limit", "limit must be an integer from 1 to 1000, not 0"],
     ["GET", "?limit=1001", undefined, "limit", "limit must be an integer from 1 to 1000, not 1001"],
     ["GET", "?limit=ten", undefined, "limit", 'limit must be an integer from 1 to 1000, not "ten"'],
@@ -305,8 +305,8 @@ describe("a bad request names the field, the reason, and a correct value", () =>
     ["GET", "?after=a&after=b", undefined, "after", "after must be a string, not an array"],
     ["GET", "/ID/state?version=0", undefined, "version", "version must be an integer of at least 1, not 0"],
     ["GET", "/ID/state?version=1.5", undefined, "version", 'version must be an integer of at least 1, not "1.5"'],
-    ["GET", "/ID/state?v=1", undefined, "v", 'the query has no field "v"; it takes version'],
-    ["GET", "/ID?x=1", undefined, "x", 'the query has no field "x"; it takes nothing'],
+    ["GET", "/ID/state?v=1", undefined, "v", 'the query has no field "v"; its fields are version'],
+    ["GET", "/ID?x=1", undefined, "x", 'the query has no field "x"; it has no fields'],
     ["GET", "/ID/events?after=-1", undefined, "after", "after must be an integer of at least 0, not -1"],
     ["POST", "/ID/call", undefined, "tool", "tool is missing; it must be a string"],
     ["POST", "/ID/call", { tool: 5 }, "tool", "tool must be a string, not 5"],
@@ -317,7 +317,7 @@ describe("a bad request names the field, the reason, and a correct value", () =>
     ["POST", "/ID/fork", { version: 0 }, "version", "version must be an integer of at least 1, not 0"],
     ["POST", "/ID/rewind", {}, "version", "version is missing; it must be an integer of at least 1"],
     ["POST", "/ID/rewind", { version: 2 ** 53 }, "version", `version must be an integer of at least 1, not ${2 ** 53}`],
-    ["POST", "/ID/replay", { again: 1 }, "again", 'the body has no field "again"; it takes nothing'],
+    ["POST", "/ID/replay", { again: 1 }, "again", 'the body has no field "again"; it has no fields'],
   ];
   test.each(cases)("%s /v1/sessions%s with %j", async (method, target, body, field, message) => {
     const client = clientOf((await open(memory)).engine(counter));

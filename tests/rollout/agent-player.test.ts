@@ -85,5 +85,7 @@ test("an agent that does not answer in time, or is cancelled", async () => {
   expect(failureIn(await playedBy("silent", 50))?.kind).toBe("timeout");
   const { url } = await agentOf("silent");
   const play = createAgentPlayer({ client: createGymClient(url) });
-  expect(failureIn(await play(rollout, AbortSignal.timeout(50)))).toMatchObject({ reason: "it was cancelled" });
+  expect(failureIn(await play(rollout, AbortSignal.timeout(50)))).toMatchObject({
+    reason: "the episode was cancelled",
+  });
 });

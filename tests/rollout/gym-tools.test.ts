@@ -172,7 +172,7 @@ test("an unreachable server, or one that does not describe its tools, is reporte
       message: expect.stringContaining(`the server at ${gone} could not be reached`) as string,
     },
   });
-  expect(() => gymTools("localhost:8080")).toThrow("the address of a server");
+  expect(() => gymTools("localhost:8080")).toThrow("not a valid server URL");
 });
 
 test("an abort ends a call that the server does not answer", async () => {

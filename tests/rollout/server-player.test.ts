@@ -140,7 +140,7 @@ test("RESUME: an interrupted episode resumes with its cookies, and answered requ
 /** A player that is interrupted when its second request has reached the server, which does not answer it. */
 async function cutInCall(url: string, sessions: Conversations, model: Model, cut: AbortController): Promise<void> {
   const played = await playerOn(url, model, sessions)(rolloutOf(), cut.signal);
-  expect(failureIn(played)).toEqual({ kind: "internal", reason: "it was cancelled" });
+  expect(failureIn(played)).toEqual({ kind: "internal", reason: "the episode was cancelled" });
 }
 
 test("ONCE: a call that may have reached a third-party server is not sent again: the rollout has failed", async () => {
@@ -271,7 +271,7 @@ test("an unreachable server, or one that does not answer in time", async () => {
 test("RESERVED: a row cannot name a reserved tool or a path of several segments", () => {
   for (const name of ["seed_session", "verify", "seed", "state", "ng-rollout/x/verify", "..", "a%2Fb", ""]) {
     const row = { responses_create_params: { input: "Go.", tools: functions(name) } };
-    expect(() => rowForServer(row)).toThrow("which no model may call");
+    expect(() => rowForServer(row)).toThrow("which is reserved or not a valid name");
   }
   const pages = { responses_create_params: { input: "Go.", tools: functions("docs", "view") } };
   expect(rowForServer(pages)).toEqual(pages);

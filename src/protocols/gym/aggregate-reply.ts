@@ -27,7 +27,7 @@ export function createAggregateReply(aggregate: (rows: unknown) => Promise<objec
 
   return async (body) => {
     if (count >= most) {
-      throw new HoldfastError("too_busy", `the server has ${most} requests for metrics in hand; try again`);
+      throw new HoldfastError("too_busy", `the server is busy with ${most} requests for metrics; retry later`);
     }
     count++;
     try {

@@ -20,13 +20,13 @@ interface EventsRequest {
 
 /** The query of a route that returns events. */
 export const eventsQuery = {
-  after: { type: "integer", minimum: 0, default: 0, description: "the version to go on after" },
+  after: { type: "integer", minimum: 0, default: 0, description: "return the events after this version" },
   limit: {
     type: "integer",
     minimum: 1,
     maximum: 1000,
     default: 100,
-    description: "how many at most on a page, which ends before about 4 MiB",
+    description: "maximum events of a page; a page also ends at about 4 MiB",
   },
 } as const;
 

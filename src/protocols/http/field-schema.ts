@@ -68,7 +68,7 @@ function problemInFields(schema: FieldSchema, value: object, whole: string): Pro
       if (problem) return problem;
     } else if (additionalProperties === false) {
       const known = Object.keys(properties);
-      const takes = known.length > 0 ? `it takes ${listed(known)}` : "it takes nothing";
+      const takes = known.length > 0 ? `its fields are ${listed(known)}` : "it has no fields";
       return { field: pathTo(whole, name), message: `${whole} has no field ${quoted(name)}; ${takes}` };
     }
   }
@@ -79,8 +79,7 @@ function problemInFields(schema: FieldSchema, value: object, whole: string): Pro
   }
   for (const [name, others] of Object.entries(dependentRequired)) {
     const missing = Object.hasOwn(value, name) ? others.find((other) => !Object.hasOwn(value, other)) : undefined;
-    if (missing)
-      return { field: pathTo(whole, name), message: `${name} goes only with ${missing}; give both or neither` };
+    if (missing) return { field: pathTo(whole, name), message: `${name} requires ${missing}; give both or neither` };
   }
   const { minProperties = 0, maxProperties = Infinity } = schema;
   const count = Object.keys(value).length;

@@ -52,7 +52,7 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
     const name = methods.get(method);
     if (name === undefined) {
       const allow = [...methods.keys()];
-      const message = `${shortened(path)} takes ${allow.join(" or ")}, not ${method}`;
+      const message = `${shortened(path)} supports ${allow.join(" or ")}, not ${method}`;
       throw new HoldfastError("method_not_allowed", message, { detail: { allow } });
     }
     const id = decoded(encoded);
@@ -89,7 +89,7 @@ function decoded(id: string): string {
   try {
     return decodeURIComponent(id);
   } catch {
-    throw new HoldfastError("invalid_request", `${shortened(id)} in the path is not percent-encoded as it should be`);
+    throw new HoldfastError("invalid_request", `${shortened(id)} in the path has an invalid percent-encoding`);
   }
 }
 

@@ -22,7 +22,7 @@ export function createDeadline(signal: AbortSignal, timeout: number | undefined)
     failure ??= why;
     stopping.abort();
   };
-  const cancel = (): void => stop({ kind: "internal", reason: "it was cancelled" });
+  const cancel = (): void => stop({ kind: "internal", reason: "the episode was cancelled" });
   const late = (): void => stop({ kind: "timeout", reason: `the episode took more than ${timeout} ms` });
   const stopListening = onAbort(signal, cancel);
   const timer = timeout === undefined ? undefined : setTimeout(late, Math.min(timeout, longest));

@@ -23,5 +23,5 @@ export function isAtFork({ forkAfter }: Rollout, events: readonly NumberedEvent[
 export function versionAfter({ conversation, step }: Origin, events: readonly NumberedEvent[]): number {
   const version = events[findStep(step, events)]?.version;
   if (version !== undefined) return version;
-  throw new HoldfastError("session_not_found", `the conversation ${conversation} has no step ${step} to fork it after`);
+  throw new HoldfastError("session_not_found", `the conversation ${conversation} has no step ${step} to fork after`);
 }

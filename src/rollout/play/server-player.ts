@@ -33,7 +33,7 @@ function serverHost(client: GymClient): EpisodeHost {
 
   function cookiesIn(state: AgentState): Cookies {
     if (state[key] !== undefined) return { ...(state[key] as Cookies) };
-    throw new HoldfastError("outcome_unknown", `the episode was not begun at ${client.root}`);
+    throw new HoldfastError("outcome_unknown", `the conversation has no episode on ${client.root}`);
   }
 
   async function seed({ row, random }: Rollout, signal: AbortSignal): Promise<AgentState> {
@@ -137,7 +137,7 @@ function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?:
   const { responses_create_params: _, response: __, session_id: session, ...told } = given;
   const own = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
   const failed = failureIn(own);
-  if (failed !== undefined) throw noVerdict(`that it failed: ${failed}`);
+  if (failed !== undefined) throw noVerdict(`with a failure: ${failed}`);
   if (!Number.isFinite(own["reward"])) throw noVerdict("without a reward that is a number");
   return { verdict: toVerdictFields(own, row), ...(typeof session === "string" && { session }) };
 }
@@ -167,7 +167,10 @@ export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   for (const { name } of toolsIn(played)) {
     // A path of several segments could reach a reserved name.
     if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !isReservedTool(name)) continue;
-    throw new HoldfastError("invalid_task", `the row names a tool ${JSON.stringify(name)}, which no model may call`);
+    throw new HoldfastError(
+      "invalid_task",
+      `the row names the tool ${JSON.stringify(name)}, which is reserved or not a valid name`,
+    );
   }
   return played;
 }

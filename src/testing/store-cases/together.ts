@@ -265,7 +265,7 @@ export const togetherCases: StoreCase[] = [
     assert.equal(await append(store, { session: "a", version: 1, entries: [{ key: "l" }] }), "ok", "it is free in a");
   }),
 
-  onStore("ISOLATION: a session whose opening was refused with others is no other session", async (store) => {
+  onStore("ISOLATION: a session whose opening was refused is not confused with another session", async (store) => {
     await grow(store, "a", 1);
     const refused = [
       { session: "b", version: 0, entries: ['"refused"', '"refused"'] },
