@@ -5,7 +5,8 @@ import type { ReverifyFlags } from "./reverify/command.ts";
 
 const example = `
 Examples:
-  $ npx holdfast reverify runs/scripted.jsonl --environment . --out runs/again.jsonl
+  $ npx holdfast reverify runs/scripted.jsonl --environment . \\
+      --out runs/again.jsonl
   $ npx holdfast reverify runs/scripted.jsonl --environment . --every-step \\
       --out runs/steps.jsonl
 

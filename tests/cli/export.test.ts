@@ -90,7 +90,7 @@ test("inputs are never overwritten, and a refused export leaves nothing behind",
   const folder = await newFolder();
   const file = await writeRows(join(folder, "a.jsonl"), row(0, 0, 1));
   const over = await run("export", file, "--format", "chat", "--out", file, "--force");
-  expect(over).toMatchObject({ code: 1, stderr: `invalid_option: ${file} is what is read; choose another --out\n` });
+  expect(over).toMatchObject({ code: 1, stderr: `invalid_option: ${file} is the input; choose another --out\n` });
   const empty = await writeRows(join(folder, "b.jsonl"));
   expect((await run("export", empty, "--format", "chat", "--out", join(folder, "c.jsonl"))).code).toBe(1);
   expect(await readdir(folder)).toEqual(["a.jsonl", "b.jsonl"]);
