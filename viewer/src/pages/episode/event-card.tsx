@@ -1,6 +1,6 @@
 // Describes an event: its kind, author and time, and its log lines.
 import type { ComponentChildren } from "preact";
-import { summarizeThrown, type NumberedEvent } from "../../../../src/core/event.ts";
+import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo, readAddress } from "../../address.ts";
 import { clock, short } from "../../parts/format.ts";
@@ -46,7 +46,7 @@ export function EventCard({ event }: { event: NumberedEvent }) {
       )}
       {thrown.map((one, at) => (
         <details key={at}>
-          <summary class="bad">{short(summarizeThrown(one), 300)}</summary>
+          <summary>thrown in {short(one.place, 300)}</summary>
           <ThrownView thrown={one} />
         </details>
       ))}

@@ -2,7 +2,6 @@
 import { createContext, type ComponentChildren } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import type { Json } from "../../../../src/core/json.ts";
-import { summarizeThrown } from "../../../../src/core/event.ts";
 import { linkTo } from "../../address.ts";
 import { number, seconds, short } from "../../parts/format.ts";
 import { preview, formatForReading } from "../../parts/json-rows.ts";
@@ -135,7 +134,7 @@ function Content({ id, step, environment }: Pick<StepProps, "id" | "step" | "env
               <span class="step-name">{step.error.code}</span>
               <Text id={`${id} error`} text={step.error.message} lines={8} />
               {step.thrown && (
-                <Folded id={`${id} thrown`} title={summarizeThrown(step.thrown)} isOpenAtFirst={false}>
+                <Folded id={`${id} thrown`} title={`thrown in ${step.thrown.place}`} isOpenAtFirst={false}>
                   <ThrownView thrown={step.thrown} />
                 </Folded>
               )}
