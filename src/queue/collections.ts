@@ -162,5 +162,5 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   if (changed.length === 0) return;
   // Names only: the message goes into the queue, and details of this machine's files must not.
   const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
-  throw invalidOption(`the collector's files are others than this worker's: ${names}`);
+  throw invalidOption(`the collector's files differ from this worker's: ${names}`);
 }

@@ -98,7 +98,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
 
   async function take(job: RolloutJob, token = ""): Promise<Played> {
     const id = job.id as string;
-    if (!parseJob(job.data)) throw new UnrecoverableError("this is no rollout of Holdfast");
+    if (!parseJob(job.data)) throw new UnrecoverableError("the job is not a rollout of Holdfast");
     const before = playing.get(id);
     // The lock was lost, and the job returned here before the loss was noticed.
     before?.lose();
@@ -207,7 +207,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     for (const each of playing.values()) each.renew().catch(() => undefined);
   }, renewEvery);
   worker.on("error", (error) => {
-    if (!isExpected(error)) say(`the queue: ${messageOf(error)}`);
+    if (!isExpected(error)) say(`the queue failed: ${messageOf(error)}`);
   });
   const tell = ({ id, data }: RolloutJob): void => {
     // Only speeds things up: the collector also polls.

@@ -48,7 +48,10 @@ export function createAccess({ token, origins = [] }: AccessOptions): Access {
       }
       if (!isGuarded || isOurs) return;
       if (isBearer) {
-        throw new HoldfastError("unauthorized", "send the token of this server: Authorization: Bearer TOKEN");
+        throw new HoldfastError(
+          "unauthorized",
+          "the bearer token is missing or wrong; send the server's token as Authorization: Bearer TOKEN",
+        );
       }
       if (!isLocalName(host)) throw notLocal();
     },
@@ -85,10 +88,10 @@ function isLocalName(host: string): boolean {
 const originHost = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase();
 
 function notLocal(): HoldfastError {
-  const why = "it is asked for by another name than localhost or an address of this machine";
+  const why = "the request has another name than localhost or an address of this machine";
   const remedy =
     "open it by 127.0.0.1 and its port, or start the server with a token (--token) to allow it from anywhere";
-  return new HoldfastError("not_local", `a server without a token answers to this machine only, and ${why}: ${remedy}`);
+  return new HoldfastError("not_local", `a server without a token answers only to this machine; ${why}: ${remedy}`);
 }
 
 function foreignOrigin(): HoldfastError {

@@ -67,7 +67,8 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
 
   async function ready(): Promise<Reply> {
     if (stopping) throw new HoldfastError("server_stopping", "the server is shutting down");
-    if (metrics.inflight > metrics.places) throw new HoldfastError("too_busy", "all places of the server are taken");
+    if (metrics.inflight > metrics.places)
+      throw new HoldfastError("too_busy", "the server has no free place for another request");
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       const error = new HoldfastError("store_failed", `the store did not answer within ${readyWithin} ms`);
@@ -102,7 +103,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
         if (reply) return reply;
       }
     }
-    throw new HoldfastError("not_found", `nothing is served at ${request.method} ${shortened(path)}`);
+    throw new HoldfastError("not_found", `no route matches ${request.method} ${shortened(path)}`);
   }
 
   /** Lets the protocols of the mount decorate a reply that none of them made. */
@@ -182,14 +183,14 @@ function guardedIn(path: string): string | undefined {
 }
 
 function notAllowed(method: string, allow: string[]): HoldfastError {
-  const message = `${shortened(method)} is not served here; ${allow.join(", ")} may be`;
+  const message = `${shortened(method)} is not supported; use ${allow.join(", ")}`;
   return new HoldfastError("method_not_allowed", message, { detail: { allow } });
 }
 
 /** Turns a failure into a reply. Foreign errors show no details, because their messages may contain secrets. */
 function failureReply(thrown: unknown): Reply {
   if (isHoldfastError(thrown)) return errorReply(thrown);
-  return errorReply(new HoldfastError("internal", "the server failed; its log says more", { cause: thrown }));
+  return errorReply(new HoldfastError("internal", "the server failed; its log has the cause", { cause: thrown }));
 }
 
 const findRollout = (path: string): string | undefined => {

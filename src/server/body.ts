@@ -14,13 +14,19 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 export function bodyFault({ headers }: IncomingMessage, limits: Limits): HoldfastError | undefined {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
-    return new HoldfastError("unsupported_media_type", "send the body without a content-encoding");
+    return new HoldfastError(
+      "unsupported_media_type",
+      "a compressed body is not supported; send it without content-encoding",
+    );
   }
   const type = headers["content-type"];
   // A page can send a body without a type to another site, and the browser does not ask that site first.
   const isPage = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
   if (type === undefined ? isPage : type !== "application/json" && !isJson(type)) {
-    return new HoldfastError("unsupported_media_type", "send the body as JSON, with content-type: application/json");
+    return new HoldfastError(
+      "unsupported_media_type",
+      "the content type is not JSON; send content-type: application/json",
+    );
   }
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
 }
@@ -31,7 +37,9 @@ const isJson = (type: string): boolean =>
   /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i.test(type);
 
 export const tooLarge = ({ body }: Limits): HoldfastError =>
-  new HoldfastError("body_too_large", `the body may have ${body} bytes`, { detail: { limit: body } });
+  new HoldfastError("body_too_large", `the body is larger than the limit of ${body} bytes`, {
+    detail: { limit: body },
+  });
 
 /** Parses a whole body. Throws if it is not JSON in UTF-8. */
 export function parseBody(chunks: readonly Buffer[], size: number): unknown {

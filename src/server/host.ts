@@ -7,6 +7,7 @@ import type { Reply } from "../core/protocol.ts";
 import type { App } from "./app.ts";
 import { bodyFault, hasBody } from "./body.ts";
 import { limitsWith, type Limits } from "./limits.ts";
+import { hostFault, parseFault } from "./request-faults.ts";
 import { HostRequest } from "./request.ts";
 import { sendStream, sendWhole } from "./send.ts";
 import { createTurns } from "./turns.ts";
@@ -115,19 +116,6 @@ function toUrl({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): string | undefined {
-  if (headers.host === undefined) {
-    return httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
-  }
-  // Node keeps the first of two. Another server on the way may go by the second.
-  let hosts = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] ?? "";
-    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
-  }
-  return hosts > 1 ? "a request must have one Host header" : undefined;
-}
-
 /** Pipelined requests that are served in one turn of the event loop. */
 const pipelinedPerTurn = 4;
 
@@ -231,7 +219,7 @@ function serveExchanges(app: App, limits: Limits) {
     // Node detaches the socket after the last byte and after a broken connection. Only a broken one is destroyed.
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
-    const unmet = expects === "unknown" ? "the only Expect that is met is 100-continue" : undefined;
+    const unmet = expects === "unknown" ? "the only supported Expect header is 100-continue" : undefined;
     const fault = hostFault(incoming) ?? request.fault() ?? unmet;
     if (fault !== undefined) return refuse(exchange, new HoldfastError("invalid_request", fault));
     const isProbed = isProbe(request.path);
@@ -259,7 +247,7 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   const crowded = (): HoldfastError =>
-    new HoldfastError("too_busy", `the server has ${limits.maxInflight} requests in hand; try again`);
+    new HoldfastError("too_busy", `the server has ${limits.maxInflight} requests in progress; try again later`);
 
   /** Serves a complete request, or a pipelined one when the earlier ones on its connection are answered. */
   function handle(exchange: Exchange): void {
@@ -306,11 +294,21 @@ function serveExchanges(app: App, limits: Limits) {
         delete exchange.reply;
         // The stream will not be read, so its producer must stop waiting for a reader.
         request.leave();
-        refuse(exchange, new HoldfastError("too_busy", `the server has ${streams} streams open; try again`));
+        refuse(exchange, new HoldfastError("too_busy", `the server has ${streams} streams open; try again later`));
       } else startStream(exchange, reply);
     } catch (cause) {
       if (response.headersSent) response.destroy();
-      else sendWhole(response, app.refuse(request, new HoldfastError("internal", "no reply", { cause })), 0);
+      else
+        sendWhole(
+          response,
+          app.refuse(
+            request,
+            new HoldfastError("internal", "the reply cannot be written as JSON; the server's log has the cause", {
+              cause,
+            }),
+          ),
+          0,
+        );
     }
   }
 
@@ -391,9 +389,3 @@ function serveExchanges(app: App, limits: Limits) {
 }
 
 const isStream = (reply: Reply): reply is Reply & { stream: AsyncIterable<string> } => reply.stream !== undefined;
-
-function parseFault({ code }: NodeJS.ErrnoException): HoldfastError {
-  if (code === "HPE_HEADER_OVERFLOW") return new HoldfastError("headers_too_large", "the headers are too large");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HoldfastError("request_timeout", "the request took too long");
-  return new HoldfastError("invalid_request", "what was sent is not HTTP/1.1");
-}

@@ -46,7 +46,7 @@ export function limitsWith(given: Partial<Limits> = {}): Limits {
   for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
     const value = given[name] ?? limits[name];
     if (!Number.isInteger(value) || value < 1 || value > 2_147_483_647) {
-      throw invalidOption(`the limit ${name} must be a whole number above 0, and is ${value}`);
+      throw invalidOption(`the limit ${name} must be a whole number above 0, not ${value}`);
     }
     limits[name] = value;
   }

@@ -192,7 +192,7 @@ async function buildRegistry(
   ]);
   const cached = (count: "hits" | "misses"): Labelled =>
     [...metrics.caches].map(([environment, counts]) => [{ environment }, counts[count]]);
-  counter("cache_hits_total", "Sessions that the process had when they were needed.", cached("hits"));
+  counter("cache_hits_total", "Sessions found in memory when they were needed.", cached("hits"));
   counter(
     "cache_misses_total",
     "Sessions read from the store because the process did not have them.",
@@ -209,7 +209,7 @@ async function buildRegistry(
     "HTTP requests, by the status of their reply.",
     [...metrics.requests].map(([status, count]) => [{ status: String(status) }, count]),
   );
-  gauge("requests_inflight", "HTTP requests in hand.", [[{}, metrics.inflight]]);
+  gauge("requests_inflight", "HTTP requests being served.", [[{}, metrics.inflight]]);
   gauge("requests_arriving", "HTTP requests whose body is still arriving.", [[{}, metrics.arriving]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);

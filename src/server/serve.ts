@@ -119,7 +119,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const served = [...environments, ...agents];
   const root = options.root ?? served[0]?.name;
   if (root === undefined && collections.length === 0) {
-    throw invalidOption("there is no environment to serve, and no agent");
+    throw invalidOption("nothing to serve: name at least one environment or agent");
   }
   // Cookie names treat "-" and "_" as equal.
   const names = served.map(({ name }) => name.replaceAll("-", "_"));
@@ -133,15 +133,15 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const taken = served.find(({ name }) => isReservedPath(name) || first?.definitions.has(name));
   if (taken) {
     const what = "definitions" in taken ? "an environment" : "an agent";
-    const message = `${what} called ${taken.name} cannot be served: the server has that path`;
+    const message = `${what} called ${taken.name} cannot be served: the server uses that path itself; rename it`;
     throw invalidOption(message);
   }
   if (agents.some(({ name }) => name === rolloutsApp)) {
-    const message = `an agent called ${rolloutsApp} cannot be served: it would have the conversations of rollouts`;
+    const message = `an agent called ${rolloutsApp} cannot be served: the name is used for conversations of rollouts; rename it`;
     throw invalidOption(message);
   }
   if (token !== undefined && !/^[\x21-\x7e]{8,}$/.test(token)) {
-    const message = "the bearer token must have at least 8 characters, all of them printable ASCII and none a space";
+    const message = "the bearer token must have at least 8 printable ASCII characters and no spaces";
     throw invalidOption(message);
   }
 

@@ -19,7 +19,7 @@ const signatureLength = 43;
  */
 export function createTokens(keys: string[]): Tokens {
   const [first] = keys;
-  if (first === undefined) throw invalidOption("tokens need a key to sign with");
+  if (first === undefined) throw invalidOption("session tokens need at least one signing key");
   const issued = recent();
   const checked = recent();
   return {
@@ -98,7 +98,8 @@ export async function keysFromStore(store: Store): Promise<string[]> {
   });
   // Our key, or the key of a process that was faster.
   const stored = await storedKey(store);
-  if (stored === undefined) throw new HoldfastError("store_failed", "the store took the key of the tokens and lost it");
+  if (stored === undefined)
+    throw new HoldfastError("store_failed", "the store confirmed the key of the session tokens and then lost it");
   return [stored];
 }
 
@@ -107,7 +108,7 @@ async function storedKey(store: Store): Promise<string | undefined> {
   if (!entry) return undefined;
   const { key } = parsed(entry.body);
   if (typeof key === "string" && key.length >= shortestSecret) return key;
-  throw new HoldfastError("store_corrupt", "the key of the tokens cannot be read from the store");
+  throw new HoldfastError("store_corrupt", "the key of the session tokens in the store is damaged");
 }
 
 function parsed(body: string): { key?: unknown } {

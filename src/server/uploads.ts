@@ -89,7 +89,10 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions): Upload
         held += chunk.length;
         if (size > limits.body) return tooLarge(limits);
         if (held > limits.uploads) {
-          return new HoldfastError("too_busy", "the server is receiving too many large bodies at once; try again");
+          return new HoldfastError(
+            "too_busy",
+            "the server is receiving too many large bodies at once; try again later",
+          );
         }
         chunks.push(chunk);
         // Deeper nesting needs at least two brackets per level, so short bodies are not scanned.

@@ -93,7 +93,7 @@ export async function superviseWorkers({
         resolve(undefined);
         if (!listening || stopping) return;
         const why = signal === "SIGBUS" ? `${signal}: ${busError}` : (signal ?? code);
-        process.stderr.write(`worker ${worker.process.pid} ended (${why}) and is started again\n`);
+        process.stderr.write(`worker ${worker.process.pid} ended (${why}) and was restarted\n`);
         void keepStarting();
       });
     });

@@ -91,7 +91,7 @@ test(
     });
     const wrong = await startWorker(world, redis.url, { folder });
     await wrong.printed('"refused"');
-    await collecting.printed("the collector's files are others than this worker's: environment's file");
+    await collecting.printed("the collector's files differ from this worker's: environment's file");
     const status = await command(world.folder, "queue", "status", "--queue", redis.url);
     expect(status.stdout).toMatch(
       /[1-9]\d* put back, 0 finished and not collected\n {4}put back by \S+: the collector's files/,

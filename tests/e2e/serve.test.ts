@@ -120,7 +120,7 @@ test("DURABLE, ONCE: with one of two workers killed, the episodes continue, and 
   serving.process.kill("SIGTERM");
   const { code, stdout, stderr } = await serving.ended;
   expect({ code, stdout }).toEqual({ code: 0, stdout: `listening on ${serving.url}\n${pages(serving.url)}` });
-  expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and is started again\n`);
+  expect(stderr).toBe(`worker ${workers[0]} ended (SIGKILL) and was restarted\n`);
 });
 
 test("DURABLE: when its database is removed, the server is not ready and answers nothing it cannot keep", async () => {

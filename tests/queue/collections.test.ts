@@ -71,7 +71,7 @@ test("changed files are refused, and so is code that was loaded before they chan
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace("state.n,", "2 * state.n,"));
   await expect(collections.openPlayer(before)).rejects.toThrow(
-    /^the collector's files are others than this worker's: environment's file$/,
+    /^the collector's files differ from this worker's: environment's file$/,
   );
   // After a correction it is played, also by another model.
   writeFileSync(file, text);

@@ -37,7 +37,7 @@ describe("routing", () => {
     const reply = await appOf([echo()]).handle(asked("/nowhere", { headers: { cookie: "c" } }));
     expect(reply).toMatchObject({ status: 404, headers: { "set-cookie": "kept=c" } });
     expect(reply.body).toEqual({
-      error: { code: "not_found", message: "nothing is served at GET /nowhere", detail: {} },
+      error: { code: "not_found", message: "no route matches GET /nowhere", detail: {} },
     });
   });
 

@@ -36,7 +36,7 @@ test.each(["", "short", "two words", "é".repeat(10)])(
 
 describe("environments", () => {
   test.each([
-    [[], "there is no environment to serve"],
+    [[], "nothing to serve: name at least one environment or agent"],
     [["one", "two", "one"], "two environments are called one"],
     // Their cookies would have the same name.
     [["a-b", "a_b"], "two environments are called a_b"],

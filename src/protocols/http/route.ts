@@ -47,7 +47,7 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
     const methods = table.get(encoded === "" ? path : `/v1/sessions/{id}${rest}`);
     if (!methods) {
       if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
-      throw new HoldfastError("not_found", `there is nothing at ${shortened(path)}; ${help}`);
+      throw new HoldfastError("not_found", `no route matches ${shortened(path)}; ${help}`);
     }
     const name = methods.get(method);
     if (name === undefined) {

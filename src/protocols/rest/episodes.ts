@@ -32,7 +32,8 @@ export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer |
       sessionRewards: async ({ id, request: { signal } }) =>
         ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
       playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {
-        if (!sessionPlayer) throw new HoldfastError("not_found", "the server has no model that could play");
+        if (!sessionPlayer)
+          throw new HoldfastError("not_found", "the server has no model to play with; start it with --model");
         checked({ enum: models }, model, "model");
         const asked = input as string | unknown[] | undefined;
         return ok(await sessionPlayer.play(id, { model, input: asked, maxSteps, signal }));

@@ -25,10 +25,16 @@ export interface Route extends Checked {
 const version = (description: string) => ({ type: "integer", minimum: 1, description }) as const;
 const time = (description: string) =>
   ({ type: "integer", minimum: 0, description: `${description}, in milliseconds since 1970` }) as const;
-const limit = { type: "integer", minimum: 1, maximum: 1000, default: 100, description: "how many at most" } as const;
+const limit = {
+  type: "integer",
+  minimum: 1,
+  maximum: 1000,
+  default: 100,
+  description: "maximum number of items",
+} as const;
 const task = { description: "the task of the episode; must fit the environment's schema" } as const;
 const random = { type: "number", description: "the seed of the episode's random numbers" } as const;
-const labels = { type: "object", description: "to find it by" } as const;
+const labels = { type: "object", description: "labels to find the session by" } as const;
 const call = {
   type: "string",
   description: "the id of the call: a repeat gives the recorded answer and changes nothing. Or as Idempotency-Key",
@@ -106,7 +112,7 @@ export const sharedRoutes = {
   forkSession: {
     method: "POST",
     path: `${session}/fork`,
-    summary: "Open a session that starts as this one was",
+    summary: "Open a copy of this session, as it was at a version",
     body: object({ version: forkVersion }),
     status: 201,
     reply: "Session",
@@ -115,8 +121,8 @@ export const sharedRoutes = {
   rewindSession: {
     method: "POST",
     path: `${session}/rewind`,
-    summary: "Make the session what it was at a version",
-    description: "By one more event: nothing is lost.",
+    summary: "Return the session to a version",
+    description: "Adds one event; no event is removed.",
     body: object({ version: rewindVersion }, ["version"]),
     reply: "Session",
     errors: [...changing, "version_not_found", "session_busy"],
@@ -125,7 +131,7 @@ export const sharedRoutes = {
     method: "POST",
     path: `${session}/replay`,
     summary: "Run the log again and compare",
-    description: "On nothing but the log. Names the first event that differs.",
+    description: "Uses only the log. Names the first event that differs.",
     body: nothing,
     reply: "Replayed",
     errors: ["session_not_found", "seed_failed"],
@@ -134,7 +140,7 @@ export const sharedRoutes = {
     method: "POST",
     path: "/v1/expire",
     summary: "End all sessions that are over a limit now",
-    description: "The server does so from time to time.",
+    description: "The server also does this from time to time.",
     body: nothing,
     reply: "Expired",
   },
@@ -147,7 +153,7 @@ export const sharedRoutes = {
   docs: {
     method: "GET",
     path: "/docs",
-    summary: "A page to read this and to try it",
+    summary: "A page that shows this document and sends requests",
     reply: "page",
   },
 } as const satisfies { [name: string]: Route };
@@ -175,8 +181,8 @@ export const episodeRoutes = {
     path: `${session}/call`,
     summary: "Call a tool",
     description:
-      "Every answer is a 200; `ok` says what kind. `ok: false` is what the model should read: an unknown tool, bad " +
-      "arguments, a tool that refused. What the model cannot help is an error.",
+      "Every answer is a 200, and `ok` tells success from failure. With `ok: false` the model should read `error`: an unknown " +
+      "tool, bad arguments, or a tool that refused. Failures of the server are errors with another status.",
     body: object(
       {
         tool: { type: "string", description: "the name of the tool" },
@@ -185,7 +191,7 @@ export const episodeRoutes = {
         episode: {
           type: "integer",
           minimum: 0,
-          description: "the episode the caller is in: too late, the call is refused as episode_ended",
+          description: "the caller's episode; if a newer one has begun, the call is refused as episode_ended",
         },
       },
       ["tool"],
@@ -217,7 +223,7 @@ export const episodeRoutes = {
     summary: "Score the state, now or at a version",
     description: "Changes nothing, and gives the same verdict when asked again.",
     body: object({
-      response: { description: "what the agent answered, for environments that look at it" },
+      response: { description: "the agent's response, for environments that read it" },
       version: version("the version to judge; by default the newest"),
       task: { description: "the task to judge by; by default that of the episode" },
     }),
@@ -229,30 +235,30 @@ export const episodeRoutes = {
     path: `${session}/rewards`,
     summary: "The reward at every version that changed the state",
     description:
-      "What verify would give there, from the first seed on. It is recorded nowhere: the log stays as it is. Of more than " +
-      "1,000 such versions that many are judged, spread evenly, with the first and the last.",
+      "The reward that verify would give at each version, from the first seed. The log does not change. At most 1,000 versions " +
+      "are judged, spread evenly, with the first and the last.",
     reply: "Rewards",
     errors: judging,
   },
   playSession: {
     method: "POST",
     path: `${session}/play`,
-    summary: "Have a model go on with the session",
+    summary: "Let a model continue the session",
     description:
-      "Until it makes no more calls. Each call is committed as it is made; to end the request cancels what has not been. " +
-      "Sent again, it is played again.",
+      "Until it makes no more calls. Each call is committed when it is made. Closing the request cancels the rest. " +
+      "A repeated request plays again.",
     body: object(
       {
         model: { type: "string", description: "one of the models of `GET /v1/about`" },
         input: {
           type: ["string", "array"],
-          description: "what the user says, or the conversation so far as items; by default the task, as JSON",
+          description: "the user's message, or the conversation so far as items; by default the task, as JSON",
         },
         max_steps: {
           type: "integer",
           minimum: 1,
           maximum: 1000,
-          description: "answers of the model at most; by default 20",
+          description: "maximum answers of the model; by default 20",
         },
       },
       ["model"],
@@ -275,7 +281,7 @@ export const conversationRoutes = {
     path: "/v1/sessions",
     summary: "Open a session",
     body: object({
-      user: { type: "string", description: "whose session it is; by default user" },
+      user: { type: "string", description: "the owner of the session; by default user" },
       state: { type: "object", description: "the initial state; keys with user: or app: go to shared state" },
       labels,
       isolated: { type: "boolean", description: "true: user: and app: keys stay in the session" },
@@ -291,7 +297,7 @@ export const conversationRoutes = {
     summary: "The agent answers a message",
     description:
       "`outcome` says how the turn ended. While another run has the session, on any server, it is refused as " +
-      "session_busy before it begins; a repeat of that run waits for it. To end the request cancels the run.",
+      "session_busy before it begins; a repeat of that run waits for it. Closing the request cancels the run.",
     body: {
       ...object({
         message: {
@@ -319,11 +325,11 @@ export const conversationRoutes = {
   },
   rewindSession: {
     ...sharedRoutes.rewindSession,
-    summary: "Make the session what it was at a version, or before a turn",
+    summary: "Return the session to a version, or to before a turn",
     body: {
       ...object({
         version: rewindVersion,
-        invocation: { type: "string", description: "the turn to undo, with all that came after it" },
+        invocation: { type: "string", description: "the turn to undo, with everything after it" },
       }),
       minProperties: 1,
       maxProperties: 1,
