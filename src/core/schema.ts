@@ -11,6 +11,10 @@ export type Output<S extends Schema> = StandardSchemaV1.InferOutput<S>;
 /** The schema type if none was given: any object. */
 export type AnyObject = Schema & { "~standard": { types?: { input: object; output: object } } };
 
+/** Tells whether a value is a Standard Schema. */
+export const isSchema = (value: unknown): value is Schema =>
+  typeof (value as Partial<Schema> | null | undefined)?.["~standard"]?.validate === "function";
+
 export type Checked = { ok: true; value: unknown } | { ok: false; message: string };
 
 /** Checks a value; returns a promise only if the schema does. */

@@ -9,7 +9,7 @@ import {
 } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isReservedTool } from "../core/reserved-names.ts";
-import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
+import { isSchema, type AnyObject, type Input, type Output, type Schema } from "../core/schema.ts";
 import { refuseUnknown } from "../core/suggest.ts";
 
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
@@ -105,6 +105,12 @@ export function defineEnvironment<
     throw wrong(`the name "${name}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
   refuseUnknown(`the environment ${name}`, options, known, wrong);
+  for (const [option, schema] of Object.entries({ state, task })) {
+    if (schema !== undefined && !isSchema(schema)) {
+      throw wrong(`\`${option}\` of ${name} must be a schema, as in z.object({ … })`);
+    }
+  }
+  if (tools === null || typeof tools !== "object") throw wrong(`${name} needs \`tools\`, as in { add: tool({ … }) }`);
   if (unseeded !== "guard" && unseeded !== "defaults" && unseeded !== "reject") {
     throw wrong(`\`unseeded\` of ${name} must be "guard", "defaults" or "reject", not "${String(unseeded)}"`);
   }

@@ -8,7 +8,7 @@ import {
 } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
-import type { AnyObject, Input, Output, Schema } from "../core/schema.ts";
+import { isSchema, type AnyObject, type Input, type Output, type Schema } from "../core/schema.ts";
 import { refuseUnknown } from "../core/suggest.ts";
 
 interface ToolOptions<S extends Schema> {
@@ -77,6 +77,9 @@ export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effe
   const wrong = (message: string): HoldfastError => new HoldfastError("invalid_environment", message);
   if (typeof run !== "function") throw wrong("a tool needs a `run` function");
   refuseUnknown("a tool", options, known, wrong);
+  if (input !== undefined && !isSchema(input)) {
+    throw wrong("the `input` of a tool must be a schema, as in z.object({ … })");
+  }
   if (effects !== undefined && effects !== "external") {
     throw wrong(`the \`effects\` of a tool must be "external" or missing, not "${effects}"`);
   }

@@ -1,6 +1,6 @@
 // explainLoadError(): says where an author's file could not be loaded: file, line and column.
 import { existsSync, readFileSync } from "node:fs";
-import { messageOf } from "../core/errors.ts";
+import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { authorsLine, shortenPath } from "../session/thrown.ts";
 
 const parseError = /^ParseError: (.*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/s;
@@ -12,7 +12,7 @@ export function explainLoadError(thrown: unknown, target: string): string {
   const [message = ""] = messageOf(thrown).split("\n");
   const found = authorsLine(thrown);
   if (!found) return `cannot load ${target}: ${message}`;
-  const name = thrown instanceof Error && thrown.name !== "Error" ? `${thrown.name}: ` : "";
+  const name = thrown instanceof Error && thrown.name !== "Error" && !isHoldfastError(thrown) ? `${thrown.name}: ` : "";
   return `${shortenPath(found.path)}:${found.line}${importColumn(found, message)}: ${name}${message}`;
 }
 

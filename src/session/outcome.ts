@@ -43,14 +43,15 @@ export function runForOutcome(tool: string, handler: HandlerCall, call: () => un
 function failed(thrown: unknown, handler: HandlerCall): Outcome {
   if (thrown instanceof Stopped) {
     const { code, message } = thrown.reason;
-    if (code === "tool_timeout") return refusal(code, message);
-    throw thrown.reason;
+    if (code !== "tool_timeout") throw thrown.reason;
+    handler.thrown = { error: `${code}: ${message}`, place: handler.options.what };
+    return refusal(code, message);
   }
+  handler.thrown = describeThrown(thrown, handler.options.what);
   // Only this code concerns the call itself. Any other HoldfastError came from inside the tool.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
-  handler.thrown = describeThrown(thrown, handler.options.what);
   return refusal("tool_failed", messageOf(thrown));
 }
 
