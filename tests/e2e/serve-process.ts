@@ -21,6 +21,8 @@ export interface Running {
 
 interface StartOptions {
   cwd?: string;
+  /** Added to the environment variables. */
+  env?: Record<string, string>;
   /** Runs this file in place of the command. */
   script?: string;
 }
@@ -30,6 +32,7 @@ export async function start(args: string[], options: StartOptions = {}): Promise
   const main = options.script ?? join(await built(), "cli/main.js");
   const child = spawn(process.execPath, [main, ...args], {
     cwd: options.cwd ?? root,
+    env: { ...process.env, ...options.env },
     stdio: ["ignore", "pipe", "pipe"],
     // In its own process group, so that its workers can be stopped with it.
     detached: true,
