@@ -312,7 +312,7 @@ describe("errors are reported in one line, with exit code 1:", () => {
     [
       "half a model",
       async () => [concierge, "--model", "chat:"],
-      /^invalid_option: the model chat: lacks .* as in chat:/,
+      /^invalid_option: the model chat: needs a name after the colon, as in chat:/,
     ],
     [
       "no seed",
