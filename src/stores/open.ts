@@ -101,7 +101,7 @@ async function storeAt(url: string, isThere: boolean): Promise<Store> {
       // Without what may be a password.
       throw new HoldfastError(
         "invalid_option",
-        `"${url.replace(/\/\/.*@/, "//…@")}" is not a store; choose one of ${storeUrls}`,
+        `"${url.replace(/\/\/.*@/, "//…@")}" is not a valid store URL; use ${storeUrls}`,
       );
   }
 }

@@ -74,7 +74,7 @@ describe("every command", () => {
     [["serve", "nowhere/at-all.ts"], "cannot_load: nowhere/at-all.ts does not exist\n"],
     [
       ["serve", "examples/counter", "--store", "ftp://me:secret@there"],
-      'invalid_option: "ftp://…@there" is not a store; ',
+      'invalid_option: "ftp://…@there" is not a valid store URL; ',
     ],
     [["serve", "examples/counter", "--cold-after", "1h"], "invalid_option: --cold-after needs --cold"],
     [

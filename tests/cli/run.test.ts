@@ -329,7 +329,7 @@ describe("errors are reported in one line, with exit code 1:", () => {
       async () => [await newFile("a.mjs", unscripted), "--model", "scripted"],
       /the agent a has no script: its model is mine/,
     ],
-    ["no such store", async () => [concierge, "--store", "x"], /^invalid_option: "x" is no store/],
+    ["no such store", async () => [concierge, "--store", "x"], /^invalid_option: "x" is not a valid store URL/],
     ["no such user", async () => [concierge, "--user", ""], /^invalid_option: the user must be/],
   ];
   const unscripted = `import { defineAgent } from "holdfast";

@@ -388,7 +388,7 @@ describe("the command", () => {
     [["memory:", "sqlite:a.db"], "invalid_option: memory: belongs to one process"],
     [["sqlite:a.db", "memory:"], "invalid_option: memory: belongs to one process"],
     [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: there is no file nowhere/none.db"],
-    [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is no store'],
+    [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is not a valid store URL'],
     [["sqlite:b.db"], "invalid_option: missing required argument 'to'"],
   ])("%j is refused in one line", async (args, message) => {
     const { code, stdout, stderr } = await run("sessions", "copy", ...args);

@@ -259,7 +259,7 @@ export const users: Mistake[] = [
   {
     mistake: "the store URL is not one",
     command: [...collect, "--store", "mysql://localhost"],
-    says: ['"mysql://localhost" is not a store', "exit 1"],
+    says: ['"mysql://localhost" is not a valid store URL', "exit 1"],
   },
   {
     mistake: "nothing listens at the store's address",

@@ -158,11 +158,11 @@ describe("errors are reported:", () => {
 
   test("an unknown store", async () => {
     await expect(openStore("mysql://me:secret@host")).rejects.toThrow(
-      '"mysql://…@host" is no store; there are memory:',
+      '"mysql://…@host" is not a valid store URL; use memory:',
     );
     await expect(openStore("sqlite:a.db", { cold: "sqlite:a.db" })).rejects.toThrow("another store than --store");
     await expect(openStore("redis://host?expire=9", { cold: "sqlite:a.db" })).rejects.toThrow("expire");
     await expect(openStore("sqlite:")).rejects.toThrow("sqlite:FILE");
-    await expect(openStore("counter.db")).rejects.toThrow("is no store");
+    await expect(openStore("counter.db")).rejects.toThrow("is not a valid store URL");
   });
 });
