@@ -203,7 +203,8 @@ test(
     for (const status of [200, 400, 401, 404, 405, 413, 415, 422]) {
       expect([status, (statuses.get(status) ?? 0) > batches / 20]).toEqual([status, true]);
     }
-    expect(lines).toEqual([]);
+    // The counter has a tool that throws, which the server logs.
+    expect(lines.filter((line) => !line.includes("error in your code"))).toEqual([]);
     expect(({} as { count?: unknown }).count).toBeUndefined();
     // No request is in flight except this one.
     const look = async () => (await ask(calm, "GET", "/metrics", { authorization: `Bearer ${token}` }, ""))?.body;
