@@ -86,7 +86,7 @@ export function createStore(given: Driver): Store {
 
   function cutShort(session: string, after: number, version: number): HoldfastError {
     const log = `the log of session ${JSON.stringify(session)}`;
-    const message = `${name} has lost a part of ${log}: it has ${version} entries, and none after ${after}`;
+    const message = `${name} has lost part of ${log}: it has ${version} entries, but none after ${after}`;
     return new HoldfastError("store_corrupt", message);
   }
 

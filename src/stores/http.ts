@@ -39,7 +39,7 @@ export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
     );
     if (about.format !== ourFormat) {
       const formats = `${about.format}, this Holdfast knows ${ourFormat}`;
-      throw new HoldfastError("store_newer", `${name} speaks another format (${formats})`);
+      throw new HoldfastError("store_newer", `${name} uses another format (${formats})`);
     }
     return createStore(httpDriver(client, name, about.persistent));
   } catch (thrown) {

@@ -41,7 +41,8 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
 
 /** Refuses two stores that cannot be tiers of one. */
 function assertTiers(url: string, cold: string): void {
-  if (url.startsWith("memory:")) throw refusal("--cold goes with a --store that lasts, which knows where sessions are");
+  if (url.startsWith("memory:"))
+    throw refusal("--cold needs a persistent --store, which remembers where each session is");
   if (cold === url) throw refusal("--cold must be another store than --store");
   for (const each of [url, cold]) assertKeeps(each);
 }
@@ -53,7 +54,7 @@ function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
   throw refusal(
-    "`expire` in the URL of a Redis store does not go with --cold, which needs all that was stored: leave it out",
+    "`expire` in the URL of a Redis store cannot be combined with --cold, because --cold needs every session; remove `expire`",
   );
 }
 
@@ -70,8 +71,8 @@ async function storeAt(url: string, isThere: boolean): Promise<Store> {
       return memoryStore();
     }
     case "sqlite": {
-      if (rest === "") throw new HoldfastError("invalid_option", "a SQLite store is sqlite:FILE, as in sqlite:runs.db");
-      if (isThere && !existsSync(rest)) throw new HoldfastError("invalid_option", `there is no file ${rest}`);
+      if (rest === "") throw new HoldfastError("invalid_option", "a SQLite store needs a file, as in sqlite:runs.db");
+      if (isThere && !existsSync(rest)) throw new HoldfastError("invalid_option", `the file ${rest} does not exist`);
       const { sqliteStore } = await import("./sqlite.ts");
       return sqliteStore({ file: rest });
     }

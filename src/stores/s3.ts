@@ -144,7 +144,7 @@ async function probe(client: Client): Promise<Abilities> {
   if (typeof again === "object" || typeof over === "object") {
     throw new HoldfastError(
       "store_failed",
-      `the service of the S3 store ${client.name} ignores If-None-Match or If-Match on puts, without which logs would be lost; use one that has conditional writes`,
+      `the service of the S3 store ${client.name} ignores If-None-Match or If-Match on PUT, so commits could be lost; use a service with conditional writes`,
     );
   }
   return { removesIf };

@@ -45,7 +45,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   if (typeof file !== "string" || file === "" || file === ":memory:") {
     throw new HoldfastError(
       "invalid_option",
-      "`file` must be the path of a file; for a store in memory use memoryStore",
+      "`file` must be the path of a file; use memoryStore for a store in memory",
     );
   }
   if (durability !== "process" && durability !== "power") {
@@ -203,7 +203,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     if (answers.has("conflict")) return "conflict";
     for (const each of unit) {
       // Never so, as nobody else writes meanwhile. If it were, the transaction must not leave the ones before it.
-      if (put(each) !== "ok") throw new Error("it refused what it had found to be in order");
+      if (put(each) !== "ok") throw new Error("the append was refused after its check had passed");
     }
     return "ok";
   }

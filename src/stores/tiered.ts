@@ -183,7 +183,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       if (!moved && again < 0) return ready.length === parts.length ? answer : judged(parts, commits, fresh);
       if (!moved && fresh[again]?.ticket.place === "cold") throw lostLog(commits[again]!.session);
       if (performance.now() - started > followLimit)
-        throw new HoldfastError("store_busy", "sessions of a tiered store are moved by others all the time");
+        throw new HoldfastError("store_busy", "the session was moved between tiers too often by other processes");
       places = fresh;
     }
   }
@@ -305,7 +305,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
 function assertValid({ session, version, heading }: Commit): void {
   if (version === 0 && !heading) throw invalidOption("the commit of version 0 needs a heading");
-  if (isLog(session)) throw invalidOption(`the id ${session} is one that the tiered store itself uses`);
+  if (isLog(session)) throw invalidOption(`the id ${session} is reserved by the tiered store`);
 }
 
 /** Whether a writer saw the log that ends there. */

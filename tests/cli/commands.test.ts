@@ -79,7 +79,7 @@ describe("every command", () => {
     [["serve", "examples/counter", "--cold-after", "1h"], "invalid_option: --cold-after needs --cold"],
     [
       ["serve", "examples/counter", "--store", "memory:", "--cold", "sqlite:cold.db"],
-      "invalid_option: --cold goes with a --store that lasts",
+      "invalid_option: --cold needs a persistent --store",
     ],
     [["serve", "examples/counter", "--workers", "2"], "invalid_option: workers cannot share memory:"],
     [

@@ -387,7 +387,7 @@ describe("the command", () => {
     [["https://me@example.com/a", "https://example.com/a/"], "invalid_option: the two stores are the same"],
     [["memory:", "sqlite:a.db"], "invalid_option: memory: belongs to one process"],
     [["sqlite:a.db", "memory:"], "invalid_option: memory: belongs to one process"],
-    [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: there is no file nowhere/none.db"],
+    [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: the file nowhere/none.db does not exist"],
     [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is not a valid store URL'],
     [["sqlite:b.db"], "invalid_option: missing required argument 'to'"],
   ])("%j is refused in one line", async (args, message) => {

@@ -234,7 +234,7 @@ describe("refusals", () => {
     ["nothing to look at", () => [], "invalid_option: name files of rollouts, a folder of collections, or a store"],
     ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: the file "],
     ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
-    ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: there is no file "],
+    ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: the file "],
     ["a store without sessions", () => ["--store", "memory:"], "invalid_option: the store has no sessions"],
     [
       "an environment that is not there",

@@ -41,7 +41,7 @@ test(
     await Promise.all([
       startReplicas(sleeping.url, 2).then((replicas) => expectResolved(replicas, sleeping)),
       startReplicas(refusing.url, 1).then((replicas) => refusals(replicas, refusing)),
-      expectWaiting(leaving, url, elsewhere, "has no such database"),
+      expectWaiting(leaving, url, elsewhere, "does not have this database"),
     ]);
   },
 );
@@ -75,7 +75,7 @@ async function refusals(replicas: Replica[], server: RunningServer): Promise<voi
         await others[0]?.query(cut);
       }
     },
-    error: { status: 503, code: "store_busy", message: "has no connection free" },
+    error: { status: 503, code: "store_busy", message: "has no free connection" },
     end: () => Promise.all(others.map((client) => client.end())),
   });
 }

@@ -97,7 +97,7 @@ test(
     await Promise.all([
       startReplicas(sleeping.url, 2).then((replicas) => expectResolved(replicas, sleeping)),
       startReplicas(refusing.url, 1).then((replicas) => refusals(replicas, refusing)),
-      expectWaiting(guarded, guarded.url.replace("//", "//:sesame@"), guarded.url, "wants a password"),
+      expectWaiting(guarded, guarded.url.replace("//", "//:sesame@"), guarded.url, "requires a password"),
     ]);
   },
 );
@@ -110,13 +110,13 @@ async function refusals(replicas: Replica[], server: RedisServer): Promise<void>
   });
   await expectRefused(replicas, {
     begin: () => server.command("config", "set", "min-replicas-to-write", 1),
-    error: { status: 503, code: "store_busy", message: "has too few replicas to take writes" },
+    error: { status: 503, code: "store_busy", message: "refuses writes because it has too few replicas" },
     end: () => server.command("config", "set", "min-replicas-to-write", 0),
   });
   // A replica keeps its data while it cannot reach its master; nothing listens on that port.
   await expectRefused(replicas, {
     begin: () => server.command("replicaof", "127.0.0.1", 1),
-    error: { status: 503, code: "store_busy", message: "is a replica that takes no writes" },
+    error: { status: 503, code: "store_busy", message: "is a replica and refuses writes" },
     end: () => server.command("replicaof", "no", "one"),
   });
 }

@@ -162,7 +162,7 @@ describe("errors are reported:", () => {
     );
     await expect(openStore("sqlite:a.db", { cold: "sqlite:a.db" })).rejects.toThrow("another store than --store");
     await expect(openStore("redis://host?expire=9", { cold: "sqlite:a.db" })).rejects.toThrow("expire");
-    await expect(openStore("sqlite:")).rejects.toThrow("sqlite:FILE");
+    await expect(openStore("sqlite:")).rejects.toThrow("a SQLite store needs a file, as in sqlite:runs.db");
     await expect(openStore("counter.db")).rejects.toThrow("is not a valid store URL");
   });
 });

@@ -124,7 +124,7 @@ test.each(Object.keys(verbs))("an invalid answer to %s is store_failed, and name
     const outcome = (verbs[verb] as (store: Store) => Promise<unknown>)(store);
     await expect(outcome, JSON.stringify(answer)).rejects.toMatchObject({
       code: "store_failed",
-      message: expect.stringContaining(`the HTTP store ${url} gave no answer to ${verb} that can be used: `) as string,
+      message: expect.stringContaining(`the HTTP store ${url} gave an invalid answer to ${verb}: `) as string,
     });
   }
 });
@@ -155,22 +155,22 @@ const ourError = (code: string): string => JSON.stringify({ error: { code, messa
 const refusals: [number, string, string, RegExp][] = [
   [401, "", "store_failed", /HOLDFAST_STORE_TOKEN/],
   [403, ourError("unauthorized"), "store_failed", /HOLDFAST_STORE_TOKEN/],
-  [301, "", "store_failed", /sends elsewhere \(301\), to https:\/\/elsewhere\.example\/append; give the URL/],
-  [307, "", "store_failed", /sends elsewhere \(307\)/],
+  [301, "", "store_failed", /redirects the request \(301\), to https:\/\/elsewhere\.example\/append; use the URL/],
+  [307, "", "store_failed", /redirects the request \(307\)/],
   [304, "", "store_failed", /304/],
   [201, '{"result":"ok"}', "store_failed", /answered append with 201/],
   [204, "", "store_failed", /answered append with 204/],
   [400, ourError("invalid_json"), "store_failed", /answered append with 400: as it says/],
-  [404, "<html>", "store_failed", /is it a store of Holdfast, and is the path right/],
+  [404, "<html>", "store_failed", /check that the URL and its path are those of a Holdfast store/],
   [404, ourError("session_not_found"), "store_failed", /404: as it says/],
-  [413, "", "store_failed", /does not take a request this large/],
+  [413, "", "store_failed", /refused the request because it is too large/],
   [500, "<h1>oops</h1>", "store_failed", /answered append with 500$/],
   [500, ourError("store_corrupt"), "store_corrupt", /answered store_corrupt: as it says/],
   [500, ourError("store_newer"), "store_newer", /as it says/],
-  [507, "", "store_full", /no room left/],
+  [507, "", "store_full", /no space left/],
   [507, ourError("store_full"), "store_full", /as it says/],
   [503, ourError("store_failed"), "store_failed", /as it says/],
-  [503, ourError("store_closed"), "store_busy", /busy or away \(503\): as it says/],
+  [503, ourError("store_closed"), "store_busy", /busy or unavailable \(503\): as it says/],
   [503, ourError("store_busy"), "store_busy", /as it says/],
   [503, ourError("version_conflict"), "store_busy", /as it says/],
   [429, "slow down", "store_busy", /429/],
@@ -369,13 +369,13 @@ describe("opening", () => {
   );
 
   test.each([
-    ["", "must be that of a service"],
-    ["example.com", "must be that of a service"],
-    ["ftp://example.com", "must be that of a service"],
-    ["http://example.com/?a=1", "has no ? and no #"],
+    ["", "must be the URL of a service"],
+    ["example.com", "must be the URL of a service"],
+    ["ftp://example.com", "must be the URL of a service"],
+    ["http://example.com/?a=1", "must not have a ? or #"],
     ["https://me:hidden@example.com/x", "https://TOKEN@example.com/x"],
-    ["https://hid%ZZden@example.com", "percent-encoded"],
-    ["https://hid%0Aden@example.com", "no plain text"],
+    ["https://hid%ZZden@example.com", "percent-encoding"],
+    ["https://hid%0Aden@example.com", "must be plain ASCII text"],
   ])("the URL %j is refused with invalid_option, and its secrets are not shown", async (url, message) => {
     const error = (await httpStore({ url }).catch((thrown: unknown) => thrown)) as { code: string; message: string };
     expect(error).toMatchObject({ code: "invalid_option", message: expect.stringContaining(message) as string });
@@ -388,7 +388,7 @@ describe("the token", () => {
     const { url, dispose } = await serveStore({ token: "let-me/in" });
     onTestFinished(dispose);
     await expect(httpStore({ url })).rejects.toThrow(
-      /refused the token, or wants one \(401\); set HOLDFAST_STORE_TOKEN/,
+      /refused the request for its token \(401\); set HOLDFAST_STORE_TOKEN/,
     );
     vi.stubEnv("HOLDFAST_STORE_TOKEN", "let-me/in");
     expect(await (await open(url)).count("shop")).toBe(0);

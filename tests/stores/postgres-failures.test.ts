@@ -232,7 +232,7 @@ describe("a Postgres store whose server", () => {
     closed.push(async () => silent.close());
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     const store = open(`postgres://holdfast@127.0.0.1:${(silent.address() as AddressInfo).port}/holdfast`);
-    const message = /has no connection free.*sorry, too many clients already/;
+    const message = /has no free connection.*sorry, too many clients already/;
     await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message });
     // An error of an earlier verb does not apply to this one.
     await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message: /did not answer within/ });
@@ -299,7 +299,10 @@ describe("a Postgres store whose server", () => {
       );
       const start = performance.now();
       const held = store.append(commitOf("a", 1));
-      const rejected = expect(held).rejects.toMatchObject({ code: "store_busy", message: /held up by others/ });
+      const rejected = expect(held).rejects.toMatchObject({
+        code: "store_busy",
+        message: /because of locks of other clients/,
+      });
       expect(await store.read("a", 0), "reading waits for nobody").toHaveLength(1);
       await rejected;
       expect(performance.now() - start).toBeLessThan(5000);
@@ -341,7 +344,7 @@ describe("a Postgres store whose server", () => {
         [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user and the password/],
         [
           newUrl("", server.url.replace("holdfast@", "holdfast:xyzzy@").replace(/holdfast$/, "nowhere")),
-          /no such database/,
+          /does not have this database/,
         ],
       ] as const;
       for (const [url, message] of wrong) {

@@ -126,11 +126,11 @@ describe("the location", () => {
   test.each([
     ["not a URL", /s3:\/\/bucket\/prefix/],
     ["http://bucket/x", /s3:\/\/bucket\/prefix/],
-    ["s3://id:hush@bucket/x", /credentials belong in/],
+    ["s3://id:hush@bucket/x", /set credentials with/],
     ["s3://bucket?styles=path", /unknown parameter styles/],
     ["s3://bucket?style=cow", /`style`/],
-    ["s3://bucket?endpoint=minio", /endpoint must be like/],
-    ["s3://bucket?endpoint=https://id:hush@minio", /credentials belong in/],
+    ["s3://bucket?endpoint=minio", /endpoint must look like/],
+    ["s3://bucket?endpoint=https://id:hush@minio", /set credentials with/],
   ])("%s is refused, without showing a secret", (url, message) => {
     expect(() => locationOf(url, undefined, env)).toThrow(message);
     expect(() => locationOf(url, undefined, env)).not.toThrow(/hush/);
@@ -162,8 +162,8 @@ describe("answers of the service", () => {
 
   test.each<[string, Partial<Parameters<typeof s3Store>[0]> & { bucket?: string; region?: string }, RegExp]>([
     ["a wrong secret", { credentials: { ...credentials, secretAccessKey: "hush" } }, /SignatureDoesNotMatch/],
-    ["an unknown key", { credentials: { ...credentials, accessKeyId: "other" } }, /refuses the credentials/],
-    ["a bucket that is not there", { bucket: "none" }, /no bucket .*make it first/],
+    ["an unknown key", { credentials: { ...credentials, accessKeyId: "other" } }, /refused the credentials/],
+    ["a bucket that is not there", { bucket: "none" }, /does not have this bucket .*create it first/],
     ["another region", { region: "mars" }, /another region than mars.*expecting 'us-east-1'/],
   ])(
     "%s is store_failed at once, with the reason",

@@ -29,7 +29,8 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
         else if (asked.order === "opened") return;
       }
       if (next === undefined) return;
-      if (next === after) throw new HoldfastError("store_failed", `${driver.name} gave the same page of a list twice`);
+      if (next === after)
+        throw new HoldfastError("store_failed", `${driver.name} returned the same page of a list twice`);
       after = next;
     }
   }
@@ -38,7 +39,10 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     const { after: session, ...asked } = filter;
     const after = session === undefined ? undefined : await placeOf(session);
     if (session !== undefined && after === undefined) {
-      throw new HoldfastError("session_not_found", `there is no session ${JSON.stringify(session)} to list after`);
+      throw new HoldfastError(
+        "session_not_found",
+        `cannot list after session ${JSON.stringify(session)}: it does not exist`,
+      );
     }
     yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
   }
@@ -62,7 +66,10 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
   return async function* list(filter: Filter): AsyncGenerator<Listed> {
     assertOpen();
     if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
+      throw new HoldfastError(
+        "invalid_option",
+        "`after` cannot be combined with `idleBefore`, because it follows the order of opening",
+      );
     }
     for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
       // Closed while the page was read, or while the caller had the row.

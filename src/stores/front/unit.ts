@@ -23,7 +23,7 @@ export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "dupl
 /** Refuses to append two commits for the same session together. */
 export function assertDifferentSessions(commits: readonly { session: string }[]): void {
   if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
-  throw invalidOption("commits that are appended together must be for different sessions");
+  throw invalidOption("commits that are appended together must be of different sessions");
 }
 
 function toWrite({ session, version, seen, mark, entries: given, heading, snapshot }: Commit, driver: Driver): Write {

@@ -13,19 +13,20 @@ export interface Address {
 export function addressOf(given: string): Address {
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw wrong("`url` must be that of a service, as in https://example.com/store");
+    throw wrong("`url` must be the URL of a service, as in https://example.com/store");
   }
   const path = url.pathname.replace(/\/+$/, "");
   const shown = url.origin + path;
-  if (url.search !== "" || url.hash !== "") throw wrong(`the URL of the HTTP store ${shown} has no ? and no #`);
+  if (url.search !== "" || url.hash !== "") throw wrong(`the URL of the HTTP store ${shown} must not have a ? or #`);
   if (url.password !== "") {
-    throw wrong(`the HTTP store ${shown} takes a token, not a name and a password: ${tokenIn(url, path)}`);
+    throw wrong(`the HTTP store ${shown} takes a token, not a name and a password, as in ${tokenIn(url, path)}`);
   }
   const token = url.username === "" ? process.env["HOLDFAST_STORE_TOKEN"]?.trim() : decoded(url.username, shown);
   const headers: Record<string, string> = { "content-type": "application/json", accept: "application/json" };
   if (token !== undefined && token !== "") {
     // What a header cannot hold. Said here, as the message of who sends it would show the token.
-    if (!/^[!-~]+$/.test(token)) throw wrong(`the token for the HTTP store ${shown} is no plain text without spaces`);
+    if (!/^[!-~]+$/.test(token))
+      throw wrong(`the token for the HTTP store ${shown} must be plain ASCII text without spaces`);
     headers["authorization"] = `Bearer ${token}`;
   }
   return { origin: url.origin, path, headers, shown };
@@ -37,7 +38,7 @@ function decoded(text: string, shown: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw wrong(`the token in the URL of the HTTP store ${shown} is not percent-encoded as it should be`);
+    throw wrong(`the token in the URL of the HTTP store ${shown} is not valid percent-encoding`);
   }
 }
 

@@ -12,16 +12,16 @@ export class WrongAnswer extends Error {}
 export function appendedOf(answer: unknown): Appended {
   const { result } = fieldsOf(answer, "an object with `result`");
   if (result === "ok" || result === "conflict" || result === "duplicate") return result;
-  throw new WrongAnswer('`result` is "ok", "conflict" or "duplicate"');
+  throw new WrongAnswer('`result` must be "ok", "conflict" or "duplicate"');
 }
 
 /** The entries after a version, one after the other. */
 function entriesOf(value: unknown, after: number): Entry[] {
-  if (!Array.isArray(value)) throw new WrongAnswer("`entries` is a list");
+  if (!Array.isArray(value)) throw new WrongAnswer("`entries` must be a list");
   return value.map((each, at) => {
     const entry = entryOf(each, "an entry");
     if (entry.version === after + 1 + at) return entry;
-    throw new WrongAnswer(`entries follow one another: ${after + 1 + at} was to come, and ${entry.version} came`);
+    throw new WrongAnswer(`expected entry ${after + 1 + at}, got ${entry.version}`);
   });
 }
 
@@ -34,7 +34,7 @@ export function readOf(answer: unknown, after: number, limit: number): Log | und
   const { entries } = fieldsOf(answer, "an object with `entries`");
   if (entries === null) return undefined;
   const read = entriesOf(entries, after);
-  if (read.length > limit) throw new WrongAnswer(`at most ${limit} entries were asked for, and ${read.length} came`);
+  if (read.length > limit) throw new WrongAnswer(`expected at most ${limit} entries, got ${read.length}`);
   return { entries: read };
 }
 
@@ -44,7 +44,7 @@ export function loadedOf(answer: unknown, version: number): Log | undefined {
   const snapshot = isAbsent(fields["snapshot"]) ? undefined : snapshotOf(fields["snapshot"], "`snapshot`");
   const entries = entriesOf(fields["entries"], snapshot?.version ?? 0);
   if (((entries.at(-1) ?? snapshot)?.version ?? 0) > version) {
-    throw new WrongAnswer(`version ${version} was asked for, and a later one came`);
+    throw new WrongAnswer(`expected entries up to version ${version}, got a later one`);
   }
   return snapshot === undefined ? { entries } : { snapshot, entries };
 }
@@ -56,9 +56,9 @@ export function foundOf(answer: unknown): Entry | undefined {
 
 export function pageOf(answer: unknown, filter: Filter, cursor?: string): { rows: Row[]; next: string | undefined } {
   const { sessions, next } = fieldsOf(answer, "an object with `sessions`");
-  if (!Array.isArray(sessions)) throw new WrongAnswer("`sessions` is a list");
-  if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` is a text, or null");
-  if (typeof next === "string" && sessions.length === 0) throw new WrongAnswer("a page with a next one is not empty");
+  if (!Array.isArray(sessions)) throw new WrongAnswer("`sessions` must be a list");
+  if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` must be a text or null");
+  if (typeof next === "string" && sessions.length === 0) throw new WrongAnswer("a page with `next` must not be empty");
   if (next === cursor && cursor !== undefined) throw new WrongAnswer("`next` leads to the same page again");
   return { rows: sessions.map((row) => rowOf(row, filter)), next: next ?? undefined };
 }
@@ -69,7 +69,7 @@ export function countOf(answer: unknown): number {
 
 export function deletedOf(answer: unknown): boolean {
   const { deleted } = fieldsOf(answer, "an object with `deleted`");
-  if (typeof deleted !== "boolean") throw new WrongAnswer("`deleted` is true or false");
+  if (typeof deleted !== "boolean") throw new WrongAnswer("`deleted` must be true or false");
   return deleted;
 }
 
@@ -77,7 +77,7 @@ export function aboutOf(answer: unknown): { format: number; persistent: boolean 
   const { format, persistent } = fieldsOf(answer, "an object with `format` and `persistent`");
   const number = wholeOf(format, 1, "`format`");
   // The other fields of a later format are unknown here.
-  if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` is true or false");
+  if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` must be true or false");
   return { format: number, persistent: persistent === true };
 }
 
@@ -101,11 +101,11 @@ function rowOf(value: unknown, filter: Filter): Row {
   }
   if (!isAbsent(ended)) {
     if (typeof ended !== "string" || !Object.hasOwn(endReasons, ended)) {
-      throw new WrongAnswer(`\`ended\` is ${Object.keys(endReasons).join(", ")} or null`);
+      throw new WrongAnswer(`\`ended\` must be ${Object.keys(endReasons).join(", ")} or null`);
     }
     row.ended = ended as EndReason;
   }
-  if (!matches(row, filter)) throw new WrongAnswer("a session came that the filter leaves out");
+  if (!matches(row, filter)) throw new WrongAnswer("a listed session does not match the filter");
   return { ...row, mark: timeMark(row.touched), place: placeText(row.session) };
 }
 
@@ -133,20 +133,20 @@ const isAbsent = (value: unknown): value is null | undefined => value === null |
 
 function fieldsOf(value: unknown, wanted: string): Record<string, unknown> {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new WrongAnswer(`${wanted} was to come`);
+  throw new WrongAnswer(`expected ${wanted}`);
 }
 
 function textOf(value: unknown, what: string): string {
   if (typeof value === "string") return value;
-  throw new WrongAnswer(`${what} is a text`);
+  throw new WrongAnswer(`${what} must be a text`);
 }
 
 function numberOf(value: unknown, what: string): number {
   if (typeof value === "number" && Number.isFinite(value)) return value;
-  throw new WrongAnswer(`${what} is a number`);
+  throw new WrongAnswer(`${what} must be a number`);
 }
 
 function wholeOf(value: unknown, least: number, what: string): number {
   if (Number.isSafeInteger(value) && (value as number) >= least) return value as number;
-  throw new WrongAnswer(`${what} is a whole number from ${least} on`);
+  throw new WrongAnswer(`${what} must be a whole number, ${least} or more`);
 }

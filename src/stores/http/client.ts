@@ -74,7 +74,7 @@ export async function createClient({ origin, path, headers }: Address): Promise<
         return read(parsed(reply.bytes));
       } catch (thrown) {
         if (!(thrown instanceof WrongAnswer)) throw thrown;
-        throw new Refusal("store_failed", `gave no answer to ${verb} that can be used: ${thrown.message}`);
+        throw new Refusal("store_failed", `gave an invalid answer to ${verb}: ${thrown.message}`);
       }
     },
     isAsking: (call) => running.has(call),
@@ -107,16 +107,17 @@ function refusalOf(verb: string, { status, location, bytes }: Reply): Error {
   const because = said === undefined ? "" : `: ${said.message}`;
   if (status === 401 || status === 403) {
     const hint = "set HOLDFAST_STORE_TOKEN, or put the token in the URL as in https://TOKEN@example.com";
-    return new Refusal("store_failed", `refused the token, or wants one (${status}); ${hint}`);
+    return new Refusal("store_failed", `refused the request for its token (${status}); ${hint}`);
   }
   if (status >= 300 && status < 400) {
-    const message = `sends elsewhere (${status})${elsewhere(location)}; give the URL that it is at`;
+    const message = `redirects the request (${status})${elsewhere(location)}; use the URL that it redirects to`;
     return new Refusal("store_failed", message);
   }
-  if (status === 413) return new Refusal("store_failed", `does not take a request this large (413)${because}`);
-  if (status === 507) return new Refusal("store_full", `has no room left (507)${because}`);
-  if (busyStatuses.has(status)) return new Refusal("store_busy", `is busy or away (${status})${because}`);
-  const hint = status === 404 && said === undefined ? "; is it a store of Holdfast, and is the path right?" : "";
+  if (status === 413) return new Refusal("store_failed", `refused the request because it is too large (413)${because}`);
+  if (status === 507) return new Refusal("store_full", `has no space left (507)${because}`);
+  if (busyStatuses.has(status)) return new Refusal("store_busy", `is busy or unavailable (${status})${because}`);
+  const hint =
+    status === 404 && said === undefined ? "; check that the URL and its path are those of a Holdfast store" : "";
   return new Refusal("store_failed", `answered ${verb} with ${status}${because}${hint}`);
 }
 
@@ -133,7 +134,7 @@ function parsed(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new WrongAnswer(`it is no JSON, and starts with ${JSON.stringify(plain(text, 60))}`);
+    throw new WrongAnswer(`it is not JSON, and starts with ${JSON.stringify(plain(text, 60))}`);
   }
 }
 

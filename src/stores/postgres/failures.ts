@@ -48,27 +48,31 @@ export function isReadOnly(thrown: unknown): boolean {
 }
 
 const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
-  { pattern: /^53100/, code: "store_full", message: "has no room left; nothing was written" },
+  { pattern: /^53100/, code: "store_full", message: "has no space left; nothing was written" },
   {
     pattern: /^53[34]00/,
     code: "store_busy",
-    message: "has no connection free; raise its max_connections, or lower `connections` in our URLs",
+    message: "has no free connection; raise its max_connections, or lower `connections` in the store URL",
   },
   { pattern: /^53/, code: "store_busy", message: "is out of memory" },
   { pattern: /^57P0/, code: "store_busy", message: "is starting or stopping; try again" },
   { pattern: /^08/, code: "store_busy", message: "was cut off; try again" },
-  { pattern: /^(57014|55P03|40)/, code: "store_busy", message: "is held up by others for too long" },
+  {
+    pattern: /^(57014|55P03|40)/,
+    code: "store_busy",
+    message: "did not finish in time because of locks of other clients",
+  },
   {
     pattern: /^25006/,
     code: "store_failed",
-    message: "is read-only, as a standby is; give the URL of the primary",
+    message: "is read-only, as a standby is; use the URL of the primary",
   },
-  { pattern: /^28/, code: "store_failed", message: "does not let us in; check the user and the password in the URL" },
-  { pattern: /^3D000/, code: "store_failed", message: "has no such database; make it with CREATE DATABASE" },
+  { pattern: /^28/, code: "store_failed", message: "refused the login; check the user and the password in the URL" },
+  { pattern: /^3D000/, code: "store_failed", message: "does not have this database; create it with CREATE DATABASE" },
   {
     pattern: /^42501/,
     code: "store_failed",
-    message: "does not allow it to this user; it needs CREATE on the database, or a schema of its own",
+    message: "refused the permission; this user needs CREATE on the database, or a schema of its own",
   },
   { pattern: /^(XX00[12]|58P01)/, code: "store_corrupt", message: "is damaged" },
   { pattern: /^./, code: "store_failed", message: "failed" },

@@ -130,19 +130,19 @@ export async function prepareSchema(
       case "42703": // A table `holdfast` without a version.
         throw new HoldfastError(
           "store_corrupt",
-          `the Postgres store ${store} has tables that are not Holdfast's (${message}); it was left untouched. Give another one, with ?schema=NAME in the URL`,
+          `the Postgres store ${store} has tables of another program (${message}); nothing was changed. Name another schema with ?schema=NAME in the URL`,
           { cause },
         );
       case newer:
         throw new HoldfastError(
           "store_newer",
-          `the Postgres store ${store} was written by a newer Holdfast (its schema is ${message}, this one knows ${migrations.length}); it was left untouched`,
+          `the Postgres store ${store} was written by a newer Holdfast (its schema is ${message}, this version reads up to ${migrations.length}); nothing was changed`,
           { cause },
         );
       case unreadable:
         throw new HoldfastError(
           "store_failed",
-          `the Postgres store ${store} is in a database with the encoding ${message}; make one with ENCODING 'UTF8'`,
+          `the Postgres store ${store} is in a database with the encoding ${message}; use a database with ENCODING 'UTF8'`,
           { cause },
         );
       default:

@@ -57,7 +57,7 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
   const [, protocol, user, authority = "", path = "", query = ""] = parts;
   // Nobody knows where such a password ends; whatever is before the last @ may be of it, and is not shown.
   if (user !== undefined && /[@/?]/.test(user)) {
-    throw wrong("`url` has an @, / or ? where a user and password stand: escape it, as in %40; also an @ in its query");
+    throw wrong("`url` has an unescaped @, / or ? in its user, password or query; write it percent-encoded, as in %40");
   }
   const shown = `${protocol}://${authority}${path}`;
   const hosts = authority.split(",").map((each) => hostOf(each, scheme.port, shown));
@@ -66,27 +66,29 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
   const name = scheme.kind === "sentinel" ? decode(steps.shift() ?? "") : "";
   const database = Number(steps.shift() ?? 0);
   if (scheme.kind === "sentinel" && name === "") {
-    throw wrong(`${shown} must name the master that Sentinel looks after: redis+sentinel://host:port/name`);
+    throw wrong(`${shown} must name the master that Sentinel watches, as in redis+sentinel://host:port/name`);
   }
   if (scheme.kind === "server" && hosts.length > 1) {
-    throw wrong(`${shown} names several servers; use redis+sentinel:// or redis+cluster://`);
+    throw wrong(`${shown} names several servers, which needs redis+sentinel:// or redis+cluster://`);
   }
   if (!Number.isInteger(database) || database < 0 || steps.length > 0) {
-    throw wrong(`what follows the host in ${shown} must be the number of a database`);
+    throw wrong(`the path in ${shown} must be a database number, as in redis://host:6379/0`);
   }
   if (scheme.kind === "cluster" && database > 0)
-    throw wrong(`a Cluster has only database 0, and ${shown} names another`);
+    throw wrong(`${shown} names a database other than 0, and a Cluster has only database 0`);
 
   const asked = new URLSearchParams(query);
   for (const option of asked.keys()) {
     if (!(known as readonly string[]).includes(option)) {
-      throw wrong(`the Redis store has no option \`${option}\`; it has ${known.join(", ")}`);
+      throw wrong(
+        `the URL of the Redis store has an unknown option \`${option}\`; the options are ${known.join(", ")}`,
+      );
     }
   }
   const prefix = given.prefix ?? asked.get("prefix") ?? "holdfast";
   // A brace would be taken for what puts keys into one slot.
   if (typeof prefix !== "string" || prefix === "" || /[{}]/.test(prefix)) {
-    throw wrong("`prefix` must be a text without braces, of at least one character");
+    throw wrong("`prefix` must be a text of at least one character, without braces");
   }
   const expire = numberOf("expire", given.expire ?? asked.get("expire") ?? 0, 0);
   const wait = numberOf("wait", given.wait ?? asked.get("wait") ?? 0, 0);
@@ -110,7 +112,7 @@ function hostOf(text: string, port: number, shown: string): { host: string; port
 function credentials(text: string): [string | undefined, string | undefined] {
   const colon = text.indexOf(":");
   // Without a colon it is a password to some and a user to others: nobody should have to guess.
-  if (colon === -1) throw wrong("what stands before the @ of the URL must be user:password, or :password");
+  if (colon === -1) throw wrong("the URL must have user:password or :password before its @");
   const [user, password] = [decode(text.slice(0, colon)), decode(text.slice(colon + 1))];
   return [user === "" ? undefined : user, password === "" ? undefined : password];
 }
@@ -119,7 +121,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw wrong("user, password and name in the URL must be percent-encoded");
+    throw wrong("the user, password and name in the URL must be percent-encoded");
   }
 }
 

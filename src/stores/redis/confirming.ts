@@ -55,7 +55,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
   }
 
   function unconfirmed(replicas: number): HoldfastError {
-    const message = `the Redis store ${shown} has it, but only ${replicas} of ${wait} replicas confirmed it in time`;
+    const message = `the Redis store ${shown} stored the commit, but only ${replicas} of ${wait} replicas confirmed it in time`;
     return new HoldfastError("store_busy", message);
   }
 

@@ -146,13 +146,13 @@ export function connectTo(address: Address): Connection {
     if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
       throw new HoldfastError(
         "store_corrupt",
-        `${prefix}:meta in ${shown} was not written by Holdfast; it was left untouched`,
+        `${prefix}:meta in ${shown} was not written by Holdfast; nothing was changed`,
       );
     }
     if (found > format) {
       throw new HoldfastError(
         "store_newer",
-        `the data under ${prefix} in ${shown} was written by a newer Holdfast (its format is ${found}, this one knows ${format}); it was left untouched`,
+        `the data under ${prefix} in ${shown} was written by a newer Holdfast (its format is ${found}, this version reads up to ${format}); nothing was changed`,
       );
     }
     buckets = count;
@@ -206,7 +206,7 @@ async function inspect(server: Redis, { kind, shown, expire, eviction }: Address
   const evicts = policy.startsWith("allkeys") || (policy.startsWith("volatile") && expire > 0);
   if (eviction === "refuse" && evicts && Number(valueOf("maxmemory") ?? 0) > 0) {
     refuse(
-      `throws keys away when its memory is full (maxmemory-policy ${policy}), and with them parts of logs; set it to noeviction, or say eviction=allow`,
+      `deletes keys when its memory is full (maxmemory-policy ${policy}), which loses parts of logs; set the policy to noeviction, or add eviction=allow to the URL`,
     );
   }
 }

@@ -79,7 +79,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
 
   function assertTime({ until }: Call): void {
     if (performance.now() < until) return;
-    const message = `the Redis store ${shown} had other writers on these sessions for too long`;
+    const message = `the Redis store ${shown} did not finish in time because other writers changed the same sessions`;
     throw new HoldfastError("store_busy", message);
   }
 

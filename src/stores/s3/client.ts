@@ -169,17 +169,17 @@ export function createClient(location: Location) {
     const told = text === undefined ? "" : `: ${unescape(text)}`;
     const fail = (message: string): HoldfastError =>
       new HoldfastError("store_failed", `the S3 store ${name} ${message}`);
-    if (code === "NoSuchBucket") return fail(`has no bucket (${said}): make it first`);
+    if (code === "NoSuchBucket") return fail(`does not have this bucket (${said}); create it first`);
     if (code === "RequestTimeTooSkewed")
-      return fail(`refuses requests of this machine's clock (${said}): set it right`);
+      return fail(`refused the request because the clock of this machine is wrong (${said}); correct the clock`);
     if (code === "AuthorizationHeaderMalformed" || answer.status === 301 || answer.status === 307) {
-      return fail(`is in another region than ${location.region} (${said})${told}; give it as region=… in the URL`);
+      return fail(`is in another region than ${location.region} (${said})${told}; set region=… in the URL`);
     }
     if (answer.status === 401 || answer.status === 403) {
-      return fail(`refuses the credentials, or what they are used for (${said})${told}`);
+      return fail(`refused the credentials or lacks the permission (${said})${told}`);
     }
     if (answer.status === 507 || /quota|storagefull/i.test(code)) {
-      return new HoldfastError("store_full", `the S3 store ${name} has no room left (${said})${told}`);
+      return new HoldfastError("store_full", `the S3 store ${name} has no space left (${said})${told}`);
     }
     return fail(`failed (${said})${told}`);
   }

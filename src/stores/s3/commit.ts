@@ -66,8 +66,8 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     // A mark of deletion of ours would be there: another process deleted it, or nobody did.
     if (ours.version === 0 && (head.version === 0 || head.life === before.life)) return false;
     if (ours.version === 0 || head.life !== ours.life) {
-      const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by others`;
-      throw new HoldfastError("store_failed", `${message} while a request to change it went unanswered`);
+      const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by another process`;
+      throw new HoldfastError("store_failed", `${message} while a write to it got no answer`);
     }
     if (head.version < ours.version) return false;
     const [entry] = await chunks.entries(head, ours.version, ours.version, call);

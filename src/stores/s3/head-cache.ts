@@ -155,7 +155,7 @@ export function createHeads(client: Client, chunks: Chunks) {
   }
 
   function busy(session: string): HoldfastError {
-    const message = `session ${JSON.stringify(session)} in ${client.name} is held by other writers for too long`;
+    const message = `session ${JSON.stringify(session)} in ${client.name} is locked by other writers`;
     return new HoldfastError("store_busy", message);
   }
 

@@ -106,8 +106,8 @@ export function decodeHead(text: string, what: string): Head {
 export function decodeSummary(line: string, what: string): Summary {
   const { format: found, ...summary } = parse(line, what) as Summary & { format: number };
   if (typeof found === "number" && found > format) {
-    const message = `${what} was written by a newer Holdfast (its format is ${found}, this one knows ${format})`;
-    throw new HoldfastError("store_newer", `${message}; it was left untouched`);
+    const message = `${what} was written by a newer Holdfast (its format is ${found}, this version reads up to ${format})`;
+    throw new HoldfastError("store_newer", `${message}; nothing was changed`);
   }
   if (found !== format || typeof summary.version !== "number") throw corrupt(what);
   return summary;
@@ -122,7 +122,7 @@ export function parse(text: string, what: string): unknown {
 }
 
 export function corrupt(what: string, cause?: unknown): HoldfastError {
-  return new HoldfastError("store_corrupt", `${what} is not what Holdfast put there; it was left untouched`, { cause });
+  return new HoldfastError("store_corrupt", `${what} was not written by Holdfast; nothing was changed`, { cause });
 }
 
 /** Where a log ends, by its head or the beginning of it. */

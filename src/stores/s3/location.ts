@@ -31,15 +31,17 @@ export function locationOf(
   try {
     parsed = new URL(url);
   } catch {
-    throw invalid("`url` must be like s3://bucket/prefix");
+    throw invalid("`url` must look like s3://bucket/prefix");
   }
-  if (parsed.protocol !== "s3:" || parsed.hostname === "") throw invalid("`url` must be like s3://bucket/prefix");
+  if (parsed.protocol !== "s3:" || parsed.hostname === "") throw invalid("`url` must look like s3://bucket/prefix");
   if (parsed.username !== "" || parsed.password !== "" || parsed.port !== "") {
-    throw invalid("`url` holds more than a bucket and a prefix; credentials belong in AWS_ACCESS_KEY_ID and so on");
+    throw invalid(
+      "`url` has more than a bucket and a prefix; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    );
   }
   const unknown = [...parsed.searchParams.keys()].find((name) => !parameters.has(name));
   if (unknown !== undefined) {
-    throw invalid(`\`url\` has an unknown parameter ${unknown}; there are endpoint, region and style`);
+    throw invalid(`\`url\` has an unknown parameter ${unknown}; the parameters are endpoint, region and style`);
   }
 
   const bucket = parsed.hostname;
@@ -63,11 +65,13 @@ export function locationOf(
 
 function endpointOf(text: string): URL {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
-    throw invalid("the S3 endpoint must be like https://host:port");
+    throw invalid("the S3 endpoint must look like https://host:port");
   }
   const endpoint = new URL(text);
   if (endpoint.username !== "" || endpoint.search !== "") {
-    throw invalid("the S3 endpoint is an address only; credentials belong in AWS_ACCESS_KEY_ID and so on");
+    throw invalid(
+      "the S3 endpoint must be an address only; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    );
   }
   return endpoint;
 }

@@ -95,7 +95,10 @@ export function openFile(path: string, durability: "process" | "power"): OpenedF
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined && !existsSync(dirname(path))) {
-      throw new HoldfastError("store_failed", `there is no folder ${dirname(path)} to make ${path} in; make it first`);
+      throw new HoldfastError(
+        "store_failed",
+        `cannot create ${path}: its folder does not exist; create ${dirname(path)} first`,
+      );
     }
     if (size === undefined) create(path);
     // Looked at before it is opened for writing, because closing a file that was could write to it. A journal beside it
@@ -141,12 +144,15 @@ function versionOf(database: Database, path: string): number {
   const { tables, application, version } = database.prepare(readVersion).get() as Record<string, number>;
   if (tables === 0 && application === 0 && version === 0) return 0;
   if (application !== applicationId) {
-    throw new HoldfastError("store_corrupt", `${path} is a database, but not one of Holdfast; it was left untouched`);
+    throw new HoldfastError(
+      "store_corrupt",
+      `${path} is a database of another program; nothing was changed. Choose another file`,
+    );
   }
   if (version! > migrations.length) {
     throw new HoldfastError(
       "store_newer",
-      `${path} was written by a newer Holdfast (its schema is ${version}, this one knows ${migrations.length}); it was left untouched`,
+      `${path} was written by a newer Holdfast (its schema is ${version}, this version reads up to ${migrations.length}); nothing was changed`,
     );
   }
   return version!;
@@ -170,7 +176,10 @@ function prepare(database: Database, path: string, durability: "process" | "powe
     journal_mode: string;
   };
   if (mode !== "wal") {
-    throw new HoldfastError("store_failed", `${path} is on a file system that several processes cannot share safely`);
+    throw new HoldfastError(
+      "store_failed",
+      `${path} is on a file system that does not support SQLite's WAL mode; use a local disk`,
+    );
   }
   // A long log before it is moved into place, as busy pages are then moved once for many commits; and little waiting
   // within SQLite, which would block the thread.

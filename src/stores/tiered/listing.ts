@@ -38,7 +38,7 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
     const { environment, open, ...rest } = filter;
     const place = filter.after === undefined ? undefined : await find(filter.after);
     if (filter.after !== undefined && (!place || place.ticket.place === "gone")) {
-      const message = `there is no session ${JSON.stringify(filter.after)} to list after`;
+      const message = `cannot list after session ${JSON.stringify(filter.after)}: it does not exist`;
       throw new HoldfastError("session_not_found", message);
     }
     for await (const listed of hot.list(rest)) {
@@ -71,7 +71,10 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
   async function* listing(filter: Filter): AsyncGenerator<Listed> {
     assertOpen();
     if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError("invalid_option", "`after` goes with the order of opening, not with `idleBefore`");
+      throw new HoldfastError(
+        "invalid_option",
+        "`after` cannot be combined with `idleBefore`, because it follows the order of opening",
+      );
     }
     for await (const row of filter.idleBefore === undefined ? inOrderOfOpening(filter) : inOrderOfIdleness(filter)) {
       yield row;

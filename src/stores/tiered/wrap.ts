@@ -142,7 +142,9 @@ function unwrap({ version, body }: Entry): Entry {
     const entry: Entry = { version, body: body.slice(end + 1), at };
     return key === undefined ? entry : { ...entry, key };
   } catch (cause) {
-    throw new HoldfastError("store_corrupt", "an entry of a tiered store was not written by one", { cause });
+    throw new HoldfastError("store_corrupt", "an entry of the tiered store was not written by a tiered store", {
+      cause,
+    });
   }
 }
 
@@ -175,7 +177,7 @@ export async function copyTo(to: Store, target: string, from: Store, source: str
     ...(isWrapped(source) && { change: unwrap }),
     onCommit: (entries) => (touched = entries.at(-1)!.at),
   });
-  if (refused) throw new HoldfastError("store_failed", `a copy of a session was refused with ${refused}`);
+  if (refused) throw new HoldfastError("store_failed", `the target store refused the copy of a session: ${refused}`);
   return version === upTo ? { version, mark, touched } : undefined;
 }
 
@@ -185,6 +187,6 @@ export function coldEnd({ version, touched, mark = timeMark(touched) }: Extract<
 }
 
 export function lostLog(session: string): HoldfastError {
-  const message = `the log of session ${JSON.stringify(session)} is not in the store that its ticket names, which has lost it`;
-  return new HoldfastError("store_corrupt", `${message}; bring that store back as it was, or delete the session`);
+  const message = `the log of session ${JSON.stringify(session)} is missing from the store where it should be`;
+  return new HoldfastError("store_corrupt", `${message}; restore that store, or delete the session`);
 }
