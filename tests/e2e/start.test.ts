@@ -20,7 +20,7 @@ test(
       expect(stdout).toContain("difference of the mean rewards, second less first, over 60 tasks\n");
       expect(stdout).toMatch(/\n\(count is now -?\d+\)\n/);
       expect(stdout).toMatch(/\nreward 1\n/);
-      expect(stdout).toContain("\n  node dist/cli/main.js init my-environment\n");
+      expect(stdout).toContain("\n  npx holdfast init my-environment\n");
       expect(existsSync(join(folder, `start-${number}/random.db`))).toBe(true);
     }
   },
