@@ -100,7 +100,7 @@ async function newStatus(
   const job = await queue.getJob(id);
   // The collector may have taken it meanwhile.
   if (!job) return undefined;
-  const { run, title } = parseJob(job.data)?.collection ?? { run: "", title: "what is not Holdfast's" };
+  const { run, title } = parseJob(job.data)?.collection ?? { run: "", title: "other keys, not written by Holdfast" };
   const collector = await isHeard(connection, doneChannel(connection.prefix, parseCollectionKey(id)));
   return { run, title, collector, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 }

@@ -217,7 +217,7 @@ async function buildRegistry(
   // interval.
   const lag = Math.max(0, delays.percentile(99) / 1e9 - resolution / 1000) || 0;
   delays.reset();
-  gauge("event_loop_lag_seconds", "How late the process gets to what is due, 99th percentile.", [[{}, lag]], "max");
+  gauge("event_loop_lag_seconds", "Delay of the event loop, 99th percentile.", [[{}, lag]], "max");
   return registry;
 }
 

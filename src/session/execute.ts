@@ -96,7 +96,7 @@ export function executeAtOnce(
 
 type Change = (value: unknown) => unknown;
 
-const tooLate = "the call that this state belongs to is over; what is assigned now would not be kept";
+const tooLate = "the call of this state has ended; an assignment would not be kept";
 
 function onDraft(execution: Execution, { definition, args }: Prepared, state: Json): Ran | Promise<Ran> {
   const draft = createDraft(state);

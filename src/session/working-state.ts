@@ -44,7 +44,7 @@ interface Write {
   again: Ran | undefined;
 }
 
-const tooLate = "the step that this state belongs to is over; what is assigned now would not be kept";
+const tooLate = "the step of this state has ended; an assignment would not be kept";
 
 /** A draft of a step's state. Created on first use: most callbacks and toolsets never use it. */
 export class StepDraft {

@@ -22,7 +22,7 @@ export function addCopy(sessions: Command): void {
     .description("Copy all logs of a store into another one, and compare them by digest.")
     .argument("<from>", "a store, as in sqlite:FILE")
     .argument("<to>", "another store; its existing logs stay")
-    .option("--json", "print what was done as JSON")
+    .option("--json", "print the result as JSON")
     .addHelpText("after", help)
     .action(run);
 }

@@ -18,7 +18,7 @@ import {
 export const attackChecks: GymCheck[] = [
   {
     what: "an altered cookie does not open the session",
-    why: "Whoever can make a cookie can read and change the episodes of others. Sign it with a secret key.",
+    why: "A client that can forge a cookie can read and change the episodes of others. Sign it with a secret key.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;

@@ -57,7 +57,7 @@ export const appendCases: StoreCase[] = [
     assert.equal(await store.append(late), "conflict", "a commit to the log that was deleted");
     const beside = buildCommit({ session: "b", version: 0 });
     assert.equal(await store.append(late, beside), "conflict", "the same together with another");
-    assert.equal(await store.read("b", 0), undefined, "what was handed over with it was stored");
+    assert.equal(await store.read("b", 0), undefined, "a part of the refused unit was stored");
     await write(store, { session: "a", version: 4, seen: await markOf(store, "a") });
   }),
 

@@ -48,7 +48,7 @@ export const listChangeCases: StoreCase[] = [
     assert.deepEqual(
       stayed,
       names.filter((session) => !gone.has(session)),
-      "what was there all the time, in order",
+      "the sessions that existed all the time, in order",
     );
   }),
 

@@ -84,7 +84,7 @@ export const persistentCases: StoreCase[] = [
       "a known key",
     );
     assert.equal(await append(store, { session: "a", version: 2 }), "conflict", "a stale version");
-    assert.equal(await append(store, { session: "a", version: 0 }), "conflict", "opening what is there");
+    assert.equal(await append(store, { session: "a", version: 0 }), "conflict", "opening an existing store");
     assert.equal(await append(store, { session: "gone", version: 1 }), "conflict", "a session that was deleted");
     await write(store, { session: "a", version: 3, entries: [{ key: "k" }] });
     await expectLog(store, "a", bodiesUpTo(4));

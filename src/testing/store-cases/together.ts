@@ -274,7 +274,7 @@ export const togetherCases: StoreCase[] = [
     assert.equal(await appendAll(store, refused), "conflict");
     // A store that numbers its sessions may give this one the number intended for b.
     await write(store, { session: "c", version: 0, entries: ['"c"', { body: '"c"', key: "k" }] });
-    assert.equal(await append(store, { session: "b", version: 2 }), "conflict", "a commit on what was refused");
+    assert.equal(await append(store, { session: "b", version: 2 }), "conflict", "a commit after a refused one");
     assert.equal(await append(store, { session: "b", version: 2, entries: [{ key: "k" }] }), "conflict", "with a key");
     assert.equal(await store.find("b", "k"), undefined);
     await write(store, { session: "b", version: 0, entries: ['"b"'] });
