@@ -1,4 +1,4 @@
-// Checks the words of the repository: comments, titles of tests, names and file names in plain English.
+// Checks the words of the repository: comments, titles of tests, messages, names and file names in plain English.
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
 import { filesIn, type SourceFile } from "./files.ts";
@@ -11,7 +11,7 @@ interface Rule {
   accepted: string;
 }
 
-/** Rules for comments and titles. */
+/** Rules for comments, titles and messages. */
 const prose: Rule[] = [
   {
     pattern: /\bwhat (is|are|was|were) (?!the\b|a\b|an\b)/i,
@@ -98,6 +98,8 @@ const mostWords = 25;
 interface Words {
   comments: string[];
   titles: string[];
+  /** Texts of the program with three words or more: errors, help, labels. */
+  messages: string[];
   names: string[];
 }
 
@@ -111,12 +113,20 @@ function isTitled(callee: ts.Expression): boolean {
 
 function wordsIn({ path, text }: SourceFile): Words {
   const ranges = new Map<number, number>();
-  const found: Words = { comments: [], titles: [], names: [] };
+  const found: Words = { comments: [], titles: [], messages: [], names: [] };
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest);
   const add = (comments: ts.CommentRange[] | undefined): void =>
     comments?.forEach(({ pos, end }) => ranges.set(pos, end));
   const visit = (node: ts.Node): void => {
-    if (ts.isJsxText(node)) return;
+    if (ts.isJsxText(node)) return void found.messages.push(node.text);
+    if (ts.isStringLiteralLike(node)) found.messages.push(node.text);
+    if (ts.isTemplateExpression(node))
+      found.messages.push(
+        node
+          .getText(source)
+          .slice(1, -1)
+          .replaceAll(/\$\{[^{}]*\}/g, "X"),
+      );
     add(ts.getLeadingCommentRanges(text, node.pos));
     add(ts.getTrailingCommentRanges(text, node.end));
     if (ts.isCallExpression(node) && isTitled(node.expression)) {
@@ -130,6 +140,8 @@ function wordsIn({ path, text }: SourceFile): Words {
   };
   visit(source);
   found.comments = joined(text, ranges);
+  const isMessage = (message: string): boolean => message.trim().split(/\s+/).length >= 3;
+  found.messages = found.messages.filter(isMessage).map((message) => message.replaceAll(/`[^`]*`/g, "X"));
   return found;
 }
 
@@ -165,10 +177,16 @@ const partsOf = (name: string): string[] => name.split(/[-_./\s]|(?<=[a-z0-9])(?
 
 const sentencesOf = (text: string): string[] => text.replaceAll(/\n(?!\n|[-*@])/g, " ").split(/(?<=[.:;!?])\s|\n/);
 
+/** Files that people read messages of. Lua and SQL are code. */
+const hasMessages = ({ path }: SourceFile): boolean =>
+  /^(src|viewer\/src)\//.test(path) && path !== "src/stores/postgres/functions.ts";
+
 /** Lists the violations in a file. */
 function complaintsAbout(file: SourceFile): string[] {
-  const { comments, titles, names: declared } = wordsIn(file);
-  const texts = [...comments, ...titles].map((text) => text.replaceAll("\n", " "));
+  const { comments, titles, messages, names: declared } = wordsIn(file);
+  const texts = [...comments, ...titles, ...(hasMessages(file) ? messages : [])].map((text) =>
+    text.replaceAll("\n", " "),
+  );
   const shown = (text: string): string => JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
   const fileName = file.path.slice(file.path.lastIndexOf("/") + 1);
   return [
@@ -221,6 +239,12 @@ describe("rules", () => {
     expect(complaintsAbout({ path: "a.ts", text: `// ${refused}\n` })).toHaveLength(1);
     expect(complaintsAbout({ path: "a.ts", text: `test("${refused}", () => {});` })).toHaveLength(1);
     expect(complaintsAbout({ path: "a.ts", text: `// ${accepted}\nconst a = "${refused}";\n` })).toEqual([]);
+  });
+
+  test.each(prose)("refuses a message with $refused", ({ refused, accepted }) => {
+    expect(complaintsAbout({ path: "src/a.ts", text: `const a = "${refused}";` })).toHaveLength(1);
+    expect(complaintsAbout({ path: "src/a.ts", text: `const a = \`\${b}: ${refused}\`;` })).toHaveLength(1);
+    expect(complaintsAbout({ path: "src/a.ts", text: `const a = "${accepted}";` })).toEqual([]);
   });
 
   test.each(names)("refuses the name $refused", ({ refused, accepted }) => {
