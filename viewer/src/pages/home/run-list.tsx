@@ -66,7 +66,7 @@ const columns: RunColumn[] = [
 const Unknown = () => <span class="dim">unknown</span>;
 
 /** Returns the runs whose name, model, environment or file contains the text, in the wanted order. */
-export function listRuns(runs: readonly ListedRun[], text: string, sort: string | undefined): ListedRun[] {
+function listRuns(runs: readonly ListedRun[], text: string, sort: string | undefined): ListedRun[] {
   const wanted = text.trim().toLowerCase();
   const found = runs.filter(({ name, model, environment, file }) =>
     [name, model, environment, file].some((field) => field?.toLowerCase().includes(wanted)),

@@ -122,7 +122,7 @@ const columns: Shown[] = [
 const Reason = ({ text }: { text: string }) => <span class="bad">{showInvisible(text)}</span>;
 
 /** Describes the outcome of a row in a few words. */
-export function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
+function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
   if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${showInvisible(kind)}`}</span>;
   if (stopped !== null) return <span class="warn">stopped: {stopped}</span>;
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
