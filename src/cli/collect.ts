@@ -65,7 +65,11 @@ export function addCollect(program: Command): void {
     )
     .option("--attempts <number>", "how often a failing rollout is played in total", whole(1, 100), 3)
     .option("--keep-going", "do not stop when the first rollouts fail for a reason that would fail all of them")
-    .option("--max-steps <number>", "model answers in an episode (default: 100, or as the agent says)", whole(1))
+    .option(
+      "--max-steps <number>",
+      "maximum number of model answers in an episode (default: the agent's limit, or 100)",
+      whole(1),
+    )
     .option("--timeout <duration>", "time limit of an episode, as in 10m", duration)
     .option(
       "--reply-timeout <duration>",
@@ -74,7 +78,7 @@ export function addCollect(program: Command): void {
     )
     .option("--reply-idle <duration>", "time limit between two parts of such a reply (default: 2m)", duration)
     .option("--max-reply <megabytes>", "size limit of such a reply (default: 64)", whole(1, 256))
-    .option("--limit <number>", "play only the first tasks", whole(1))
+    .option("--limit <number>", "play only this many tasks, from the start of the file", whole(1))
     .option("--seed <number>", "random seed for environments, the random model and confidence intervals", whole(0), 0)
     .addOption(
       new Option(

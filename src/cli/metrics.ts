@@ -32,7 +32,7 @@ export function addMetrics(program: Command): void {
     .option("--by-branch", "print a line for each branch of forked episodes; with --tasks, for each task")
     .option("--all", "print every statistic of every number in the rows")
     .option("--answer-key <field>", "the field with the answer: adds majority@k to --all and --json")
-    .option("--seed <number>", "random seed of the intervals", whole(0), 0)
+    .option("--seed <number>", "random seed for the confidence intervals", whole(0), 0)
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, second: string | undefined, flags: MetricsFlags) => {

@@ -36,7 +36,7 @@ export function addRun(program: Command): void {
     .option("--replay <file>", "ask the queries of a file, or run a saved session again and compare")
     .option("--resume <file>", "show a saved session and continue it")
     .option("--save <file>", "save the session when the run ends")
-    .option("--session <id>", "continue this session of the store, or open it")
+    .option("--session <id>", "continue this session of the store; a new id opens one")
     .option(
       "--store <url>",
       "where sessions live: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",

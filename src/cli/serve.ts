@@ -45,17 +45,21 @@ export function addServe(program: Command): void {
       1,
     )
     .option("--idle <duration>", "end sessions without a call for this long, as in 30m or 1h", duration)
-    .option("--lease <duration>", "take over turns of a server that is silent for this long (default: 15s)", duration)
+    .option(
+      "--lease <duration>",
+      "take over agent turns from another server after it was silent for this long (default: 15s)",
+      duration,
+    )
     .option(
       "--max-sessions <number>",
-      "open sessions of each environment or agent; beyond it the longest idle ones end",
+      "maximum number of open sessions per environment or agent; beyond it, the longest idle ones end",
       whole(1),
     )
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
     .addOption(new Option("--token <text>", "bearer token that /v1 and /metrics require").env("HOLDFAST_TOKEN"))
     .option("--allow-origin <origin...>", "sites whose pages may use the server, as in https://app.example")
     .option("--model <name>", "also play rows that are posted to /run with this model, as in chat:llama3.2")
-    .option("--max-steps <number>", "model answers in an episode of /run (default: 100)", whole(1))
+    .option("--max-steps <number>", "maximum number of model answers in an episode of /run (default: 100)", whole(1))
     .option("--timeout <duration>", "time limit of an episode of /run, as in 10m", duration)
     .addHelpText("after", example)
     .action(run);

@@ -97,7 +97,7 @@ export function addSessions(program: Command): void {
     "replay ID --from sqlite:chat.db --code .",
   )
     .argument("[id...]", "the sessions; by default all of the code, or of the server")
-    .option("--code <target>", "a folder, file or package with the environment or agent; a server has its own")
+    .option("--code <target>", "folder, file or package of the environment or agent; not needed if --from is a server")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
     "export",

@@ -56,7 +56,7 @@ export function addTasks(program: Command): void {
     .option("--prompt-file <file>", "a file with that text")
     .option("--system <text>", "system message before it")
     .option("--system-file <file>", "a file with that text")
-    .option("--replace", "also replace existing inputs")
+    .option("--replace", "replace inputs that rows already have; without it, such a row is an error")
     .action(async (file: string, flags: TasksFlags) => (await commands()).renderTasks(file, flags));
 }
 

@@ -15,7 +15,7 @@ export interface GymToolsOptions {
   task?: (context: AgentContext) => unknown;
 }
 
-/** The maximum number of conversations whose cookies are kept here until they are in their state. */
+/** Maximum number of cookie jars kept in memory until their cookies are in the state of the conversation. */
 const mostJars = 10_000;
 
 /**

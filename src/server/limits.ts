@@ -16,7 +16,7 @@ export interface Limits {
   uploadRate: number;
   /** Milliseconds in which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
-  /** Milliseconds that an idle connection stays open; longer than clients keep theirs. Default 72,000. */
+  /** Milliseconds after which the server closes an idle connection. Clients wait less, so they close first. Default 72,000. */
   keepAlive: number;
   /** Concurrent requests, and the same number of streams. Further ones get a 503. Default 1,000. */
   maxInflight: number;

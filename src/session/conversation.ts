@@ -68,7 +68,9 @@ export function createConversations(options: ConversationOptions): Conversations
   const { app, store, timeout = 60_000 } = options;
   if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(app)) {
-    throw invalidOption(`the app's name "${app}" is not 1 to 64 letters, digits, "-" and "_"`);
+    throw invalidOption(
+      `the app's name "${app}" must be 1 to 64 letters, digits, "-" or "_", and start with a letter or digit`,
+    );
   }
   const environment = `agent:${app}`;
   const cache = createLogCache(options.cache);

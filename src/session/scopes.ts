@@ -139,7 +139,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
-      // The session changed, or the repeated event changes another scope too.
+      // Try again: the conversation changed meanwhile, or the event made again changes a scope that is not open.
       made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }

@@ -79,7 +79,7 @@ const limits: ReadonlySet<string> = new Set(["steps", "tokens", "seconds", "empt
 export interface Opening {
   session: string | undefined;
   user: string | undefined;
-  /** Of a new session. */
+  /** The initial state, if the session is new. */
   state: AgentState | undefined;
   saved: SavedConversation | undefined;
 }

@@ -27,7 +27,7 @@ export interface Group {
 
 /** More than any collection has, and few enough to protect a server against hostile rows. */
 const mostColumns = 1_000;
-/** Each has an interval, which takes time. */
+/** Maximum number of metrics: each gets a confidence interval, which takes time. */
 const mostMetrics = 20;
 
 export function createRollouts(): Rollouts {

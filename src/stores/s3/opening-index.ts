@@ -8,7 +8,7 @@ const own = randomBytes(4).toString("hex");
 const length = 16 + 1 + own.length;
 let last = 0;
 
-/** A place after all that were given out in this process, and about now. */
+/** Returns the next place in the order of opening: the current time, or just after the last place this process gave out. */
 export function nextOrder(): string {
   last = Math.max(Date.now() * 1000, last + 1);
   return `${String(last).padStart(16, "0")}-${own}`;

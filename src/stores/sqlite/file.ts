@@ -101,7 +101,7 @@ export function openFile(path: string, durability: "process" | "power"): OpenedF
       );
     }
     if (size === undefined) create(path);
-    // Looked at before it is opened for writing, because closing a file that was could write to it. A journal beside it
+    // The file is first checked read-only, because closing a file that was opened for writing could write to it. A journal beside it
     // means that it is being created, or that its creator was killed. Only opening it for writing can repair that.
     if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
       const database = connect(path, true);

@@ -57,7 +57,7 @@ test.each(["from disk", "from a web server"])(
     const slider = page.getByRole("slider", { name: "Version" });
     await expect.poll(() => slider.getAttribute("max")).toBe("3");
     const newest = await page.getByRole("tree").textContent();
-    await page.getByRole("button", { name: "The version before" }).click();
+    await page.getByRole("button", { name: "Previous version" }).click();
     await expect.poll(() => page.getByRole("tree").textContent()).not.toBe(newest);
     expect(await page.getByRole("button", { name: /^Fork/ }).count()).toBe(0);
     await picture(page, `bundle-${how.replaceAll(" ", "-")}`);

@@ -62,7 +62,7 @@ test("a session shows the reward at every version, is continued by a model, rewo
   await expect.poll(() => page.getByText("3 versions, 0 to 1").isVisible()).toBe(true);
   await picture(page, "acts");
 
-  await page.getByRole("button", { name: "The version before" }).click();
+  await page.getByRole("button", { name: "Previous version" }).click();
   await page.getByRole("button", { name: "Rewind to version 3" }).click();
   await expect.poll(() => versions(page)).toBe("5");
   await expect.poll(() => page.getByRole("tree").textContent()).toContain("count4");

@@ -41,7 +41,7 @@ test("a run of 2,000: filter to failures, open one, scrub, fork, call a tool, ve
   await page.keyboard.press("Home");
   await page.keyboard.press("End");
   await expect.poll(() => page.getByRole("tree").textContent()).toContain(`count${row.start + 1}`);
-  await page.getByRole("button", { name: "The version before" }).click();
+  await page.getByRole("button", { name: "Previous version" }).click();
   await expect.poll(() => page.url()).toContain(`v=${last - 1}`);
   await expect.poll(() => page.getByRole("tree").textContent()).toContain(`count${row.start}`);
   await picture(page, "episode");

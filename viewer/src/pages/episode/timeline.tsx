@@ -23,7 +23,7 @@ export function Timeline({ events, version, onVersion }: TimelineProps) {
   return (
     <div class="timeline" role="group" aria-label="Versions" style={{ "--count": `${number(last).length * 2 + 4}ch` }}>
       <div class="timeline-slider">
-        <button class="quiet" aria-label="The version before" disabled={version <= 1} onClick={() => go(version - 1)}>
+        <button class="quiet" aria-label="Previous version" disabled={version <= 1} onClick={() => go(version - 1)}>
           ◀
         </button>
         <input
@@ -33,7 +33,7 @@ export function Timeline({ events, version, onVersion }: TimelineProps) {
           {...{ min: 1, max: last, step: 1, value: version }}
           onInput={(event) => go(Number(event.currentTarget.value))}
         />
-        <button class="quiet" aria-label="The version after" disabled={version >= last} onClick={() => go(version + 1)}>
+        <button class="quiet" aria-label="Next version" disabled={version >= last} onClick={() => go(version + 1)}>
           ▶
         </button>
         <output class="num">
