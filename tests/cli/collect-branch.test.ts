@@ -83,10 +83,10 @@ test("RESUME: changed branches are changed settings, and an episode that cannot 
   };
   await refused('branches was "2@1" and is null');
   await refused('branches was "2@1" and is "2@1 3@2"', "--branch", "3@2", "--branch", "2@1");
-  await refused("not those of a --server", "--branch", "2@1", "--server", "http://127.0.0.1:9");
+  await refused("--branch cannot fork episodes of --server or --agent URL", "--branch", "2@1", "--server", "http://127.0.0.1:9");
   await refused("below --max-steps", "--branch", "2@3", "--max-steps", "3");
   await refused("as in 3@2", "--branch", "1@2");
   await refused("as in 3@2", "--branch", "many");
-  await refused("after step 2 already", "--branch", "3@2", "--branch", "2@2");
+  await refused("Step 2 has a --branch already", "--branch", "3@2", "--branch", "2@2");
   await refused("more than 10000 rollouts", "--branch", "200@1", "--branch", "200@2");
 });

@@ -32,7 +32,7 @@ test("three workers give the rows of one process, and either can resume the othe
   collecting.process.kill("SIGINT");
   const stopped = await collecting.ended;
   expect(stopped.code).toBe(130);
-  expect(stopped.stderr).toContain("workers finish what they have begun, and it is used with --resume");
+  expect(stopped.stderr).toContain("workers finish the running episodes, and --resume uses their results");
   const { collections } = JSON.parse(
     (await command(world.folder, "queue", "status", "--queue", redis.url, "--json")).stdout,
   );
