@@ -83,7 +83,13 @@ test("RESUME: changed branches are changed settings, and an episode that cannot 
   };
   await refused('branches was "2@1" and is null');
   await refused('branches was "2@1" and is "2@1 3@2"', "--branch", "3@2", "--branch", "2@1");
-  await refused("--branch cannot fork episodes of --server or --agent URL", "--branch", "2@1", "--server", "http://127.0.0.1:9");
+  await refused(
+    "--branch cannot fork episodes of --server or --agent URL",
+    "--branch",
+    "2@1",
+    "--server",
+    "http://127.0.0.1:9",
+  );
   await refused("below --max-steps", "--branch", "2@3", "--max-steps", "3");
   await refused("as in 3@2", "--branch", "1@2");
   await refused("as in 3@2", "--branch", "many");
