@@ -484,9 +484,9 @@ describe("contexts", () => {
     const { initial, ...before } = await sessions.state(session);
     expect(kept.map(({ hook }) => hook)).toEqual(expect.arrayContaining(["tool", ...Object.keys(before)]));
     for (const { hook, state } of kept) {
-      expect(() => (state["late"] = 1), hook).toThrow("is over");
-      expect(() => delete state["beforeAgent"], hook).toThrow("is over");
-      expect(() => state["initial"].list.push(1), hook).toThrow("is over");
+      expect(() => (state["late"] = 1), hook).toThrow("has ended");
+      expect(() => delete state["beforeAgent"], hook).toThrow("has ended");
+      expect(() => state["initial"].list.push(1), hook).toThrow("has ended");
       expect(Object.keys(state)).toContain("beforeAgent");
     }
     expect(() => update?.(() => undefined)).toThrow("after the tool had returned");

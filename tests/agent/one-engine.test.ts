@@ -114,8 +114,8 @@ describe.each(both)("a tool of %s", (_, call) => {
     );
     await sleep(60);
     expect(late).toEqual([
-      expect.stringContaining("is over"),
-      expect.stringContaining("is over"),
+      expect.stringContaining("has ended"),
+      expect.stringContaining("has ended"),
       expect.stringContaining("after the tool had returned"),
     ]);
   });

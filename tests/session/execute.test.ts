@@ -73,7 +73,7 @@ test("a write after the tool returned, failed or was stopped is an error and cha
   const cancelled = sessions.call(session, "hangs", {}, { signal: stop.signal });
   setImmediate(() => stop.abort());
   await expect(cancelled).rejects.toMatchObject({ code: "call_cancelled" });
-  expect(new Set(await Promise.all(late))).toEqual(new Set([expect.stringContaining("is over")]));
+  expect(new Set(await Promise.all(late))).toEqual(new Set([expect.stringContaining("has ended")]));
   expect(late).toHaveLength(4);
   expect(await sessions.state(session)).toEqual({ count: 0 });
 });
