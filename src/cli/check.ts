@@ -204,8 +204,10 @@ async function checkServed({ url, task, schemas, flags, solution, bestReward }: 
     );
   }
   try {
-    const solved = named.length === 0 && solution ? await playSolution({ url, task }, solution) : sampled;
-    return await runGymChecks({ url, task, calls: named.length > 0 ? named : solved, tools, solution, bestReward });
+    if (named.length > 0) return await runGymChecks({ url, task, calls: named, tools, solution, bestReward });
+    const calls = solution ? await playSolution({ url, task }, solution) : sampled;
+    const others = sampled.map((call) => [call]);
+    return await runGymChecks({ url, task, calls, others, tools, solution, bestReward });
   } catch (thrown) {
     throw cannotLoad(`${url} could not be checked: ${messageOf(thrown)}`, thrown);
   }

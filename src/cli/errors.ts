@@ -17,7 +17,7 @@ function explain(code: string | undefined): void {
   const codes = Object.keys(errorTable) as ErrorCode[];
   if (code === undefined) {
     for (const each of codes) print(each);
-    print("\nExplain one: holdfast errors CODE");
+    print("\nExplain one: npx holdfast errors CODE");
     return;
   }
   if (!Object.hasOwn(errorTable, code)) throw invalidOption(`there is no error code "${code}"${hint(code, codes)}`);

@@ -10,7 +10,7 @@ export function solutionModel(solution: Solution, row: TaskRow): Model {
   const task = pickTask(row);
   return scriptedModel(({ input }) => {
     const turns = readTurns(input);
-    const steps = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, Json[]>;
+    const steps = iterate(solution(task as never));
     let step = steps.next([]);
     for (const results of turns) {
       if (step.done) break;
@@ -20,6 +20,11 @@ export function solutionModel(solution: Solution, row: TaskRow): Model {
     const calls = Array.isArray(step.value) ? step.value : [step.value];
     return { calls: calls.map(({ tool, input: given }) => ({ name: tool, arguments: given })) };
   });
+}
+
+function iterate(calls: object): Iterator<Call | Call[], unknown, Json[]> {
+  if (Symbol.iterator in calls) return (calls as Iterable<Call | Call[], unknown, Json[]>)[Symbol.iterator]();
+  throw new TypeError("a solution must be a generator that is not async, as in function* solution(task) { … }");
 }
 
 /** Returns the results of each turn's calls so far. */

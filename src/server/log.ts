@@ -78,7 +78,10 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
       if (times === 1 && seen.size >= mostPlaces) return;
       seen.set(place, times);
       if (!Number.isInteger(Math.log10(times))) return;
-      lines.error({ error, place, session: cut(session), times, ...(times === 1 && { stack }) }, "error in your code");
+      lines.error(
+        { error, place, session: cut(session), times, ...(times === 1 && { stack }) },
+        "error thrown by your code",
+      );
     },
   };
 }

@@ -113,7 +113,7 @@ test("each reason is printed once, and counted; reasons that differ in numbers c
   expect(written.split("\n")).toEqual([
     "rollout failed (task 4): model failed: no answer from port 1",
     "rollout failed (task 4): invalid task: line 3: no input",
-    `error in your code: ${error}`,
+    `error thrown by your code: ${error}`,
     "",
   ]);
   expect(progress.reasons()).toEqual({

@@ -243,8 +243,8 @@ test("errors of a tool that the model read are counted by error and place", asyn
   const { code, stdout, stderr } = await world.collect("--out", "a.jsonl");
   expect(code).toBe(0);
   const error = /Error: the dice fell off the table in roll \(environment\.mjs:\d+\)/;
-  expect(stdout).toMatch(new RegExp(`errors in your code\n {2}6 × ${error.source}\n`));
-  expect(stderr).toMatch(new RegExp(`^error in your code: ${error.source}\n`));
+  expect(stdout).toMatch(new RegExp(`errors thrown by your code\n {2}6 × ${error.source}\n`));
+  expect(stderr).toMatch(new RegExp(`^error thrown by your code: ${error.source}\n`));
 });
 
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {

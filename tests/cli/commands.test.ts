@@ -276,7 +276,7 @@ describe("holdfast check", () => {
     expect(failed.map(({ what }) => what)).toEqual([
       "a lost session does not read as a valid state",
       "seeding again replaces the state",
-      "a crash does not lose the session",
+      "a call that crashes keeps its session",
       "a retried call id is applied once",
       "calls at once lose nothing",
       "bad arguments never give a 5xx",

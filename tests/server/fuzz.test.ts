@@ -204,7 +204,7 @@ test(
       expect([status, (statuses.get(status) ?? 0) > batches / 20]).toEqual([status, true]);
     }
     // The counter has a tool that throws, which the server logs.
-    expect(lines.filter((line) => !line.includes("error in your code"))).toEqual([]);
+    expect(lines.filter((line) => !line.includes("error thrown by your code"))).toEqual([]);
     expect(({} as { count?: unknown }).count).toBeUndefined();
     // No request is in flight except this one.
     const look = async () => (await ask(calm, "GET", "/metrics", { authorization: `Bearer ${token}` }, ""))?.body;

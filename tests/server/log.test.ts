@@ -89,7 +89,7 @@ test("an error of an author's code is logged once per place with its stack, then
   for (let at = 0; at < 150; at++) log.thrown(error, "s1");
   log.thrown({ ...error, place: "verify (environment.ts:20)" }, "s1");
   expect(lines()).toMatchObject([
-    { msg: "error in your code", ...error, times: 1, session: "s1" },
+    { msg: "error thrown by your code", ...error, times: 1, session: "s1" },
     { place: error.place, times: 10 },
     { place: error.place, times: 100 },
     { place: "verify (environment.ts:20)", times: 1 },

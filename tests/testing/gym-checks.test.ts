@@ -72,7 +72,7 @@ const faults: [fault: Fault, check: string][] = [
   ["second seed is ignored", "seeding again replaces the state"],
   ["verify writes", "verify reads the session of its caller, and changes nothing"],
   ["refusals set no cookie", "every response sets the cookie, refusals too"],
-  ["crash sets no cookie", "a crash does not lose the session"],
+  ["crash sets no cookie", "a call that crashes keeps its session"],
   ["signature is not checked", "an altered cookie does not open the session"],
   ["key of the cookie is its name", "an altered cookie does not open the session"],
   ["session ids are numbers", "an altered cookie does not open the session"],

@@ -53,7 +53,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       `${short(answers)} model calls`,
       `${short(calls)} tool calls`,
       `${isEstimate ? "about " : ""}${short(tokens)} tokens`,
-      errors.lines().length > 0 && "errors in tools",
+      errors.lines().length > 0 && "errors in your code",
     ];
     return all.filter((part) => part !== false);
   }
@@ -104,7 +104,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
     row(row, isFailed, thrown) {
       done++;
       countRow(row);
-      for (const error of thrown) if (errors.add(error) && !json) say(`error in your code: ${error}`);
+      for (const error of thrown) if (errors.add(error) && !json) say(`error thrown by your code: ${error}`);
       if (isFailed) {
         failed++;
         const text = `${kindText(String(row["failure_kind"]))}: ${String(row["failure_reason"])}`;

@@ -23,7 +23,7 @@ export function formatSummary(collected: Collected, metrics: CollectionMetrics, 
   const lines = [
     `${counts.filter(Boolean).join(", ")}: ${out}`,
     ...(reasons.failures.length > 0 ? ["failures", ...reasons.failures, `  all: ${outputPaths(out).failures}`] : []),
-    ...(reasons.errors.length > 0 ? ["errors in your code", ...reasons.errors] : []),
+    ...(reasons.errors.length > 0 ? ["errors thrown by your code", ...reasons.errors] : []),
     ...metricLines(metrics),
     "",
     ...nextLines(collected, out),

@@ -98,7 +98,7 @@ function costLines({ tokens, tokens_estimated, seconds, rollouts }: CollectionMe
   ];
   const rows = [
     ...(tokens.total ? [["tokens", figure(tokens.total), [...parts, each(tokens.total)].join(", ")]] : []),
-    ...(seconds === null ? [] : [["seconds", figure(seconds), each(seconds)]]),
+    ...(seconds === null ? [] : [["seconds", figure(seconds), `sum of all rollouts, ${each(seconds)}`]]),
   ];
   return rows.length === 0 ? [] : ["", ...rows.map(([name, total, rest]) => `${name} ${total} (${rest})`)];
 }

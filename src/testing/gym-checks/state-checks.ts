@@ -160,7 +160,7 @@ export const stateChecks: GymCheck[] = [
     },
   },
   {
-    what: "a crash does not lose the session",
+    what: "a call that crashes keeps its session",
     why: "Agents keep only the cookies of the last response: a 500 without a cookie ends the episode unnoticed.",
     async run(trial) {
       for (const [tool, schema] of trial.tools) {

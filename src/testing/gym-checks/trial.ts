@@ -11,6 +11,8 @@ export interface GymTarget {
   task: { [field: string]: Json };
   /** Calls that show state: their answers depend on earlier calls. */
   calls: Call[];
+  /** Calls to try in turn while the answers show no state: two tools may undo each other. */
+  others?: Call[][];
   /** The tools and the JSON Schemas of their arguments, as far as known. */
   tools: Map<string, { [key: string]: Json }>;
   solution?: Solution | undefined;
