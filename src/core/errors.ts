@@ -96,7 +96,7 @@ export const errorTable = {
     meaning: "a server of the gym protocol could not be reached, failed, or sent a late or too large answer",
   },
   missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
-  not_found: { status: 404, meaning: "nothing is served at that path" },
+  not_found: { status: 404, meaning: "no route matches that path" },
   method_not_allowed: {
     status: 405,
     meaning: "the path does not support this method; the `Allow` header lists the supported ones",

@@ -53,10 +53,15 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
     const child = fork(script, args, { env: { ...process.env, [supervised]: "1" } });
     alive.add(child);
     const ended = new Promise<End>((resolve) => {
-      child.on("exit", (code, by) => {
+      const end = (code: number, why: string): void => {
         alive.delete(child);
-        resolve({ code: code ?? 1, why: by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`) });
+        resolve({ code, why });
+      };
+      child.on("exit", (code, by) => {
+        end(code ?? 1, by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`));
       });
+      // It could not be started, as there is no memory or no process left.
+      child.on("error", (thrown) => end(1, thrown.message));
     });
     const started = new Promise<boolean>((resolve) => {
       child.once("message", () => {

@@ -77,6 +77,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions): Upload
         held -= size;
         chunks.length = 0;
         if (isPaused) socket.resume();
+        // Its pause may still be scheduled.
+        isPaused = false;
       }
 
       function refuse(fault: HoldfastError): void {

@@ -7,6 +7,7 @@ import type { Event, Thrown } from "../core/event.ts";
 
 const longestError = 500;
 const longestStack = 4_000;
+const longestRead = 20_000;
 const mostFrames = 12;
 const mostCauses = 3;
 
@@ -77,7 +78,10 @@ function framesIn(thrown: unknown): Frame[] {
 /** An author's error may have a getter that throws. */
 function readStack(error: Error): string {
   try {
-    return String(error.stack ?? "");
+    const stack = String(error.stack ?? "");
+    // The stack begins with the message, which may be long and look like anything.
+    const start = stack.indexOf(error.message);
+    return (start < 0 ? stack : stack.slice(start + error.message.length)).slice(0, longestRead);
   } catch {
     return "";
   }
@@ -116,7 +120,8 @@ function errorText(thrown: unknown): string {
     : thrown instanceof Error
       ? `${String(thrown.name)}: ${thrown.message}`
       : messageOf(thrown);
-  return ellipsis(text.replaceAll(/\s*\n\s*/g, " "), longestError);
+  // Cut first: a message may repeat a hostile input of any length.
+  return ellipsis(text.slice(0, 4 * longestError).replaceAll(/\s+/g, " "), longestError);
 }
 
 /** The stack down to where Holdfast called the author's code, with its causes. */

@@ -71,6 +71,23 @@ describe("bodies", () => {
     expect((await sent(`${head}${`100\r\n${"x".repeat(256)}\r\n`.repeat(5)}0\r\n\r\n`)).status).toBe(413);
   });
 
+  test("a connection serves the next request after a body that came in many small pieces", async () => {
+    const { port } = await served(appOf([echo()]));
+    for (const pieces of [17, 18, 24]) {
+      const connection = raw(port);
+      const [head = "", body = ""] = post("/echo", `"${"x".repeat(pieces - 2)}"`).split(/(?<=\r\n\r\n)/);
+      connection.send(head);
+      for (const byte of body) {
+        await sleep(5);
+        connection.send(byte);
+      }
+      await connection.replies(1);
+      connection.send(post("/echo", "{}"));
+      const replies = await connection.replies(2);
+      expect(replies.map(({ status }) => status)).toEqual([200, 200]);
+    }
+  });
+
   test("invalid chunks are refused with the cookie, and the connection ends", async () => {
     const { port } = await served(appOf([echo()]));
     const connection = raw(port);

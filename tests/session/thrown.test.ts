@@ -103,6 +103,14 @@ describe("a description", () => {
     expect(JSON.stringify(long).length).toBeLessThan(6_000);
   });
 
+  test("takes linear time for a message with any input in it", () => {
+    for (const hostile of [" ".repeat(500_000), "\n ".repeat(250_000), `\n    at a (${"/a:1".repeat(100_000)}`]) {
+      const { error, stack = "" } = describeThrown(new Error(`no book called ${hostile}x`), "find");
+      expect(error.length).toBeLessThanOrEqual(501);
+      expect(stack).toContain("thrown.test.ts");
+    }
+  });
+
   test("survives an error whose stack cannot be read", () => {
     const odd = Object.defineProperty(new Error("odd"), "stack", {
       get() {

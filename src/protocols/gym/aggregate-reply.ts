@@ -32,7 +32,11 @@ export function createAggregateReply(aggregate: (rows: unknown) => Promise<objec
     count++;
     try {
       const reply = before.then(() => replyTo(body));
-      before = reply.catch(() => undefined);
+      // Without the reply, which may be large.
+      before = reply.then(
+        () => undefined,
+        () => undefined,
+      );
       return await reply;
     } finally {
       count--;

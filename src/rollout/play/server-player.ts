@@ -55,7 +55,8 @@ function serverHost(client: GymClient): EpisodeHost {
       return await client.post(request);
     } catch (thrown) {
       if (request.signal.aborted) throw thrown;
-      throw new HoldfastError(code, messageOf(thrown), { cause: thrown });
+      // Without a cause: this is not an error of the author's code.
+      throw new HoldfastError(code, messageOf(thrown));
     }
   }
 
