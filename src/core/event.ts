@@ -134,6 +134,8 @@ interface Verified extends EventBase {
   task?: Json;
   /** Digest of the response and the task, for the event's key. */
   digest: string;
+  /** The question was refused, so verify did not run: the verdict has reward 0 and the reason. */
+  refused?: true;
   verdict: Verdict;
 }
 

@@ -101,7 +101,7 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
     case "agent.failed":
       break;
     case "session.verified":
-      addVerdict(session, event.episode ?? session.episode);
+      addVerdict(session, event.episode ?? session.episode, event.refused);
       break;
     default:
       event satisfies never;
@@ -110,8 +110,8 @@ export function fold(session: Session | undefined, event: Event, owned?: WeakSet
   return session;
 }
 
-function addVerdict(session: Session, episode: number): void {
-  session.verified = Math.max(session.verified, episode);
+function addVerdict(session: Session, episode: number, isRefused = false): void {
+  if (!isRefused) session.verified = Math.max(session.verified, episode);
   if (episode === session.episode) session.verdicts++;
   else (session.otherVerdicts ??= {})[episode] = verdictsOn(session, episode) + 1;
 }

@@ -91,7 +91,10 @@ export interface VerifyOptions {
   version?: number;
   /** The agent's answer, for environments that use it. */
   response?: unknown;
-  /** The task to judge by; by default the episode's. A function is given that one, and may return a promise. */
+  /**
+   * The task to judge by; by default the episode's. A function is given that one, and may return a promise. If it throws
+   * a HoldfastError or its task is invalid, verify does not run, and the log records that the question was refused.
+   */
   task?: unknown;
   signal?: AbortSignal;
 }
@@ -106,7 +109,10 @@ export interface Verification {
   episode: number;
   /** How often the session was seeded again. More than the caller's own seeds means that another client seeded too. */
   reseeds: number;
-  /** The number of verdicts on this episode, with this one. More than the caller asked for means another client verified. */
+  /**
+   * The number of verdicts on this episode, with this one and with refused questions. More than the caller asked for means
+   * that another client verified.
+   */
   verdicts: number;
 }
 

@@ -42,10 +42,19 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return (await judgeSnapshot(log, { version, response, task, signal, isFresh: true })) as Verification;
   }
 
-  async function taskFor({ episode, task }: Session, given: unknown): Promise<Json | undefined> {
-    if (typeof given !== "function") return given === undefined ? undefined : checkTask(environment, given);
-    const asked: unknown = episode === 0 ? undefined : await given(task);
-    return asked === undefined ? undefined : checkTask(environment, asked);
+  /** Returns the task to judge by, if it is not the episode's, or the refusal by the caller's function. */
+  async function taskFor(
+    { episode, task }: Session,
+    given: unknown,
+  ): Promise<{ task?: Json; refusal?: HoldfastError }> {
+    const isFunction = typeof given === "function";
+    try {
+      const asked: unknown = !isFunction ? given : episode === 0 ? undefined : await given(task);
+      return asked === undefined ? {} : { task: await checkTask(environment, asked) };
+    } catch (thrown) {
+      if (isFunction && isHoldfastError(thrown)) return { refusal: thrown };
+      throw thrown;
+    }
   }
 
   /** Judges the state as this process has it. Undefined if it was not fresh, and the store has a newer version. */
@@ -54,7 +63,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return withSnapshot(log, async (newest) => {
       // Verdicts change nothing: the version judged is that of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
-      const task = await taskFor(session, asking.task);
+      const { task, refusal } = await taskFor(session, asking.task);
       const judged = session.changed;
       const about = {
         session: log.id,
@@ -62,14 +71,14 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         episode: session.episode,
         reseeds: Math.max(0, session.episodes - 1),
       };
-      const verification = ({ ...verdict }: Verdict): Verification => ({
-        reward: verdict.reward,
-        verdict,
-        ...about,
-        verdicts: verdictsOn(log.session, about.episode),
-      });
+      const verification = ({ ...verdict }: Verdict): Verification => {
+        // Thrown after the commit, because a client that learns from a refusal must leave a trace.
+        if (refusal) throw refusal;
+        return { reward: verdict.reward, verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
+      };
       const other = task !== undefined && !equalJson(task, session.task) ? { task } : {};
-      const asked = { ...(response !== undefined && { response }), ...other };
+      const question = { ...(response !== undefined && { response }), ...other };
+      const asked = refusal ? { refused: true as const } : question;
       const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
       const recorded = async (): Promise<Verification | undefined> => {
         const event = await logs.find(log.id, verifiedKey(judged, digest));
@@ -82,7 +91,9 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       if (before) return before;
       let verdict: Verdict;
       try {
-        verdict = await judge(log, { ...session, ...other }, judged, response, signal);
+        verdict = refusal
+          ? { reward: 0, reason: refusal.message }
+          : await judge(log, { ...session, ...other }, judged, response, signal);
       } catch (thrown) {
         // The failure counts only if it is about the newest state.
         if (!isFresh && (await isOutdated(log, newest))) return undefined;

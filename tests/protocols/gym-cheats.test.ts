@@ -51,6 +51,7 @@ const inTurn =
     calls[turn];
 
 const add = (by: number): ToolCall => ({ name: "add", arguments: { by } });
+const otherTask = "the row is not the task that this episode was seeded with";
 const masked = { reward: 0, mask_sample: true, _ng_failure_class: "verify" };
 
 test("an honest model earns its reward, with nothing at the top that a collector takes for a metric", async () => {
@@ -99,8 +100,7 @@ describe("RESERVED: a model that seeds itself", () => {
     const url = await serving({ environments: [{ ...counter, reseed: "replace" }] });
     const cheated = await simpleAgent(url, row, inTurn([{ name: "seed_session", arguments: cheat }]));
     expect(cheated.statuses).toEqual([200]);
-    const reason = "the row is not the task that the episode was seeded with: `initial_count` was 6 and is 3";
-    expect(cheated.row).toMatchObject({ ...row, ...masked, failure_reason: reason });
+    expect(cheated.row).toMatchObject({ ...row, ...masked, failure_reason: otherTask });
   });
 
   test("has its row masked if it adds a field that makes the task easier", async () => {
@@ -111,7 +111,7 @@ describe("RESERVED: a model that seeds itself", () => {
       { ...row, tolerance: 0 },
       inTurn([{ name: "seed_session", arguments: easy }]),
     );
-    expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("`tolerance` was 100") });
+    expect(cheated.row).toMatchObject({ ...masked, failure_reason: otherTask });
   });
 });
 
@@ -132,9 +132,63 @@ describe("RESERVED: a model that asks for its reward", () => {
     const guess = { responses_create_params: {}, initial_count: 3, expected_count: 3, response: { output: [] } };
     const cheated = await simpleAgent(await serving(), row, inTurn([{ name: "verify", arguments: guess }]));
     expect(JSON.parse(cheated.outputs[0] ?? "")).toMatchObject({ reward: 0, mask_sample: true });
-    // Nothing was learned, so the play counts.
-    expect(cheated.row).toMatchObject({ reward: 0, count: 3 });
-    expect(cheated.row).not.toHaveProperty("mask_sample");
+    expect(cheated.row).toMatchObject(masked);
+  });
+
+  describe("with a row that it made up to read the task", () => {
+    const quiz = defineEnvironment({
+      name: "quiz",
+      state: z.object({ said: z.string().default("") }),
+      task: z.object({ question: z.string(), answer: z.string(), hint: z.string().optional() }),
+      tools: {
+        say: tool({
+          description: "Say.",
+          input: z.object({ text: z.string() }),
+          run: ({ state }, { text }) => {
+            state.said = text;
+          },
+        }),
+      },
+      verify: ({ state, task }) => Number(state.said === task.answer),
+    });
+    const { responses_create_params } = row;
+    const asked = { responses_create_params, question: "Which?", answer: "SECRET-42" };
+    const say = { name: "say", arguments: { text: "SECRET-42" } };
+
+    test.each([
+      ["another value", { responses_create_params: {}, answer: "x" }],
+      ["an invalid value", { responses_create_params: {}, answer: 5 }],
+      ["another field of the task", { responses_create_params: {}, hint: "x" }],
+    ])("learns nothing by %s, and its row is masked", async (_, guess) => {
+      const url = await serving({ environments: [quiz] });
+      const cheated = await simpleAgent(url, asked, inTurn([{ name: "verify", arguments: guess }, say]));
+      const { failure_reason, _ng_failure_reason, ...told } = JSON.parse(cheated.outputs[0] ?? "");
+      expect([failure_reason, _ng_failure_reason]).toEqual([otherTask, otherTask]);
+      expect(told).toEqual({ ...guess, ...masked, failure_kind: "verify" });
+      expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("was verified before") });
+      const honest = await simpleAgent(url, asked, inTurn([say]));
+      expect(honest.row).toMatchObject({ reward: 1, holdfast: { verdicts: 1 } });
+      expect(honest.row).not.toHaveProperty("mask_sample");
+    });
+
+    test("has its row masked also if its bare body is invalid, and in another process", async () => {
+      const store = memoryStore();
+      const [one, two] = [
+        gymOf(createSessions({ environment: quiz, store })),
+        gymOf(createSessions({ environment: quiz, store })),
+      ];
+      const client = new StrictClient(one);
+      const seeded = (await client.post("/seed_session", asked)).json as { session_id: string };
+      const before = client.cookie;
+      expect((await client.post("/verify", { answer: 5 })).status).toBe(422);
+      const agent = new StrictClient(two, before);
+      await agent.post("/say", say.arguments);
+      for (const response of [{}, {}, undefined]) {
+        expect((await agent.post("/verify", { ...asked, response })).json).toMatchObject(masked);
+      }
+      const state = await createSessions({ environment: quiz, store }).state(seeded.session_id);
+      expect(state).toEqual({ said: "SECRET-42" });
+    });
   });
 
   test("PURE-VERIFY: an agent whose verdict was lost gets it again", async () => {

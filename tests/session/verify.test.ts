@@ -1,5 +1,5 @@
 // Verdicts: they change nothing, are stable, and a failure is never one.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, HoldfastError, tool } from "holdfast";
 import { expect } from "vitest";
 import { z } from "zod";
 import { counter } from "./counter.ts";
@@ -161,6 +161,34 @@ onEveryStore("a verdict can be requested for another valid task, which is stored
   await expect(sessions.verify(session, { task: { goal: "x" } })).rejects.toMatchObject({ code: "invalid_task" });
   const nearer = (seeded: typeof task) => ({ ...seeded, goal: 3 });
   expect(await sessions.verify(session, { task: nearer })).toMatchObject({ reward: 1, verdicts: 2 });
+});
+
+onEveryStore("PURE-VERIFY: a refused question changes nothing but is recorded, once for a state", async (place) => {
+  const sessions = place.engine(counter);
+  const { session } = await sessions.open({ task });
+  const refuse = (): never => {
+    throw new HoldfastError("verify_failed", "another task");
+  };
+  for (const response of [undefined, "one", "two"]) {
+    const refused = { code: "verify_failed", message: "another task" };
+    await expect(sessions.verify(session, { task: refuse, response })).rejects.toMatchObject(refused);
+  }
+  const invalid = sessions.verify(session, { task: () => ({ goal: "x" }) });
+  await expect(invalid).rejects.toMatchObject({ code: "invalid_task" });
+  const events = [];
+  for await (const event of sessions.events(session)) events.push(event);
+  expect(events.slice(2)).toMatchObject([
+    { type: "session.verified", refused: true, judged: 2, verdict: { reward: 0, reason: "another task" } },
+  ]);
+  // A failure that is not a refusal leaves no trace.
+  const fail = (): never => {
+    throw new Error("no answer");
+  };
+  await expect(sessions.verify(session, { task: fail })).rejects.toThrow("no answer");
+  expect((await sessions.info(session)).version).toBe(3);
+  const again = await place.restart(counter);
+  await again.call(session, "add", { by: 3 });
+  expect(await (await place.replica(counter)).verify(session)).toMatchObject({ reward: 1, verdicts: 2 });
 });
 
 onEveryStore("a verdict in progress when the session closes is given and stored", async (place) => {

@@ -1,5 +1,5 @@
 // Classifies events: their lanes on the timeline, and their titles.
-import type { NumberedEvent } from "../../../../src/core/event.ts";
+import type { EventOf, NumberedEvent } from "../../../../src/core/event.ts";
 import { number } from "../../parts/format.ts";
 
 export type Lane =
@@ -62,6 +62,10 @@ export function lanesOf(event: NumberedEvent): Lane[] {
 
 const isWritten = (event: NumberedEvent): boolean => event.delta !== undefined || "shared" in event;
 
+/** Tells whether an event has a reward: a refused question has none. */
+export const isVerdict = (event: NumberedEvent): event is EventOf<"session.verified"> & NumberedEvent =>
+  event.type === "session.verified" && !event.refused;
+
 /** A short title for the event. */
 export function titleOf(event: NumberedEvent): string {
   switch (event.type) {
@@ -75,6 +79,7 @@ export function titleOf(event: NumberedEvent): string {
     case "tool.claimed":
       return `${event.tool} started`;
     case "session.verified":
+      if (event.refused) return "verify refused";
       return event.judged === event.version - 1
         ? `verified: reward ${number(event.verdict.reward)}`
         : `verified version ${event.judged}: reward ${number(event.verdict.reward)}`;

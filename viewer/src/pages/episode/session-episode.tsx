@@ -10,6 +10,7 @@ import { preview } from "../../parts/json-rows.ts";
 import { Failure, Nothing } from "../../parts/notice.tsx";
 import { Episode } from "./episode.tsx";
 import { EpisodeHeader, Reward, type Fact } from "./episode-header.tsx";
+import { isVerdict } from "./event-kinds.ts";
 import { useLog } from "./use-log.ts";
 
 export interface SessionEpisodeProps {
@@ -66,7 +67,7 @@ function factsOf(events: NumberedEvent[], session: string, name: string, isOver:
   const parent = first?.type === "session.opened" ? first.parent : undefined;
   const last = events.at(-1);
   const seed = events.findLast((event) => event.type === "session.seeded");
-  const verdict = events.findLast((event) => event.type === "session.verified");
+  const verdict = events.findLast(isVerdict);
   return [
     {
       name: "session",

@@ -206,6 +206,7 @@ function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
       return isSettled ? [] : [{ type: "called", version, at, tool: event.tool, input: event.input }];
     }
     case "session.verified": {
+      if (event.refused) return [{ type: "note", version, at, text: titleOf(event), details: event.verdict["reason"] }];
       const { reward, ...details } = event.verdict;
       return [{ type: "verdict", version, at, reward, judged: event.judged, details }];
     }

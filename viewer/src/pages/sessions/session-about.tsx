@@ -7,6 +7,7 @@ import { ask } from "../../data/server.ts";
 import { short } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
 import { Reward } from "../episode/episode-header.tsx";
+import { isVerdict } from "../episode/event-kinds.ts";
 import type { SessionRow } from "./session-list.ts";
 
 /** Rows that are only scrolled past are not loaded. */
@@ -67,7 +68,7 @@ export function SessionResult({ at, row: { session, version } }: { at: string; r
   const events = useRowValue(`result ${at} ${session} ${version}`, () =>
     readEvents(at, session, Math.max(0, version - 2), 2),
   );
-  const verdict = events?.findLast((event) => event.type === "session.verified");
+  const verdict = events?.findLast(isVerdict);
   return verdict ? <Reward value={verdict.verdict.reward} /> : null;
 }
 
