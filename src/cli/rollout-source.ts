@@ -2,7 +2,7 @@
 import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { storeFileFor } from "../rollout/output.ts";
-import { locateStore, type StoreLocation } from "../rollout/store-location.ts";
+import { locateStore, untrustedText, type StoreLocation } from "../rollout/store-location.ts";
 import type { BadRow } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
 import { openStore } from "../stores/open.ts";
@@ -28,7 +28,7 @@ export function note(text: string): void {
 export function storeHint(file: string, located: StoreLocation | undefined): string {
   if (!located)
     return `the store with the sessions of ${file} is unknown: ${storeFileFor(file)} does not exist; name it with --store`;
-  return `the sessions of ${file} are in ${located.url}; a secret of the environment would be sent there, so name it with --store`;
+  return untrustedText(file, located.url);
 }
 
 /** Opens the store with the sessions of a file. The caller closes it. */

@@ -17,7 +17,7 @@ import { assertRequest } from "./prepare.ts";
 import { buildRecord } from "./build-record.ts";
 import { writeRecord, type CollectionRecord, type CollectionSummary } from "./collection-record.ts";
 import { openPlaySource, type OnEvent, type Player, type Source } from "./source.ts";
-import { describeStore } from "./store-location.ts";
+import { describeStore, storeToResume } from "./store-location.ts";
 import { countLines, readRows } from "./tasks.ts";
 import { createTree } from "./tree.ts";
 import { writeMetrics } from "./write-metrics.ts";
@@ -92,7 +92,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   const lines = await countLines(tasks, limit);
   if (lines === 0) throw new HoldfastError("invalid_task", `${tasks} has no tasks; write one JSON object per line`);
   onPlan?.(lines * repeats * createTree(branches).leaves(0));
-  const url = settings.store ?? settings.queue ?? source.store ?? `sqlite:${storeFileFor(out)}`;
+  const url = settings.store ?? settings.queue ?? storeToResume(out) ?? source.store ?? `sqlite:${storeFileFor(out)}`;
   const store: Store = await openStore(url);
   try {
     // Fails now if the store cannot be reached, and not in every rollout.

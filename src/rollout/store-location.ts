@@ -1,28 +1,21 @@
 // Where the sessions of a collection are: as its record says, without passwords, or in the file beside it.
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { invalidOption } from "../core/errors.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import { readRecord } from "./collection-record.ts";
 import { outputPaths, storeFileFor } from "./output.ts";
 
 /** Returns the store's URL for the record. The file beside the output is found without it, and memory is gone. */
 export function describeStore(url: string, out: string): { store?: string } {
   if (url.startsWith("memory:")) return {};
-  const [, file] = /^sqlite:(.+)$/.exec(url) ?? [];
-  if (file === undefined) return { store: withoutSecrets(url) };
+  const file = sqliteFile(url);
+  if (file === undefined) return { store: hideSecrets(url) };
   if (resolve(file) === resolve(storeFileFor(out))) return {};
   return { store: `sqlite:${relative(resolve(dirname(out)), resolve(file)).replaceAll("\\", "/")}` };
 }
 
-/** Removes passwords and tokens. In the URL of an HTTP store the user is a token too. */
-function withoutSecrets(url: string): string {
-  const bare = url.replace(/^(https?:\/\/)[^@/?]*@/i, "$1").replace(/(:\/\/[^:@/?]*):[^@/?]*@/, "$1@");
-  return bare
-    .replace("://@", "://")
-    .replace(/([?&])(?:[^=&]*(?:password|token|secret)[^=&]*)=[^&]*/gi, "$1")
-    .replace(/[?&]+$/, "");
-}
-
-/** A store, or undefined if none is known. `isTrusted`: opening it sends no secret to an address from a file. */
+/** A store, or undefined if none is known. `isTrusted`: it may be opened without being named by the user. */
 export interface StoreLocation {
   url: string;
   isTrusted: boolean;
@@ -31,9 +24,27 @@ export interface StoreLocation {
 /** Returns where the sessions of a file are. */
 export function locateStore(file: string): StoreLocation | undefined {
   const recorded = recordedStore(file);
-  if (recorded !== undefined) return { url: recorded, isTrusted: !sendsSecret(recorded) };
+  if (recorded !== undefined && isThere(recorded)) return { url: recorded, isTrusted: isLocal(recorded) };
   const beside = storeFileFor(file);
   return existsSync(beside) ? { url: `sqlite:${beside}`, isTrusted: true } : undefined;
+}
+
+/** Returns the recorded store of a collection that is resumed without naming one; undefined if none is recorded. */
+export function storeToResume(out: string): string | undefined {
+  const recorded = recordedStore(out);
+  if (recorded === undefined) return undefined;
+  const located = locateStore(out);
+  if (located?.isTrusted) return located.url;
+  throw invalidOption(
+    located
+      ? untrustedText(out, located.url)
+      : `the sessions of ${out} were in ${recorded}, which does not exist; name the store to resume with --store`,
+  );
+}
+
+/** Says why the recorded store of a file is not opened. */
+export function untrustedText(file: string, url: string): string {
+  return `the record of ${file} names the store ${hideSecrets(url)}; a record may come from somebody else, so name the store with --store to open it`;
 }
 
 function recordedStore(file: string): string | undefined {
@@ -44,14 +55,39 @@ function recordedStore(file: string): string | undefined {
     // Others report an unreadable record.
     return undefined;
   }
-  const [, path] = /^sqlite:(.+)$/.exec(store ?? "") ?? [];
+  const path = sqliteFile(store);
   if (path === undefined) return store;
-  const found = isAbsolute(path) ? path : join(dirname(file), path);
-  return existsSync(found) ? `sqlite:${found}` : undefined;
+  return `sqlite:${isAbsolute(path) ? path : join(dirname(file), path)}`;
 }
 
-/** The record may come from somebody else: a token of the environment must not be sent to the address in it. */
-function sendsSecret(url: string): boolean {
-  if (/^https?:/i.test(url)) return Boolean(process.env["HOLDFAST_STORE_TOKEN"]);
-  return /^postgres/i.test(url) && Boolean(process.env["PGPASSWORD"]);
+const sqliteFile = (url = ""): string | undefined => /^sqlite:(.+)$/s.exec(url)?.[1];
+
+function isThere(url: string): boolean {
+  const file = sqliteFile(url);
+  return file === undefined || existsSync(file);
 }
+
+const loopback =
+  /^(?:https?|rediss?(?:\+[a-z]+)?|postgres(?:ql)?):\/\/(?:[^@/?#\\\s…]*@)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/[^@?#\\\s]*)?(?:\?([^@#\\\s]*))?$/;
+/** Parameters that name no address and no file. In a Postgres URL, `host` would replace the host. */
+const harmless = new Set(["prefix", "expire", "wait", "eviction", "schema", "connections", "sslmode", "region"]);
+
+/**
+ * Whether a store is a file or a server on this machine. The record may come from somebody else: nothing may be sent to
+ * another address in it, least of all with credentials of the environment. So the pattern is strict.
+ */
+function isLocal(url: string): boolean {
+  if (sqliteFile(url) !== undefined) return true;
+  const [, bucket] = /^s3:\/\/[^@:?#\\\s]+\?([^@#\\\s]*)$/.exec(url) ?? [];
+  if (bucket === undefined) {
+    const [found, query] = loopback.exec(url) ?? [];
+    return found !== undefined && areHarmless(new URLSearchParams(query));
+  }
+  const parameters = new URLSearchParams(bucket);
+  const [endpoint = "", ...others] = parameters.getAll("endpoint");
+  parameters.delete("endpoint");
+  return others.length === 0 && /^https?:[^?]*$/.test(endpoint) && loopback.test(endpoint) && areHarmless(parameters);
+}
+
+const areHarmless = (parameters: URLSearchParams): boolean =>
+  [...parameters.keys()].every((name) => harmless.has(name));

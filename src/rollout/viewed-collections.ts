@@ -8,7 +8,7 @@ import type { Store } from "../core/store.ts";
 import { joinedStores } from "./joined-stores.ts";
 import { isOfEnvironment } from "./episode-log.ts";
 import { outputPaths } from "./output.ts";
-import { locateStore } from "./store-location.ts";
+import { locateStore, untrustedText } from "./store-location.ts";
 import { assertRollouts, numberedRollouts, collectionName } from "./collection-index.ts";
 import { readRecord, type CollectionRecord } from "./collection-record.ts";
 import { openStore } from "../stores/open.ts";
@@ -31,7 +31,7 @@ export async function openCollections(
 ): Promise<ViewedCollections> {
   const files = withoutParts(given);
   for (const file of files) await assertRollouts(file);
-  const store = await openStores(files, url);
+  const store = await openStores(files, url, note);
   try {
     const collections: ViewedCollection[] = [];
     for (const [at, file] of files.entries()) collections.push(await viewCollection(file, String(at), store, note));
@@ -48,10 +48,18 @@ function withoutParts(files: string[]): string[] {
   return files.filter((file) => !parts.has(resolve(file)));
 }
 
-async function openStores(files: string[], url: string | undefined): Promise<Store | undefined> {
+async function openStores(
+  files: string[],
+  url: string | undefined,
+  note: (text: string) => void,
+): Promise<Store | undefined> {
   if (url !== undefined) return openStore(url, { isThere: true });
-  const located = files.flatMap((file) => locateStore(file) ?? []);
-  const trusted = located.filter(({ isTrusted }) => isTrusted).map((location) => absolute(location.url));
+  const trusted: string[] = [];
+  for (const file of files) {
+    const located = locateStore(file);
+    if (located?.isTrusted) trusted.push(absolute(located.url));
+    else if (located) note(`the sessions are left out: ${untrustedText(file, located.url)}`);
+  }
   const opened: Store[] = [];
   try {
     for (const each of new Set(trusted)) opened.push(await openStore(each, { isThere: true }));

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { telemetry } from "../telemetry/process.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 
 /** What the URLs of stores look like, for messages and for --help. */
 export const storeUrls =
@@ -99,10 +100,9 @@ async function storeAt(url: string, isThere: boolean): Promise<Store> {
       return httpStore({ url });
     }
     default:
-      // Without what may be a password.
       throw new HoldfastError(
         "invalid_option",
-        `"${url.replace(/\/\/.*@/, "//…@")}" is not a valid store URL; use ${storeUrls}`,
+        `"${hideSecrets(url, "…")}" is not a valid store URL; use ${storeUrls}`,
       );
   }
 }

@@ -1,4 +1,5 @@
 // collectRollouts(): a collection from code, with objects instead of names.
+import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,6 +15,8 @@ import type { TaskRow } from "../../src/core/rollout.ts";
 import { readRecord } from "../../src/rollout/collection-record.ts";
 import { listCollections } from "../../src/rollout/list-collections.ts";
 import { describeStore, locateStore } from "../../src/rollout/store-location.ts";
+import { openCollections } from "../../src/rollout/viewed-collections.ts";
+import { openStore } from "../../src/stores/open.ts";
 
 const lamp = defineEnvironment({
   name: "lamp",
@@ -35,6 +38,48 @@ async function settings() {
 
 const rewardsIn = async (file: string): Promise<unknown[]> =>
   (await readFile(file, "utf8")).split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line).reward]));
+
+describe("a collection resumed without its --store", () => {
+  async function stopped() {
+    const base = await settings();
+    const folder = dirname(base.out);
+    const stopping = new AbortController();
+    const given = { ...base, repeats: 3, concurrency: 1 };
+    const store = `sqlite:${join(folder, "other.db")}`;
+    await collectRollouts({ ...given, store, signal: stopping.signal, onRow: () => stopping.abort() });
+    return { given, folder, record: base.out.replace(".jsonl", "_run.json"), store };
+  }
+
+  test("RESUME: uses the recorded store, so that every session stays in one", async () => {
+    const { given, folder, record, store } = await stopped();
+    await collectRollouts({ ...given, resume: true });
+    expect(readRecord(record)?.store).toBe("sqlite:other.db");
+    expect(existsSync(join(folder, "lamp.db"))).toBe(false);
+    const sessions = await openStore(store);
+    onTestFinished(() => sessions.close());
+    const rows = (await readFile(given.out, "utf8")).trim().split("\n");
+    expect(rows).toHaveLength(3);
+    for (const row of rows) expect(await sessions.read(JSON.parse(row).session_id, 0, 1)).toHaveLength(1);
+  });
+
+  test("is refused if that store is elsewhere or gone, and the record stays", async () => {
+    const { given, folder, record } = await stopped();
+    const before = readRecord(record)!;
+    const recorded = async (store: string) => {
+      await writeFile(record, JSON.stringify({ ...before, store }));
+      const message = await collectRollouts({ ...given, resume: true }).then(
+        () => "resumed",
+        (thrown: Error) => thrown.message,
+      );
+      expect(message).toContain(store.replace("sqlite:", `sqlite:${folder}/`));
+      expect(message).toContain("--store");
+      expect(readRecord(record)?.store).toBe(store);
+    };
+    await recorded("s3://bucket/runs");
+    await recorded("sqlite:gone.db");
+    expect(existsSync(join(folder, "lamp.db"))).toBe(false);
+  });
+});
 
 test("RESUME: a stopped collection of objects continues, and repeats no finished rollout", async () => {
   const given = await settings();
@@ -257,16 +302,66 @@ describe("the record of a collection", () => {
     expect(described(`sqlite:${join(folder, "lamp.db")}`)).toBeUndefined();
   });
 
-  test("cannot make a reader send a secret of the environment to an address", async () => {
+  test("makes a reader open files and servers on this machine only", async () => {
     const given = await settings();
     const file = given.out.replace(".jsonl", "_run.json");
     const write = (store: string) => writeFile(file, JSON.stringify({ run: "r", settings: {}, store }));
-    vi.stubEnv("HOLDFAST_STORE_TOKEN", "secret");
+    const trusted = async (store: string) => {
+      await write(store);
+      const located = locateStore(given.out);
+      expect(located?.url).toBe(store);
+      return located?.isTrusted;
+    };
+    for (const store of [
+      "https://attacker.example",
+      "redis://elsewhere",
+      "redis+cluster://localhost:1,elsewhere:2",
+      "redis://localhost:1#@elsewhere",
+      "redis://localhost:1\\@elsewhere",
+      "http://localhost.attacker.example",
+      "http://localhost@attacker.example",
+      "http://…@localhost",
+      "postgres://elsewhere/db",
+      "postgres://localhost/db?host=elsewhere",
+      "s3://b/p",
+      "s3://b/p?endpoint=https://evil",
+      "s3://b/p?endpoint=http://localhost&endpoint=https://evil",
+      "s3://evil/p?endpoint=http://localhost&style=host",
+    ])
+      expect([store, await trusted(store)]).toEqual([store, false]);
+    for (const store of [
+      "http://localhost:8080/store",
+      "redis://127.0.0.1:6379/2?prefix=x",
+      "rediss://ann@[::1]/0",
+      "postgres://ann@localhost:5432/db?schema=s",
+      "s3://b/p?endpoint=http://127.0.0.1:9000&region=here",
+    ])
+      expect([store, await trusted(store)]).toEqual([store, true]);
+  });
+
+  test("names a store elsewhere, which a reader reports and does not open", async () => {
+    const given = await settings();
+    await collectRollouts(given);
+    const file = given.out.replace(".jsonl", "_run.json");
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      asked.push(String(request.url));
+      response.end("{}");
+    });
+    await new Promise<void>((done) => void server.listen(0, "127.0.0.1", done));
+    onTestFinished(() => void server.close());
+    const url = `s3://b/p?endpoint=http://0.0.0.0:${(server.address() as AddressInfo).port}`;
+    vi.stubEnv("AWS_ACCESS_KEY_ID", "id");
+    vi.stubEnv("AWS_SECRET_ACCESS_KEY", "secret");
     onTestFinished(() => void vi.unstubAllEnvs());
-    await write("https://attacker.example");
-    expect(locateStore(given.out)).toEqual({ url: "https://attacker.example", isTrusted: false });
-    await write("redis://elsewhere");
-    expect(locateStore(given.out)).toEqual({ url: "redis://elsewhere", isTrusted: true });
+    await writeFile(file, JSON.stringify({ ...readRecord(file), store: url }));
+    const notes: string[] = [];
+    const { store } = await openCollections([given.out], undefined, (text) => void notes.push(text));
+    expect(store).toBeUndefined();
+    expect(asked).toEqual([]);
+    expect(notes).toEqual([
+      `the sessions are left out: the record of ${given.out} names the store ${url}; a record may come from somebody else, so name the store with --store to open it`,
+    ]);
   });
 });
 

@@ -2,6 +2,7 @@
 import type { Collected } from "../../rollout/collect.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
 import { outputPaths } from "../../rollout/output.ts";
+import { hideSecrets } from "../../io/hide-secrets.ts";
 import { metricLines } from "../metrics/lines.ts";
 import { plainLine } from "../plain.ts";
 import type { Progress } from "./progress.ts";
@@ -52,8 +53,13 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
 /** Returns the command that resumes this one. */
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
-  // Hide a password in the URL of a store: output is kept in logs.
-  const shown = given.map((word) => word.replace(/(:\/\/[^:@/?]*:)[^@/?]+@/, "$1PASSWORD@"));
+  // Output is kept in logs.
+  const shown = given.map((word) =>
+    word.replace(
+      /^(--[\w-]+=)?([a-z][a-z0-9+.-]*:\/\/.*)$/is,
+      (_, flag = "", url) => flag + hideSecrets(url, "SECRET"),
+    ),
+  );
   return ["npx", "holdfast", ...shown, "--resume"].map(quoted).join(" ");
 }
 
