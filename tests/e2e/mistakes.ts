@@ -339,7 +339,7 @@ export const users: Mistake[] = [
   {
     mistake: "a session that the store does not have",
     command: ["sessions", "show", "nobody", "--from", "sqlite:new.db"],
-    says: ["there is no file", "exit 1"],
+    says: ["new.db does not exist", "exit 1"],
   },
   {
     mistake: "init into a folder with files",
