@@ -62,7 +62,7 @@ async function served(project: string): Promise<string> {
 
 // A stateless environment has less to check over HTTP.
 const kinds = [
-  ["stateless", 5],
+  ["stateless", 7],
   ["stateful", 0],
   ["multi-step", 0],
 ] as const;

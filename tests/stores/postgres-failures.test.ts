@@ -208,7 +208,7 @@ describe("a Postgres store whose server", () => {
     expect(clients.length).toBeGreaterThan(5);
     const store = open(newUrl());
     const start = performance.now();
-    const message = /no connection free.*max_connections.*too many clients/;
+    const message = /has no free connection.*max_connections.*too many clients/;
     await expect(store.count("shop")).rejects.toMatchObject({ code: "store_busy", message });
     expect(performance.now() - start).toBeLessThan(6000);
     const waiting = store.append(commitOf("a", 0));
