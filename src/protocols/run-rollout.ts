@@ -6,6 +6,7 @@ import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import { newSeed, randomStream } from "../core/random.ts";
 import { readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
 import { withFlatMetrics } from "../rollout/row-fields.ts";
+import { failureFields } from "./gym/row.ts";
 
 export interface RunProtocolOptions {
   play: Play;
@@ -82,7 +83,6 @@ function answerTo(row: TaskRow, played: Played): TaskRow {
   const about: TaskRow = { session_id: session };
   if (played.outcome === "scored" && played.stopped !== undefined) about["stopped"] = played.stopped;
   if (played.outcome !== "failed") return { ...row, ...fields, ...about };
-  const { kind, reason } = played.failure;
   return {
     // Required fields, for a row that lacks them or a rollout that ended early.
     responses_create_params: { input: [] },
@@ -90,14 +90,7 @@ function answerTo(row: TaskRow, played: Played): TaskRow {
     response: emptyResponse(row, session),
     ...fields,
     ...about,
-    reward: 0,
-    mask_sample: true,
-    failure_kind: kind,
-    failure_reason: reason,
-    _ng_failure_class: kind,
-    _ng_failure_reason: reason,
-    // An invalid row stays invalid: collectors need not retry it.
-    ...(kind === "task" && { _ng_failure_terminal: true }),
+    ...failureFields(played.failure),
   };
 }
 

@@ -52,20 +52,24 @@ export const toFailure = (thrown: HoldfastError): RowFailure => ({
 });
 
 /**
- * Answers a row that failed as `/run` does, with 200: agents and collectors of NeMo Gym end the whole collection at any
- * other status. They recognise the failure by `_ng_failure_class`. The reward is 0 only because they require a number.
+ * Returns the fields of a failed row. Collectors of NeMo Gym recognise it by `_ng_failure_class`. The reward is 0 only because
+ * they require a number.
  */
-export function failedReply(row: Row, { kind, reason, thrown }: RowFailure): Reply {
-  const body: Row = {
-    ...row,
-    reward: 0,
-    mask_sample: true,
-    failure_kind: kind,
-    failure_reason: reason,
-    _ng_failure_class: kind,
-    _ng_failure_reason: reason,
-  };
+export const failureFields = ({ kind, reason }: Pick<RowFailure, "kind" | "reason">): Row => ({
+  reward: 0,
+  mask_sample: true,
+  failure_kind: kind,
+  failure_reason: reason,
+  _ng_failure_class: kind,
+  _ng_failure_reason: reason,
   // An invalid row stays invalid: collectors need not retry it.
-  if (kind === "task") body["_ng_failure_terminal"] = true;
-  return { status: 200, body, thrown };
+  ...(kind === "task" && { _ng_failure_terminal: true }),
+});
+
+/**
+ * Answers a row that failed as `/run` does, with 200: agents and collectors of NeMo Gym end the whole collection at any
+ * other status.
+ */
+export function failedReply(row: Row, failure: RowFailure): Reply {
+  return { status: 200, body: { ...row, ...failureFields(failure) }, thrown: failure.thrown };
 }
