@@ -118,7 +118,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
       forget: forgetIn(store),
     });
     const metrics = await writeMetrics(out, source.agent, seed);
-    await writeRecord(outputPaths(out).run, { ...located, result: summarize(metrics) });
+    await writeRecord(outputPaths(out).run, { ...located, result: summarize(metrics, collected.stopped) });
     await Promise.race([player.stop(), delay(stopWithin, undefined, { ref: false })]);
     return { ...collected, metrics };
   } finally {
@@ -126,10 +126,18 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   }
 }
 
-function summarize({ tasks, rollouts, scored, estimates }: CollectionMetrics): CollectionSummary {
+function summarize({ tasks, rollouts, scored, estimates }: CollectionMetrics, stopped: boolean): CollectionSummary {
   const reward = estimates.find(({ name }) => name === "mean/reward")?.value ?? null;
   const at = new Date().toISOString();
-  return { tasks: tasks.length, rollouts, scored, failed: rollouts - scored, reward, at };
+  return {
+    tasks: tasks.length,
+    rollouts,
+    scored,
+    failed: rollouts - scored,
+    reward,
+    at,
+    ...(stopped && ({ stopped } as const)),
+  };
 }
 
 async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {

@@ -29,6 +29,8 @@ export interface CollectionSummary {
   reward: number | null;
   /** When it ended, as an ISO date. */
   at: string;
+  /** True if it was stopped before all rollouts were played. */
+  stopped?: true;
 }
 
 export async function writeRecord(file: string, record: CollectionRecord): Promise<void> {

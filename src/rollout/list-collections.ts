@@ -14,8 +14,10 @@ export interface ListedCollection {
   rollouts: number | null;
   reward: number | null;
   failed: number | null;
-  /** When it ended, as an ISO date. */
+  /** When it ended or was stopped, as an ISO date. */
   at: string | null;
+  /** True if it was stopped before all rollouts were played. */
+  stopped: boolean;
 }
 
 /** Returns the collections of a folder by name. Records that cannot be read are noted. */
@@ -46,15 +48,15 @@ function describe(file: string): ListedCollection {
   const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
   const about = { file, model: text(settings["model"]), environment: text(settings["environment"]) };
   if (result) {
-    const { tasks, rollouts, reward, failed, at } = result;
+    const { tasks, rollouts, reward, failed, at, stopped = false } = result;
     const counts = { tasks: number(tasks), rollouts: number(rollouts), reward: number(reward), failed: number(failed) };
-    return { ...about, ...counts, at: text(at) };
+    return { ...about, ...counts, at: text(at), stopped };
   }
   // Version 0.1 wrote no result. Its metrics begin with the means.
   const isEnded = existsSync(paths.metrics);
   const reward = isEnded ? readMean(paths.metrics) : null;
   const at = isEnded ? statSync(paths.metrics).mtime.toISOString() : null;
-  return { ...about, tasks: null, rollouts: null, failed: null, reward, at };
+  return { ...about, tasks: null, rollouts: null, failed: null, reward, at, stopped: false };
 }
 
 /** Reads the mean reward from the beginning of a file of metrics, which may be as long as the rows. */

@@ -92,10 +92,13 @@ test("RESUME: a stopped collection of objects continues, and repeats no finished
     onRow: () => stopping.abort(),
   });
   expect(first).toMatchObject({ before: 0, stopped: true });
+  const listed = () => listCollections(dirname(given.out), () => undefined).map(({ stopped }) => stopped);
+  expect(listed()).toEqual([true]);
   const before = await rewardsIn(given.out);
   expect(before.length).toBeLessThan(6);
   const second = await collectRollouts({ ...given, repeats: 6, resume: true });
   expect(second).toMatchObject({ before: before.length, scored: 6 - before.length, failed: 0, stopped: false });
+  expect(listed()).toEqual([false]);
   expect(await rewardsIn(given.out)).toEqual([1, 1, 1, 1, 1, 1]);
   expect(second.metrics.key_metrics["mean/reward"]).toBe(1);
 });

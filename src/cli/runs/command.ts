@@ -15,7 +15,7 @@ export function listRuns(folder: string, json: boolean): void {
   print(tableLines([heading, ...found.map(toCells)]).join("\n"));
 }
 
-function toCells({ file, model, tasks, rollouts, reward, failed, at }: ListedCollection): string[] {
-  const date = at === null ? "not finished" : at.slice(0, 16).replace("T", " ");
+function toCells({ file, model, tasks, rollouts, reward, failed, at, stopped }: ListedCollection): string[] {
+  const date = at === null ? "not finished" : `${at.slice(0, 16).replace("T", " ")}${stopped ? ", stopped" : ""}`;
   return [file, model ?? "-", ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
 }
