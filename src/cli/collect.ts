@@ -63,7 +63,7 @@ export function addCollect(program: Command): void {
       `episodes at once (default: ${atOnce}; with --queue, ${handedOut} handed out at once)`,
       whole(1, 100_000),
     )
-    .option("--attempts <number>", "how often a failing rollout is played in total", whole(1, 100), 3)
+    .option("--attempts <number>", "maximum number of attempts at a failing rollout", whole(1, 100), 3)
     .option("--keep-going", "do not stop when the first rollouts fail for a reason that would fail all of them")
     .option(
       "--max-steps <number>",

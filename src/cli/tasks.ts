@@ -53,9 +53,9 @@ export function addTasks(program: Command): void {
     rowsOut,
   )
     .option("--prompt <text>", "user message; {field} is a field of the row, {{ and }} are braces")
-    .option("--prompt-file <file>", "a file with that text")
+    .option("--prompt-file <file>", "a file with the text of --prompt, in place of it")
     .option("--system <text>", "system message before it")
-    .option("--system-file <file>", "a file with that text")
+    .option("--system-file <file>", "a file with the text of --system, in place of it")
     .option("--replace", "replace inputs that rows already have; without it, such a row is an error")
     .action(async (file: string, flags: TasksFlags) => (await commands()).renderTasks(file, flags));
 }

@@ -96,7 +96,7 @@ export type Piece =
 
 export interface RespondOptions {
   signal?: AbortSignal | undefined;
-  /** Asks for a stream and receives its pieces. */
+  /** If given, the answer is requested as a stream, and this is called with each piece. */
   onPiece?: ((piece: Piece) => void) | undefined;
 }
 

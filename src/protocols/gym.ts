@@ -184,7 +184,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     return (needsSeed ? find(caller) : open(caller)).then(send);
   }
 
-  /** Finds the session of a caller whose cookie is older than its session. Refuses a caller without one. */
+  /** Finds the session of a caller whose cookie was issued before the session was stored. Refuses if none is stored. */
   async function find(caller: Caller): Promise<void> {
     if (!(await exists(caller))) throw new HoldfastError("session_unseeded", neverSeeded);
     caller.isNew = false;

@@ -115,7 +115,7 @@ export function inDoubt(tool: string): Outcome {
 }
 
 export function tooLate(tool: string): Outcome {
-  const message = `${tool} was not run: the store confirmed its claim too late, when others may have been told that its outcome is unknown`;
+  const message = `${tool} was not run: the store recorded its start too late; others may already have been told that its outcome is unknown`;
   return refusal("outcome_unknown", message);
 }
 

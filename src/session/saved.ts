@@ -16,7 +16,7 @@ export function checkedSave(saved: SavedSession, types: ReadonlySet<Event["type"
       throw wrong(`event ${at + 1} has a wrong type`);
     }
     const fault = "items" in event && event.items !== undefined ? faultInItems(event.items) : undefined;
-    if (fault) throw wrong(`of event ${at + 1}, ${fault}`);
+    if (fault) throw wrong(`the items of event ${at + 1} are invalid: ${fault}`);
   }
   const [opened] = copied.events;
   if (opened?.type !== "session.opened") throw wrong("it has no event that opens it");

@@ -11,8 +11,8 @@
 //   :i:  the prepared commit of an intent.
 // The keys of a bucket are these.
 //   :z   its clock.
-//   :a   sessions by opening.
-//   :o:ENVIRONMENT  the lane of open sessions, by the time of their newest entry. :x:ENVIRONMENT is that of ended ones.
+//   :a   all sessions, in the order of their opening.
+//   :o:ENVIRONMENT  open sessions, by the time of their newest entry. :x:ENVIRONMENT has the ended ones.
 //   :v   environments.
 //   :d   deadlines of sessions that expire.
 //   :w   sessions with an intent. The intents are in :t:.
