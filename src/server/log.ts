@@ -52,8 +52,8 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
   };
   return {
     request({ method, path, status, ms, session, call, rollout, thrown }) {
-      // A failed row of the gym protocol is answered with 200.
-      const failed = status >= 500 || (isHoldfastError(thrown) && thrown.status >= 500);
+      // A failed row of the gym protocol is answered with 200, also when the store failed.
+      const failed = status >= 500 || (isHoldfastError(thrown) && thrown.code.startsWith("store_"));
       const isSlow = ms > slow;
       if (what === "none" || (what === "failures" && !failed && !isSlow)) return;
       if (what === "failures" && isFlood(thrown)) return;

@@ -65,11 +65,15 @@ const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
   { route: "POST /run", takesBody: true, bounds: { out: "the row and the rollout", time: "`--timeout`" } },
   { route: "GET /v1/about", takesBody: false, bounds: { out: "the names" } },
   { route: "GET /v1/runs/{run}", takesBody: false, bounds: { out: "the settings" } },
-  { route: "GET /v1/runs/{run}/rows", takesBody: false, bounds: { out: "a stream that waits for its reader" } },
+  {
+    route: "GET /v1/runs/{run}/rows",
+    takesBody: false,
+    bounds: { out: "a stream, sent only as fast as the client reads" },
+  },
   {
     route: "GET /v1/runs/{run}/search",
     takesBody: false,
-    bounds: { rows: "the whole file", out: "a stream that waits for its reader" },
+    bounds: { rows: "the whole file", out: "a stream, sent only as fast as the client reads" },
   },
   {
     route: "GET /v1/runs/{run}/totals",
