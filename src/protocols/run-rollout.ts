@@ -5,8 +5,7 @@ import { copyJson, type Json } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import { newSeed, randomStream } from "../core/random.ts";
 import { readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
-import { withFlatMetrics } from "../rollout/row-fields.ts";
-import { failureFields } from "./gym/row.ts";
+import { failureFields, withFlatMetrics } from "../rollout/row-fields.ts";
 
 export interface RunProtocolOptions {
   play: Play;

@@ -1,6 +1,6 @@
 // The fields of a row that are not part of its task: the outcome, and what verify returned beside the reward.
 import { equalJson, isObject, setOwn, type Json } from "../core/json.ts";
-import type { TaskRow } from "../core/rollout.ts";
+import type { FailureKind, TaskRow } from "../core/rollout.ts";
 import { withoutLineage } from "./tree.ts";
 
 /** Fields of earlier outcomes. A row with them is a valid task: it may come from an earlier collection. */
@@ -72,3 +72,18 @@ const estimatingModels = new Set<unknown>(["scripted", "random"]);
 export function hasEstimatedTokens({ response }: TaskRow): boolean {
   return isObject(response) && estimatingModels.has(response["model"]);
 }
+
+/**
+ * Returns the fields of a failed row. Collectors of NeMo Gym recognise it by `_ng_failure_class`. The reward is 0 only because
+ * they require a number.
+ */
+export const failureFields = ({ kind, reason }: { kind: FailureKind; reason: string }): TaskRow => ({
+  reward: 0,
+  mask_sample: true,
+  failure_kind: kind,
+  failure_reason: reason,
+  _ng_failure_class: kind,
+  _ng_failure_reason: reason,
+  // An invalid row stays invalid: collectors need not retry it.
+  ...(kind === "task" && { _ng_failure_terminal: true }),
+});

@@ -5,6 +5,7 @@ import { copyJson, isObject, type Json } from "../../core/json.ts";
 import type { Reply } from "../../core/protocol.ts";
 import type { FailureKind } from "../../core/rollout.ts";
 import { classifyError } from "../../rollout/play/failure.ts";
+import { failureFields } from "../../rollout/row-fields.ts";
 
 export type Row = { [field: string]: Json };
 
@@ -49,21 +50,6 @@ export const toFailure = (thrown: HoldfastError): RowFailure => ({
   kind: classifyError(thrown),
   reason: messageOf(thrown),
   thrown,
-});
-
-/**
- * Returns the fields of a failed row. Collectors of NeMo Gym recognise it by `_ng_failure_class`. The reward is 0 only because
- * they require a number.
- */
-export const failureFields = ({ kind, reason }: Pick<RowFailure, "kind" | "reason">): Row => ({
-  reward: 0,
-  mask_sample: true,
-  failure_kind: kind,
-  failure_reason: reason,
-  _ng_failure_class: kind,
-  _ng_failure_reason: reason,
-  // An invalid row stays invalid: collectors need not retry it.
-  ...(kind === "task" && { _ng_failure_terminal: true }),
 });
 
 /**
