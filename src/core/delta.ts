@@ -10,6 +10,9 @@ export type Operation =
 
 export type Delta = Operation[];
 
+/** Objects that nobody else holds. */
+export type Owned = Pick<Set<object>, "has" | "add"> | WeakSet<object>;
+
 /** Returns the top-level key of a path. */
 export const topKey = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
 
@@ -25,7 +28,7 @@ export function replaceState(state: Json): Delta {
  * If others hold it too, pass `owned`: objects outside of that set are copied before a change, and the copies join the
  * set. Only objects on the path to a change are copied.
  */
-export function applyDelta(state: Json, delta: Delta, owned?: WeakSet<object>): Json {
+export function applyDelta(state: Json, delta: Delta, owned?: Owned): Json {
   let root = state;
   for (const operation of delta) {
     if (operation.path === "") {
@@ -47,7 +50,7 @@ export function applyDelta(state: Json, delta: Delta, owned?: WeakSet<object>): 
   return root;
 }
 
-function own(value: Json, owned: WeakSet<object> | undefined): Json {
+function own(value: Json, owned: Owned | undefined): Json {
   if (!owned || typeof value !== "object" || value === null || owned.has(value)) return value;
   // Spread defines `__proto__` as data, as JSON.parse does.
   const copied = Array.isArray(value) ? value.slice() : { ...value };
@@ -92,5 +95,5 @@ function misfit(operation: Operation): HoldfastError {
 
 /** Returns the state after a delta, without changing the state before it. */
 export function changed(state: Json, delta: Delta): Json {
-  return delta.length === 0 ? state : applyDelta(state, delta, new WeakSet());
+  return delta.length === 0 ? state : applyDelta(state, delta, new Set());
 }

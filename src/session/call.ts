@@ -2,7 +2,7 @@
 import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { callKey, type EventOf } from "../core/event.ts";
+import { callKey, type EventOf, type Thrown } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
@@ -17,6 +17,7 @@ import { assertCallId, lostAnswer, mayBeLost, recordedEvent } from "./find-repea
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import type { Finished } from "./outcome.ts";
+import { thrownIn } from "./thrown.ts";
 
 export interface CallsOptions {
   environment: AnyEnvironment;
@@ -28,12 +29,14 @@ export interface CallsOptions {
   assertOpen(log: OpenLog): void;
   /** Throws if the session is over a limit. Asked when a call begins, not while it runs. */
   assertWithinLimits(log: OpenLog): void;
+  /** Gets the errors of the author's code. */
+  onError: ((error: Thrown, session: string) => void) | undefined;
 }
 
 type Called = EventOf<"tool.called">;
 
 export function createCalls(options: CallsOptions) {
-  const { environment, logs, timeout, assertOpen, assertWithinLimits } = options;
+  const { environment, logs, timeout, assertOpen, assertWithinLimits, onError } = options;
   const claims = createClaims({ ...options, assertReady, answered });
 
   return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
@@ -43,8 +46,12 @@ export function createCalls(options: CallsOptions) {
     const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected, seeded };
     if (seen !== undefined && id === undefined) pending.seen = { version: seen, asked: Date.now() };
     try {
-      return await dispatch(pending);
+      const made = await dispatch(pending);
+      if (made.thrown && !made.repeated) onError?.(made.thrown, log.id);
+      return made;
     } catch (thrown) {
+      const error = thrownIn(thrown);
+      if (error) onError?.(error, log.id);
       // A recorded answer is still available after the end of the session or the episode.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;

@@ -52,7 +52,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     options,
   );
   const { use, useOpen, track, create, assertOpen, assertWithinLimits } = engine;
-  const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits });
+  const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits, onError });
   const { verify, rewards } = createVerify({ environment, logs, timeout });
 
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
@@ -172,8 +172,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     environment,
     open: (given = {}) => track(() => create((id, at) => reporting(id, () => open(id, at, given)), given.session)),
     seed: (id, task, seedOptions = {}) => useOpen(id, (log) => reporting(id, () => seed(log, task, seedOptions))),
-    call: (id, tool, ...rest) =>
-      useOpen(id, (log) => reporting(id, () => call(log, tool, rest[0], rest[1] ?? {}))) as Promise<never>,
+    call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
     verify: (id, verifyOptions = {}) => use(id, (log) => reporting(id, () => verify(log, verifyOptions))),
     rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),

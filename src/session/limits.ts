@@ -76,6 +76,7 @@ export function createLimits(
   return {
     /** Returns the reason to end a session now, if there is one. */
     over({ session, committedAt = -Infinity }: OpenLog): EndReason | undefined {
+      if (idle === Infinity && age === Infinity) return undefined;
       const now = readClock();
       // The time of an event may come from a clock that was behind.
       if (now - session.touched > idle && performance.now() - committedAt > idle) return "idle";

@@ -260,22 +260,6 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     advance(log, event, body.length);
   }
 
-  /** One attempt to append. Folds the event if it was accepted. */
-  async function append(log: OpenLog, event: Event): Promise<Appended> {
-    const commit = commitOf(log, event, JSON.stringify(event));
-    const since = performance.now();
-    let result: Appended;
-    try {
-      result = await store.append(commit);
-    } catch (thrown) {
-      rejectWaiters(log, thrown);
-      throw inDoubt(thrown, commit);
-    }
-    if (result === "ok") accepted(log, event, commit);
-    else log.waited = (commit.waited ?? 0) + performance.now() - since;
-    return result;
-  }
-
   async function appendAll(parts: [Part, ...Part[]]): Promise<Appended> {
     const commits = parts.map(({ log, event }) => commitOf(log, event, JSON.stringify(event)));
     const [first, ...together] = commits as [Commit, ...Commit[]];
@@ -308,8 +292,20 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       const made = make(log.session);
       const event = made instanceof Promise ? await made : made;
       if (!event) return "nothing";
-      const result = await append(log, event);
-      if (result === "ok") return result;
+      const commit = commitOf(log, event, JSON.stringify(event));
+      const since = performance.now();
+      let result: Appended;
+      try {
+        result = await store.append(commit);
+      } catch (thrown) {
+        rejectWaiters(log, thrown);
+        throw inDoubt(thrown, commit);
+      }
+      if (result === "ok") {
+        accepted(log, event, commit);
+        return result;
+      }
+      log.waited = (commit.waited ?? 0) + performance.now() - since;
       // A random pause after the second loss, so that one of many writers gets through soon.
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
       await refresh(log);

@@ -5,7 +5,7 @@
  * client that makes one up can only get an answer of its own session again. The checksum makes a damaged cookie invalid.
  */
 export function writeCookie(token: string, version: number | undefined): string {
-  return version === undefined ? token : `${token}.${version.toString(36)}-${checksum(token, version)}`;
+  return version === undefined ? token : `${token}.${version}-${checksum(token, version)}`;
 }
 
 /** Splits a cookie. Without a version, or with a damaged one, all of it is the token, which is then judged by its signature. */
@@ -13,20 +13,20 @@ export function parseCookie(value: string): { token: string; version?: number } 
   const dash = value.lastIndexOf("-");
   const dot = value.lastIndexOf(".", dash);
   // A token alone has one dot, before its signature.
-  if (dash < 0 || dot < 0 || value.indexOf(".") === dot || dash - dot > 11) return { token: value };
+  if (dash < 0 || dot < 0 || value.indexOf(".") === dot || dash - dot > 17) return { token: value };
   const token = value.slice(0, dot);
-  const version = Number.parseInt(value.slice(dot + 1, dash), 36);
-  const isWhole = version >= 0 && value.slice(dash + 1) === checksum(token, version);
+  const version = Number(value.slice(dot + 1, dash));
+  const isWhole = version >= 0 && Number(value.slice(dash + 1)) === checksum(token, version);
   return isWhole ? { token, version } : { token: value };
 }
 
-/** FNV-1a of 32 bits, of the version and the last characters of the token, whose signature covers the others. */
-function checksum(token: string, version: number): string {
+/** FNV-1a, cut to 30 bits, of the version and the last characters of the token, whose signature covers the others. */
+function checksum(token: string, version: number): number {
   let hash = Math.imul(0x811c9dc5 ^ version, 0x01000193);
   for (let at = Math.max(0, token.length - 4); at < token.length; at++) {
     hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
   }
-  return (hash >>> 0).toString(36);
+  return hash & 0x3fffffff;
 }
 
 /** Returns the values of all cookies with this name, without the quotes and escapes that some clients add. */

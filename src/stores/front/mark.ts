@@ -28,6 +28,9 @@ export function timeMark(at: number): string {
   return `@${at}`;
 }
 
+/** Whether a mark holds only a time. */
+export const isTime = (mark: string): boolean => mark.charCodeAt(0) === 64;
+
 /** The time that a mark holds, if it holds one. */
 export function timeOfMark(mark: string): number | undefined {
   const at = mark.indexOf("@");

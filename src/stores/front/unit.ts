@@ -2,19 +2,21 @@
 import { invalidOption } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
-import { hashOfMark, markAfter, timeMark, timeOfMark } from "./mark.ts";
+import { hashOfMark, isTime, markAfter, timeMark, timeOfMark } from "./mark.ts";
 import { escapeWrite } from "./utf8-escape.ts";
 
 /** Copies commits that were handed over together. "duplicate" if two entries of one have the same key. */
 export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "duplicate" {
   const { name, together, text } = driver;
-  const [first] = commits as [Commit];
-  // Most are alone, with one entry.
-  const unit = commits.length === 1 ? [toWrite(first, driver)] : commits.map((commit) => toWrite(commit, driver));
-  if (unit.length > 1) {
-    if (!together) throw invalidOption(`${name} cannot store commits to several sessions together`);
-    assertDifferentSessions(unit);
+  if (commits.length === 1) {
+    const write = toWrite(commits[0]!, driver);
+    if (hasTwins(write)) return "duplicate";
+    if (text === "utf8") escapeWrite(write);
+    return [write];
   }
+  const unit = commits.map((commit) => toWrite(commit, driver));
+  if (!together) throw invalidOption(`${name} cannot store commits to several sessions together`);
+  assertDifferentSessions(unit);
   if (unit.some(hasTwins)) return "duplicate";
   if (text === "utf8") unit.forEach(escapeWrite);
   return unit as unknown as Unit;
@@ -47,6 +49,7 @@ function nextMark(
   entries: readonly NewEntry[],
   { marks }: Driver,
 ): string {
+  if (marks === "time" && mark !== undefined && isTime(mark)) return mark;
   const isTimed = marks === "time" || (mark ?? seen) === undefined;
   const hash = isTimed ? undefined : hashOfMark(mark ?? markAfter(seen!, entries));
   return hash ?? timeMark(entries[entries.length - 1]!.at);
@@ -54,6 +57,7 @@ function nextMark(
 
 /** A mark as the driver keeps it: only its hash, or only its time. */
 export function storedMark(mark: string, { marks }: Driver): string {
+  if (isTime(mark)) return mark;
   const hash = marks === "time" ? undefined : hashOfMark(mark);
   if (hash !== undefined) return hash;
   const time = timeOfMark(mark);
