@@ -189,7 +189,7 @@ function sharedBefore({ events, shared }: SavedConversation): AgentState {
     if (op === "replace") continue;
     try {
       const undo: Delta = [op === "add" ? { op: "remove", path } : { op: "add", path, value: null }];
-      state = applyDelta(state, undo, new WeakSet());
+      state = applyDelta(state, undo, new Set());
     } catch {
       // Other sessions have changed it since.
     }

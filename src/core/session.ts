@@ -1,6 +1,6 @@
 // Folds a log into a session.
 import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
-import { applyDelta } from "./delta.ts";
+import { applyDelta, type Owned } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
 import type { EndReason, Event, Labels, NumberedEvent, Randomness } from "./event.ts";
 import type { Json } from "./json.ts";
@@ -38,7 +38,7 @@ export interface Session {
 }
 
 /** Returns the session after one more event. Changes it in place; `owned` as in applyDelta. */
-export function fold(session: Session | undefined, event: Event, owned?: WeakSet<object>): Session {
+export function fold(session: Session | undefined, event: Event, owned?: Owned): Session {
   if (!session) {
     if (event.type !== "session.opened") throw corrupt("does not start with session.opened");
     return {

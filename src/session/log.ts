@@ -231,7 +231,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   }
 
   function advance(log: OpenLog, event: Event, length: number): void {
-    log.session = fold(log.session, event, isHandedOut ? new WeakSet() : log.owned);
+    log.session = fold(log.session, event, isHandedOut ? new Set() : log.owned);
     if (event.type === "session.rewound") log.views = undefined;
     log.bytesSinceSnapshot += length;
     if (event.delta?.[0]?.path === "") log.snapshotBytes = length;
@@ -318,7 +318,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     let session: Session | undefined;
     const bodies = events.map((event) => JSON.stringify(event));
     // The events must not change.
-    const owned = new WeakSet();
+    const owned = new Set<object>();
     for (const event of events) session = fold(session, event, owned);
     const heading = headingOf(session as Session);
     const entries = events.map((event, at) => entryOf(event, bodies[at] as string)) as [NewEntry, ...NewEntry[]];
