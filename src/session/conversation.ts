@@ -188,7 +188,8 @@ export function createConversations(options: ConversationOptions): Conversations
     const events: Event[] = [];
     for await (const { version: number, ...event } of logs.events(parent)) {
       if (number > version) break;
-      events.push(withoutLease(event as Event));
+      // The fork of a closed conversation is open.
+      if (event.type !== "session.closed") events.push(withoutLease(event as Event));
     }
     const [opened, ...rest] = events as [EventOf<"session.opened">, ...Event[]];
     const first = { ...opened, parent: { session: parent, version, episode: 0, task: null, at } };

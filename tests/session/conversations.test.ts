@@ -175,6 +175,19 @@ onEveryStore("FORK: a fork is as old as the fork, and may be given its id once",
   expect(await say(sessions, id)).toMatchObject({ outcome: "answered" });
 });
 
+test("FORK: the fork of a closed conversation is open, also of one that was restored", async () => {
+  const sessions = createSessions({ app: "app", store: memoryStore(), keepEnded: true });
+  const { session } = await sessions.open();
+  await say(sessions, session);
+  await sessions.close(session);
+  const restored = await sessions.restore(await sessions.save(session));
+  for (const closed of [session, restored.session]) {
+    const fork = await sessions.fork(closed);
+    expect(await say(sessions, fork.session)).toMatchObject({ outcome: "answered" });
+    expect(await sessions.state(fork.session)).toMatchObject({ n: 2 });
+  }
+});
+
 onEveryStore("a conversation is rewound to a version, and a turn that was open there is continued", async (place) => {
   const sessions = place.engine();
   const { session } = await sessions.open();
