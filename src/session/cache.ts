@@ -82,7 +82,7 @@ export function createCache<Item extends Cached>(
     if (item.uses === 0) unlink(item);
   }
 
-  /** Drops items that nobody uses, the oldest first; of each first what can be built again. */
+  /** Drops unused items, the oldest first. Shrinks an item before it drops it. */
   function evict(): void {
     for (let item = oldest; item && isFull(); item = oldest) {
       const size = sizeOf(item);

@@ -10,9 +10,9 @@ export interface Call {
   input: Json;
   id: string | undefined;
   signal: AbortSignal | undefined;
-  /** The caller's episode, as it says. */
+  /** The episode that the caller named. */
   expected: number | undefined;
-  /** True if it needs an episode, whatever the environment says. */
+  /** True if the session must be seeded, even if the environment allows calls without a seed. */
   seeded: boolean;
   /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };

@@ -140,7 +140,7 @@ export function createCalls(options: CallsOptions) {
     });
   }
 
-  /** Commits the event of a call. It is made from the current session, when it is the call's turn. */
+  /** Commits the event of a call. The event is made from the session at the time of the commit. */
   async function commitCall(
     pending: Call,
     allow: () => void,
@@ -221,7 +221,7 @@ export function createCalls(options: CallsOptions) {
     }
   }
 
-  /** Returns the answer of a call that the log is known to have. */
+  /** Returns the recorded answer of a call. The log is known to have it. */
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;

@@ -37,8 +37,8 @@ export interface ConversationOptions extends EngineOptions {
   /** The agent that `replay` runs. By default each replay names one. */
   agent?: Replayable;
   /**
-   * Milliseconds after which other processes continue a turn whose process is silent. Default 15,000. A running turn shows
-   * every third of this that it is alive.
+   * Milliseconds after which other processes continue a turn whose process is silent. Default 15,000. A running turn
+    * commits a sign of life every third of this time.
    */
   lease?: number;
 }
@@ -99,7 +99,7 @@ export function createConversations(options: ConversationOptions): Conversations
     },
     options,
   );
-  /** The call ids of the runs on each log, also of runs that wait. A reader also takes a log exclusively. */
+  /** The call ids of running and waiting runs, by log. The queue of the log does not tell: readers wait there too. */
   const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
   const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState, onError: options.onError };
@@ -118,7 +118,7 @@ export function createConversations(options: ConversationOptions): Conversations
   function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
     const { signal, busy = "wait", call } = given;
     return new Promise((resolve, reject) => {
-      /** Enters the log and stays until the run leaves it. Gives the milliseconds for which another process may hold it. */
+      /** Enters the log until the run leaves it. Returns the milliseconds for which another process may hold it. */
       const attempt = async (log: OpenLog): Promise<number> => {
         await logs.refresh(log);
         // A recorded turn is still available after the end of the session.

@@ -286,7 +286,7 @@ export function createEngine<State, Fork extends ForkOptions>(
           : track(async () => readState((await logs.load(id, version)).session)),
       async *events(id, { after = 0 } = {}) {
         if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
-        // Open here it is known to be of this environment. The log is read, not the state, which may be large.
+        // Refuses sessions of other environments. Reads only the log, because the state may be large.
         await use(id, () => Promise.resolve());
         yield* logs.events(id, after);
       },

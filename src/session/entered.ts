@@ -90,7 +90,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     });
   }
 
-  /** Renews until an answer comes in time: one that is later than the lease proves nothing. */
+  /** Renews until the store answers within the lease. A later answer proves nothing. */
   async function renewUntilFresh(held: Hold): Promise<void> {
     while (!held.isFresh()) {
       await renew();

@@ -17,7 +17,7 @@ type ClaimedCall = Call & { id: string };
 /** Milliseconds to record the result of an external tool, added to its time limit before its claim lapses. */
 const grace = 1000;
 
-/** A claim of this process, and the milliseconds that its tool may take. Without any left, the tool must not begin. */
+/** A claim of this process, and the milliseconds left for its tool. If none are left, the tool must not begin. */
 export interface Claimed {
   claim: Claim;
   left: number;
@@ -59,7 +59,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
         ),
       );
       if (result !== "ok" || !claim) return undefined;
-      // A slow store or a paused process: from its end on, others take the claim for that of a dead process.
+      // The store was slow, or the process was paused. After the end of a claim, others assume that its process died.
       return { claim, left: Math.min(timeout, sent + timeout + grace - performance.now()) };
     },
 

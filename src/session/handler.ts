@@ -63,7 +63,7 @@ export class HandlerCall implements Context {
     };
   }
 
-  /** Starts the random numbers of another draw. */
+  /** Restarts the random numbers at another draw. */
   restart(draws: number): void {
     this.#draws = draws;
     this.#numbers = undefined;

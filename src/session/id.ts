@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 /** Bytes of an id. */
 const size = 16;
 
-// Asking the system for a few bytes costs as much as opening a session, and for many hardly more.
+// A system call for random bytes costs as much as opening a session, however many bytes it returns.
 let pool = Buffer.alloc(0);
 let used = 0;
 

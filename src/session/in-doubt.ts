@@ -2,7 +2,7 @@
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Commit } from "../core/store.ts";
 
-/** The failure of a commit that may have been stored all the same. `doubt` lets the caller find out. */
+/** Creates the error of a commit that may have been stored. `doubt` identifies its event, so the caller can look. */
 export function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
   const { code, message, detail } = isHoldfastError(thrown)
     ? thrown

@@ -11,7 +11,7 @@ import type { OpenLog } from "./open-log.ts";
 /** Milliseconds for which a holder may be silent. It commits a renewal after a third of this without a commit. */
 const defaultLease = 15_000;
 
-/** Maximum number of watched sessions. A session beyond it is watched again, for one more lease. */
+/** Maximum number of watched sessions. A session dropped from the list is watched anew, for a whole lease. */
 const mostWatched = 10_000;
 
 /** The hold of one run on a turn. */
@@ -22,8 +22,8 @@ export interface Hold {
   /** Notes an accepted commit, by the time at which it was sent. */
   confirm(sent: number): void;
   /**
-   * Tells whether no other process can have taken over: none saw its newest commit before it was sent. Asked before each
-   * effect, with a sixth of the lease to spare.
+   * Tells whether no other process can have taken over. Others count from the newest commit, which they see after it
+    * was sent. Asked before each effect, with a margin of a sixth of the lease.
    */
   isFresh(): boolean;
   /** Ends the renewals. */
@@ -99,7 +99,7 @@ export function createLeases(lapsesAfter = defaultLease): Leases {
   };
 }
 
-/** Refuses a request that has begun nothing. */
+/** Creates the refusal of a request that has not started anything. */
 export function busyError(session: string, lapsesIn?: number): HoldfastError {
   const until = lapsesIn === undefined ? "" : `; if its process died, the session is free in ${Math.ceil(lapsesIn)} ms`;
   const message = `an agent is running on session ${session}, and this request began nothing: send it again later${until}`;

@@ -14,7 +14,7 @@ export interface Limits {
   sessions?: number;
 }
 
-/** The most surplus sessions that one opening ends, which takes some tens of milliseconds. */
+/** Maximum number of surplus sessions that one opening ends. Ending them takes some tens of milliseconds. */
 const piece = 100;
 
 export function createLimits(
@@ -26,7 +26,7 @@ export function createLimits(
   }
   const readClock = createSteadyClock();
   let room: Promise<unknown> = Promise.resolve();
-  /** Runs while more sessions are surplus than one opening ends, as after the limit was lowered. */
+  /** Set while more sessions are surplus than one opening ends, for example after the limit was lowered. */
   let clearing: Promise<void> | undefined;
   const cleared = (): void => void (clearing = undefined);
   let sweep: Promise<unknown> = Promise.resolve();
@@ -82,7 +82,7 @@ export function createLimits(
       if (now - session.touched > idle && performance.now() - committedAt > idle) return "idle";
       return now - session.opened > age ? "age" : undefined;
     },
-    /** The useful interval of `expire`, in milliseconds; undefined if never. */
+    /** The interval at which `expire` is useful, in milliseconds; undefined without time limits. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
     /** Serialised: a second sweep would see sessions that the first is ending as busy, and finish too early. */
     expire(): Promise<number> {
@@ -90,7 +90,7 @@ export function createLimits(
       sweep = sweeping.catch(() => 0);
       return sweeping;
     },
-    /** Called after a session was opened. If all others are busy, one too many stays until the next time. */
+    /** Called after a session was opened. If all others are busy, the surplus one stays until the next opening. */
     async opened(session: string): Promise<void> {
       // The new session is open, even if ending another one fails.
       if (sessions === Infinity) return;

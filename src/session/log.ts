@@ -13,7 +13,7 @@ import { createOpenLog, type OpenLog } from "./open-log.ts";
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
 const leastGrowth = 16 * 1024;
 
-/** Pages of a log that is read: entries in the first and the largest one, and about how many bytes in each. */
+/** Pages in which a log is read: entries of the first and of the largest page, and approximate bytes of each. */
 const firstPage = 100;
 const largestPage = 2000;
 const pageBytes = 4 * 1024 * 1024;
@@ -34,33 +34,33 @@ type Make = (session: Session) => Event | undefined | Promise<Event | undefined>
 export interface Logs {
   /** Runs with the log open in this process. */
   use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
-  /** Like `use`. Gives undefined if there is no such session, or if it is deleted meanwhile. */
+  /** Like `use`; undefined if the session does not exist or is deleted meanwhile. */
   useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined>;
-  /** Folds the session at a version, by default the newest, from the store. Only the caller has it. */
+  /** Loads the session at a version, by default the newest, from the store. The caller owns the result. */
   load(id: string, version?: number): Promise<OpenLog>;
-  /** Like `load`. Gives undefined if there is no such session. */
+  /** Like `load`; undefined if the session does not exist. */
   peek(id: string, version?: number): Promise<OpenLog | undefined>;
-  /** Folds what others have committed since. Only exclusively: the draft of a running call reads the same state. */
+  /** Folds new commits of other processes. Needs exclusive access: the draft of a running call reads the same state. */
   refresh(log: OpenLog): Promise<void>;
   /**
-   * Appends the event that `make` makes of the session. If another writer was faster, makes it again of the new session.
-   * Gives "duplicate" if the log has an event with the same key, "nothing" if none was made.
-   *
-   * `allow` throws to refuse. A refusal and a duplicate may come from a session that is out of date: both count only once
-   * a refresh has found nothing newer.
+   * Appends the event that `make` returns for the session. If another writer commits first, `make` runs again on the
+    * new session. Returns "duplicate" if the log has an event with the same key, and "nothing" if `make` returned none.
+    *
+    * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only after a
+    * refresh has found nothing newer.
    */
   commit(log: OpenLog, allow: () => void, make: Make): Promise<"ok" | "duplicate" | "nothing">;
-  /** One attempt to append to several logs, to all or none of them. */
+  /** Tries once to append to several logs atomically. */
   appendAll(parts: [Part, ...Part[]]): Promise<Appended>;
   /** Creates a log. */
   create(id: string, events: Event[]): Promise<Session>;
-  /** Creates a log and appends to others, all or none of them. Undefined if one of the others was refused. */
+  /** Creates a log and appends to others atomically; undefined if an append was refused. */
   createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined>;
-  /** The events after a version, in pages. */
+  /** Reads the events after a version, in pages. */
   events(id: string, after?: number): AsyncGenerator<NumberedEvent, void, undefined>;
-  /** The entries after a version, and up to another one, in pages of about the same size in bytes. */
+  /** Reads the entries between two versions, in pages of about the same size in bytes. */
   pages(id: string, after: number, upTo?: number): AsyncGenerator<Entry[], void, undefined>;
-  /** The event that has a key. */
+  /** Returns the event with a key. */
   find(id: string, key: string, waited?: number): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
   forget(log: OpenLog): void;
@@ -69,7 +69,7 @@ export interface Logs {
   readonly counts: { readonly hits: number; readonly misses: number; readonly bytes: number };
 }
 
-/** Open logs that nobody uses. Views are dropped before folds: they are built again from the log. */
+/** Creates the cache of unused logs. It drops views before folds, because a view can be rebuilt from the log. */
 export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
   return createCache<OpenLog>(limits, {
     sizeOf: (log) => log.snapshotBytes + log.bytesSinceSnapshot + (log.views?.bytes ?? 0),
@@ -78,9 +78,9 @@ export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
 }
 
 export interface LogsOptions {
-  /** Several may share one. */
+  /** Several `Logs` may share one. */
   cache: Cache<OpenLog>;
-  /** Whether states are handed out as they are: then a commit copies what it changes. */
+  /** True if callers get the state itself and not a copy. A commit then copies the parts that it changes. */
   isHandedOut?: boolean;
 }
 
@@ -133,7 +133,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     return createOpenLog(id, session, found.mark, tail, whole);
   }
 
-  /** Adds what older versions did not write to a rewind of a conversation. */
+  /** Adds the fields that older versions did not write to the rewind of a conversation. */
   async function completed(
     id: string,
     session: Session | undefined,
@@ -368,17 +368,17 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   };
 }
 
-/** Whether a snapshot has all that this version folds: older versions write none of a conversation. */
+/** Tells whether a snapshot has all fields of this version: those of older versions lack the conversation. */
 function isWhole({ environment, conversation, version }: Session): boolean {
   return !isConversation({ environment }) || conversation?.version === version;
 }
 
-/** Returns the speaker and the open turn, for a session that returns there: no process runs the turn any more. */
+/** Returns the speaker and the open turn for a rewind. The turn has no lease, because no process runs it. */
 export function resting({ speaker, turn }: Partial<Conversation> = {}): { speaker?: string; turn?: OpenTurn } {
   return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
 }
 
-/** The time of a new event: never before that of the event ahead of it. */
+/** Returns the time of a new event, which is never before that of the previous event. */
 export function timeNow(session: Session): number {
   return Math.max(Date.now(), session.touched);
 }

@@ -1,4 +1,4 @@
-// An open log: the fold of a session's log as far as this process has read it, and who works on it in this process.
+// An open log: the fold of a session's log as far as this process has read it, and its users in this process.
 import type { HoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
 import type { View } from "../core/turn.ts";
@@ -9,7 +9,7 @@ export interface Stops {
   running: Set<(reason: HoldfastError) => void> | undefined;
 }
 
-/** A view of a conversation, and the version up to which it has seen the log. */
+/** A view of a conversation, and the version up to which it has read the log. */
 export interface KeptView {
   view: View;
   version: number;
@@ -22,11 +22,11 @@ export interface OpenLog extends Cached, Stops {
   /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
-  /** Milliseconds that the call which has it has waited for the store, before the commit that is accepted. */
+  /** Milliseconds that the current call has waited for the store in attempts that were not accepted. */
   waited: number;
   /** When this process last committed to it, by the monotonic clock; undefined if it has not. */
   committedAt: number | undefined;
-  /** Whether someone works on it exclusively, and who waits to. */
+  /** Whether the log is held exclusively, and the callers that wait for it. */
   busy: boolean;
   waiting: Waiter[] | undefined;
   /** The number of snapshots in use; `owned` holds the parts of the state that no snapshot shares. */

@@ -18,7 +18,7 @@ import { exclusive } from "./exclusive.ts";
 import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** The environment's name of logs of shared state. */
+/** The environment name of logs of shared state in a store. */
 const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 

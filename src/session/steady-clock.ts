@@ -3,12 +3,12 @@
 /** Milliseconds by which a wall clock may be corrected at once. */
 const correction = 1_000;
 
-/** Milliseconds for which a jump must last before it is believed. */
+/** Milliseconds for which a jump must last before it is accepted. */
 const lasting = 60_000;
 
 /**
- * Returns the time. A wall clock that jumps, ahead or back, is believed after a minute by the monotonic clock: until then
- * time passes as before the jump. So a wrong clock must last, and not only occur, to end a session.
+ * Returns the time. After the wall clock has jumped ahead or back, time continues as before the jump for a minute of
+  * the monotonic clock. So only a clock that stays wrong for a minute can end a session.
  */
 export function createSteadyClock(): () => number {
   let offset = Date.now() - performance.now();

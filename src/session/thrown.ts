@@ -35,11 +35,11 @@ export function thrownIn(error: unknown, tool?: string): Thrown | undefined {
   const { callback } = error.detail;
   const failed = error.code === "tool_failed" ? tool : undefined;
   const where = functions[error.code] ?? (typeof callback === "string" ? callback : failed);
-  // It may have passed several functions of Holdfast.
+  // Functions of Holdfast may have wrapped the error several times.
   let cause: unknown = error.cause;
   while (isHoldfastError(cause) && cause.cause !== undefined) cause = cause.cause;
   if (where !== undefined) return describeThrown(cause, where);
-  // The model of an author may be code too; an error of a connection has no line of the author.
+  // A model may be the author's code. An error of a connection has no line of the author.
   return error.code === "model_failed" && framesIn(cause).some(isAuthors)
     ? describeThrown(cause, "the model")
     : undefined;
@@ -79,7 +79,7 @@ function framesIn(thrown: unknown): Frame[] {
 function readStack(error: Error): string {
   try {
     const stack = String(error.stack ?? "");
-    // The stack begins with the message, which may be long and look like anything.
+    // The stack begins with the message, which may be long and may look like a stack.
     const start = stack.indexOf(error.message);
     return (start < 0 ? stack : stack.slice(start + error.message.length)).slice(0, longestRead);
   } catch {

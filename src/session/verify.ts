@@ -32,7 +32,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { version, response: given, task, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
-    // Without a verdict there is nothing to look up, and the commit itself finds out whether the state was the newest.
+    // Without verdicts there is nothing to look up, and the commit tells whether the state was the newest.
     const isKnown = version !== undefined || log.session.verdicts > 0;
     if (!isKnown) {
       const verification = await judgeSnapshot(log, { version, response, task, signal, isFresh: false });
@@ -57,7 +57,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     }
   }
 
-  /** Judges the state as this process has it. Undefined if it was not fresh, and the store has a newer version. */
+  /** Judges the state that this process has; undefined if it was not read for this and the store has a newer one. */
   function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
     const { version, response, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
@@ -95,7 +95,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
           ? { reward: 0, reason: refusal.message }
           : await judge(log, { ...session, ...other }, judged, response, signal);
       } catch (thrown) {
-        // The failure counts only if it is about the newest state.
+        // The failure counts only if verify saw the newest state.
         if (!isFresh && (await isOutdated(log, newest))) return undefined;
         throw thrown;
       }

@@ -14,7 +14,7 @@ export interface Placed {
   delta: Delta;
   /** JSON Pointers of replaced values that others had changed. */
   overwrote: string[];
-  /** Omitted writes: others had changed the value that they change a part of. */
+  /** Omitted writes: each changes a part of a value that others had changed. */
   refused: Refused[];
   /** Calls that failed for this reason: all their writes are omitted. */
   failed: ReadonlyMap<string, string>;

@@ -13,9 +13,9 @@ export interface Fate {
 export interface LogToCopy {
   from: Store;
   to: Store;
-  /** The log is copied as it was when it was listed, so that its heading fits. */
+  /** The log is copied up to the version in this row, so that it matches its heading. */
   row: Listed;
-  /** A log is opened after the logs before it. */
+  /** Resolves when all earlier logs of the list are opened. */
   turn: Promise<void>;
   opened(): void;
 }
@@ -60,13 +60,13 @@ export async function copyLog({ from, to, row, turn, opened }: LogToCopy): Promi
 
 const gone = (entries: number): Fate => ({ kind: "changed", entries, message: "it was deleted meanwhile" });
 
-/** The heading of a copy. That the session has ended is told with the last entry. */
+/** Returns the heading of a copy, without the end of the session: the last entry adds it. */
 function headingsOf({ environment, opened, parent, ended }: Listed): { heading: Heading; lastHeading?: Heading } {
   const heading: Heading = { environment, opened, ...(parent && { parent }) };
   return ended === undefined ? { heading } : { heading, lastHeading: { ...heading, ended } };
 }
 
-/** The version of a log, and a mark of all its entries, read one by one: the store's own mark may be a time. */
+/** Reads all entries. Returns the version and a mark of the entries, because the store's own mark may be a time. */
 async function endOf(store: Store, session: string, upTo?: number): Promise<{ version: number; mark: string }> {
   let [version, mark] = [0, ""];
   for await (const page of readPages(store, session, 0, upTo)) {
