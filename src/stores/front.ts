@@ -1,4 +1,4 @@
-// The front of every store: copies and checks what it is given, keeps the time, tries again, groups, filters and closes.
+// The front of every store: copies and checks its input, limits the time, retries, groups commits, filters and closes.
 import { HoldfastError } from "../core/errors.ts";
 import type { Commit, Loaded, Store } from "../core/store.ts";
 import { createAppend } from "./front/append.ts";
@@ -11,11 +11,11 @@ import { withEscapes } from "./front/utf8-escape.ts";
 
 export type * from "./front/driver.ts";
 
-/** The most bytes of one page of a log, unless one entry has more. */
+/** Maximum bytes of one page of a log, unless a single entry has more. */
 const pageBytes = 4 * 1024 * 1024;
 
 /**
- * A store on a driver. The front does what is the same for all stores, so that a driver has only its verbs.
+ * Creates a store on a driver. The front has everything that all stores share, so a driver has only its verbs.
  *
  * @example
  * const store = createStore(myDriver());
@@ -51,7 +51,7 @@ export function createStore(given: Driver): Store {
     }
   }
 
-  /** Runs what only asks, within one time limit, however often it asks. */
+  /** Runs a read. All its requests share one time limit. */
   async function reading<T>(run: (call: Call) => Answer<T>, waited?: number): Promise<T> {
     assertOpen();
     begin();
@@ -65,7 +65,7 @@ export function createStore(given: Driver): Store {
   const readPage = (session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> =>
     ask("reads", call, (call) => driver.read(session, { ...wholeLog, ...range }, call));
 
-  /** Reads a log page by page; from the start again if another log has taken its place meanwhile. */
+  /** Reads a log page by page. Starts again if another log has replaced it meanwhile. */
   async function readLog(session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> {
     const { limit = Infinity, upTo = Infinity } = range;
     again: for (;;) {
@@ -140,7 +140,7 @@ export function createStore(given: Driver): Store {
 
     load: (session, upTo = Infinity, after = 0, waited = 0) =>
       reading(async (call) => {
-        // A time tells nothing of the entries before it: the one that the caller has is read again.
+        // A time says nothing about the entries before it, so the caller's last entry is read again.
         const isAgain = after > 0 && driver.marks === "time";
         const range = { after: isAgain ? after - 1 : after, upTo, snapshot: after === 0 };
         const page = await readLog(session, range, call);
@@ -173,7 +173,7 @@ export function createStore(given: Driver): Store {
   };
 }
 
-/** The first entries, up to the one that makes them so many bytes. */
+/** Returns the first entries, up to the one that reaches this number of bytes. */
 function cutAfter(entries: Entry[], bytes: number): Entry[] {
   let left = bytes;
   const last = entries.findIndex(({ body }) => (left -= body.length) <= 0);

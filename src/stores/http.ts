@@ -1,4 +1,4 @@
-// The HTTP store: a service of your own keeps the logs. docs/http-store.md is its contract.
+// The HTTP store: your own service stores the logs. docs/http-store.md is its contract.
 import { HoldfastError } from "../core/errors.ts";
 import type { Filter, Store } from "../core/store.ts";
 import type { Driver, Write } from "./front.ts";
@@ -11,19 +11,19 @@ import { createClient, faultOf, type Client } from "./http/client.ts";
 
 export interface HttpStoreOptions {
   /**
-   * Where the service is, as in `https://example.com/store`. Its bearer token is `HOLDFAST_STORE_TOKEN`, or stands in
-   * the URL: `https://TOKEN@example.com/store`.
+   * The URL of the service, as in `https://example.com/store`. The bearer token is in `HOLDFAST_STORE_TOKEN`, or in the
+    * URL: `https://TOKEN@example.com/store`.
    */
   url: string;
 }
 
-/** The version of the contract that is spoken here. */
+/** The version of the contract that this client uses. */
 const ourFormat = 1;
-/** Pages of a listing are so many times larger than the front asks for, up to this many sessions: a request costs more. */
+/** Pages are this many times larger than the front asks for, up to this many sessions: requests are expensive. */
 const [pageFactor, largestPage] = [4, 512];
 
 /**
- * A store that is a service of your own. Asks it for its format first, and rejects if it is not a store or is unreachable.
+ * Opens a store on your own service. Asks for its format first, and rejects if it is not a store or is unreachable.
  *
  * @example
  * const store = await httpStore({ url: "https://example.com/store" });
@@ -59,7 +59,7 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
     fault: faultOf,
     // Requests on several connections arrive in any order.
     groups: { of: "session", commits: 1 },
-    // The client keeps the time of a request, and gives large answers more.
+    // The client limits the time of a request, and gives large answers more time.
     overtime: isAsking,
 
     append: async ([unit], call) => [await ask("append", { commits: unit!.map(commitOf) }, answers.appendedOf, call)],
@@ -75,14 +75,14 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
       if (log === undefined) return undefined;
       const { entries } = log;
       const last = entries.at(-1) ?? (log.snapshot && (await readAfter(log.snapshot.version - 1, 1))?.entries[0]);
-      // The end that was asked for: an answer is never cut short.
+      // The requested end: an answer is never cut short.
       const end = { version: last?.version ?? 0, mark: last ? timeMark(last.at) : "" };
       return { ...log, end, place: answers.placeText(session), entries: limit > 0 ? entries : [] };
     },
 
     find: (session, key, call) => ask("find", { session, key }, answers.foundOf, call),
 
-    // The service finds out whether it has the session.
+    // The service reports a missing session.
     place: (session) => answers.placeText(session),
 
     async list(listing, call) {
@@ -105,12 +105,12 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
   };
 }
 
-/** A commit as it is sent: the fields of the contract. */
+/** Returns a commit with the fields of the contract. */
 function commitOf({ session, seen, entries, heading, snapshot }: Write): unknown {
   return { session, version: seen.version, seen: timeOfMark(seen.mark), entries, heading, snapshot };
 }
 
-/** Members that are undefined are not sent. */
+/** Undefined fields are not sent. */
 function filterOf({ environment, open, openedBefore, idleBefore }: Filter): object {
   return {
     environment,
@@ -120,7 +120,7 @@ function filterOf({ environment, open, openedBefore, idleBefore }: Filter): obje
   };
 }
 
-/** JSON has no infinity: the end of time is the largest whole number that every language can hold in a double. */
+/** JSON has no infinity. The largest integer that a double holds exactly stands for it. */
 const time = (at: number): number => Math.max(Math.min(at, Number.MAX_SAFE_INTEGER), Number.MIN_SAFE_INTEGER);
-/** Absent where there is no limit. */
+/** Absent without a limit. */
 const finite = (value: number): number | undefined => (value === Infinity ? undefined : value);

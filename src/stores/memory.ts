@@ -1,4 +1,4 @@
-// The store that lives and dies with the process: for tests, and for sessions that need not outlive it.
+// The store in memory: for tests, and for sessions that may end with the process.
 import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
 import {
   createStore,
@@ -12,22 +12,22 @@ import {
   type Write,
 } from "./front.ts";
 
-/** One session. Flat, and linked to its neighbours through itself, because it is what an idle session costs. */
+/** One session. A flat object with links to its neighbours: its size is the memory of an idle session. */
 interface Log {
   readonly session: string;
-  /** Its place in the order of opening, never given twice. */
+  /** Its place in the order of opening. Places are never reused. */
   readonly place: number;
   heading: Heading;
-  /** Of entry n at n - 1. Arrays of texts and of numbers take half the memory of an object for each entry. */
+  /** Entry n is at n - 1. Arrays of texts and numbers take half the memory of one object per entry. */
   bodies: string[];
   times: number[];
-  /** The keys of entries, up to the newest that has one. */
+  /** The keys of entries, up to the newest entry with a key. */
   keys: (string | undefined)[] | undefined;
-  /** The versions of keys, once there are too many entries to look through. */
+  /** The versions of keys, once there are too many entries to search. */
   versions: Map<string, number> | undefined;
   snapshots: Snapshot[] | undefined;
   touched: number;
-  /** Grows with every commit to any log: the order among commits of the same time. */
+  /** A counter of all commits. It orders commits of the same time. */
   turn: number;
   mark: string;
   lane: Lane;
@@ -42,11 +42,11 @@ interface Lane {
   size: number;
   first: Log | undefined;
   last: Log | undefined;
-  /** False after a commit that was dated before the one ahead of it; the next listing by idle time sorts. */
+  /** False after a commit with an earlier time than the previous one. The next listing by idle time then sorts. */
   sorted: boolean;
 }
 
-/** Up to this length entries are looked through for a key, and copied, not pushed to: `push` reserves 16 places. */
+/** Up to this length, entries are searched for a key, and copied to add one: `push` reserves 16 places. */
 const shortLog = 8;
 
 /**
@@ -62,7 +62,7 @@ export function memoryStore(): Store {
 function memoryDriver(): Driver {
   const logs = new Map<string, Log>();
   const lanes = new Map<string, Lane>();
-  /** In the order of opening. Deleted ones stay until they are half of all. */
+  /** In the order of opening. Deleted sessions stay until they are half of all. */
   let byPlace: Log[] = [];
   let opened = 0;
   let turn = 0;
@@ -106,7 +106,7 @@ function memoryDriver(): Driver {
     return log;
   }
 
-  /** Stores a write that was judged to be ok. Nothing in here fails. */
+  /** Stores a write that was accepted. Cannot fail. */
   function store({ session, entries, mark, heading, snapshot }: Write): void {
     const log = logs.get(session) ?? create(session, heading!);
     for (const entry of entries) add(log, entry);
@@ -160,8 +160,8 @@ function memoryDriver(): Driver {
   }
 
   /**
-   * As commits move sessions, there is nowhere to stand between two pages: each starts at the front again. A sweep ends the
-   * sessions that it is given, which then leave the front.
+   * Commits move sessions, so a page has no stable position: each page starts at the front again. A sweep ends the sessions
+    * of a page, which removes them from the front.
    */
   function listByIdleness({ environment, open, idleBefore = Infinity, after, limit }: Listing): Rows {
     const [touched = -Infinity, turn = 0] = after?.split(" ").map(Number) ?? [];
@@ -190,7 +190,7 @@ function memoryDriver(): Driver {
     persistent: false,
     together: true,
     text: "any",
-    // It has no older copy to go back to. Hashes would make a call a quarter dearer.
+    // It cannot fail over to an older copy, so times are enough. Hashes would make a call a quarter slower.
     marks: "time",
     idle: true,
     groups: { of: "unit" },
@@ -239,7 +239,7 @@ function memoryDriver(): Driver {
 }
 
 function add(log: Log, { body, at, key }: NewEntry): void {
-  // Reading a character makes V8 join the pieces that JSON.stringify may have left the text in: a third less memory.
+  // Reading a character makes V8 join the pieces of the text that JSON.stringify left: a third less memory.
   body.charCodeAt(0);
   if (log.bodies.length < shortLog) {
     log.bodies = log.bodies.concat(body);
@@ -273,7 +273,7 @@ function isThere({ bodies }: Log): boolean {
   return bodies.length > 0;
 }
 
-/** The answer to a write. Changes nothing. */
+/** Returns the answer to a write. Changes nothing. */
 function judge({ seen, entries }: Write, log: Log | undefined): Appended {
   if (!log) return seen.version === 0 ? "ok" : "conflict";
   for (const { key } of entries) if (key !== undefined && versionOf(log, key) !== undefined) return "duplicate";
@@ -292,7 +292,7 @@ function laneName(environment: string, open: boolean): string {
   return `${open ? "open" : "ended"} ${environment}`;
 }
 
-/** Sorts as a text as it does as a number. */
+/** Formats a place as a text that sorts like the number. */
 function placeText(place: number): string {
   return String(place).padStart(16, "0");
 }
@@ -320,7 +320,7 @@ function unlink(log: Log): void {
   lane.size--;
 }
 
-/** Only a clock that was set back makes this necessary, so that commits need not look for their place. */
+/** Sorts after a clock was set back. So commits need not search for their place. */
 function sort(lane: Lane): void {
   const all: Log[] = [];
   for (let log = lane.first; log !== undefined; log = log.fresher) all.push(log);
@@ -338,7 +338,7 @@ function byIdleness(a: Pick<Log, "touched" | "turn">, b: Pick<Log, "touched" | "
   return a.touched - b.touched || a.turn - b.turn;
 }
 
-/** How many of the items, ascending by a number, are not above the limit. */
+/** Counts the items up to a limit. They are in ascending order. */
 function countUpTo<T>(items: readonly T[], limit: number, numberOf: (item: T) => number): number {
   let [low, high] = [0, items.length];
   while (low < high) {

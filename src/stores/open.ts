@@ -5,12 +5,12 @@ import type { Store } from "../core/store.ts";
 import { telemetry } from "../telemetry/process.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
 
-/** What the URLs of stores look like, for messages and for --help. */
+/** The forms of store URLs, for messages and for --help. */
 export const storeUrls =
   "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
 
 export interface StoreWishes {
-  /** It is not made if it is not there. */
+  /** Fails if the store does not exist, instead of creating it. */
   isThere?: boolean;
   /** The URL of a store for idle sessions, and the milliseconds until a session is idle. */
   cold?: string | undefined;
@@ -50,7 +50,7 @@ function assertTiers(url: string, cold: string): void {
 
 const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
-/** One of two tiers may not forget sessions by itself: the other would still count on them. */
+/** A tier must not drop sessions by itself, because the other tier relies on them. */
 function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;

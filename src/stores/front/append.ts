@@ -1,4 +1,4 @@
-// The way of a unit to the driver: alone, in a group of its moment, or in its turn among those of its sessions.
+// Passes units to the driver: alone, in a group with simultaneous units, or one by one per session.
 import type { Appended } from "../../core/store.ts";
 import type { Attempts, Waiting } from "./attempts.ts";
 import type { Answer, Call, Driver, End, Unit } from "./driver.ts";
@@ -13,10 +13,10 @@ export interface Verbs {
   counted<T>(verb: Promise<T>): Promise<T>;
 }
 
-/** How often one session is answered in a row before the others, and for how many milliseconds at most. */
+/** How often one session is answered in a row before the others, and the maximum milliseconds for that. */
 const [inARow, longestRow] = [32, 5];
 
-/** More answers than this in one turn of the event loop are a crowd. */
+/** With more answers than this in one turn of the event loop, sessions are answered one after the other. */
 const noCrowd = 64;
 
 const noLimit: Call = { until: Infinity };
@@ -27,7 +27,7 @@ interface Job extends Waiting, GroupJob {
   resolve(answer: Appended): void;
 }
 
-/** Gives the functions that append a unit and delete a session. */
+/** Returns the functions that append a unit and delete a session. */
 export function createAppend(driver: Driver, attempts: Attempts, { begin, end, counted }: Verbs) {
   const { groups } = driver;
   const { deadlines, limitFor, faultOf, ask, askAgain, within } = attempts;
@@ -35,14 +35,14 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   const group = groups?.of === "store" || groups?.of === "sessions" ? createGroups<Job>(groups, send) : undefined;
   /** Whether the driver answers appends later, so that waiting callers need a deadline. */
   let isLater = false;
-  /** The session that is answered at once by a driver that answers at once, until when, and how often so far. */
+  /** The session that a synchronous driver answers at once, the end of that time, and the number of answers so far. */
   let last = "";
   let until = 0;
   let row = 0;
-  /** How many were answered at once in this turn of the event loop. */
+  /** The number of units answered at once in this turn of the event loop. */
   let answered = 0;
 
-  /** Hands a group to the driver and answers its callers. */
+  /** Passes a group to the driver and answers the callers. */
   function send(group: Job[]): Answer<void> {
     const jobs = group.filter(({ isDone }) => !isDone);
     if (jobs.length === 0) return;
@@ -62,7 +62,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
     }
   }
 
-  /** After a failure: the same group again where that may help, and each alone if one of them is the reason. */
+  /** After a failure: retries the group if that may help, or each unit alone if one unit is the reason. */
   async function sendAgain(jobs: Job[], call: Call, failure: unknown): Promise<void> {
     try {
       settle(jobs, await askAgain("writes", call, (call) => driver.append(unitsOf(jobs), call), failure));
@@ -76,9 +76,9 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   }
 
   /**
-   * Appends to a driver that answers at once. Answering all callers at once would let thousands of sessions alternate at
-   * every `await`. Each would find the processor's caches full of other data, and timers and connections would wait. So a
-   * crowd is answered one session after the other, each a few times in a row.
+   * Appends to a synchronous driver. Answering all callers at once would let thousands of sessions alternate at every
+    * `await`: each would find the processor's caches full of other data, and timers and connections would wait. So many
+    * callers are answered one session after the other, each session a few times in a row.
    */
   function appendNow(unit: Unit): Promise<Appended> {
     const answer = driver.append([unit], noLimit) as Appended[];

@@ -1,23 +1,23 @@
-// Asking a driver: within a time limit, again where that may help, and with failures that have one of our codes.
+// Calls a driver: within a time limit, with retries where they may help, and with failures that have a code.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
 import { createDeadlines, type Timed } from "./deadlines.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
-/** How long a call may wait for the store, in milliseconds, its last verb at least, and how many bytes give one more. */
+/** Milliseconds that a call may wait for the store, that its last verb has at least, and bytes per extra millisecond. */
 const timeLimit = 5000;
 const leastTimeLimit = 500;
 const bytesPerMs = 1024;
-/** The pause before another try: random, at first and at last up to this, in milliseconds. */
+/** The maximum random pause before a retry, in milliseconds: before the first retry, and at most. */
 const [shortestPause, longestPause] = [5, 500];
 
-/** Somebody who waits for a driver. */
+/** A caller that waits for a driver. */
 export interface Waiting extends Timed {
-  /** Its call, once it was sent. */
+  /** Its request, once it was sent. */
   readonly call: Call | undefined;
 }
 
-/** Whether the same may be asked again though the first try was perhaps successful. */
+/** Whether the request may be repeated although the first attempt may have succeeded. */
 export type Effect = "reads" | "writes";
 
 export type Attempts = ReturnType<typeof createAttempts>;
@@ -29,7 +29,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });
 
-  /** The end of the time of a verb that begins now, in a call that has waited for the store before. */
+  /** Returns the deadline of a verb that begins now. `waited` is the time that its call has waited for the store before. */
   function limitFor(bytes = 0, waited = 0): number {
     return performance.now() + Math.max(timeLimit - waited, leastTimeLimit) + bytes / bytesPerMs;
   }
@@ -44,7 +44,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     return new HoldfastError(code, `${name} ${message}`, { cause });
   }
 
-  /** Waits for an answer until the time is up. */
+  /** Waits for an answer until the deadline. */
   function within<T>(call: Call, answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = { until: call.until, call, reject };
@@ -62,7 +62,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     });
   }
 
-  /** Asks the driver, again while that may help, does no harm, and there is time. */
+  /** Calls the driver. Retries while a retry may help, is safe, and there is time. */
   async function ask<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>): Promise<T> {
     try {
       const answer = run(call);
@@ -72,7 +72,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     }
   }
 
-  /** Continues after a failed try. */
+  /** Continues after a failed attempt. */
   async function askAgain<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>, thrown: unknown): Promise<T> {
     for (let [failure, longest] = [thrown, shortestPause]; ; longest = Math.min(2 * longest, longestPause)) {
       if (isHoldfastError(failure)) throw failure;

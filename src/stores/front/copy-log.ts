@@ -1,7 +1,7 @@
-// copyLog(): copies the entries of a log into another store, page by page. And how to read a whole log in pages.
+// copyLog(): copies the entries of a log into another store, page by page. readPages() reads a whole log in pages.
 import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../../core/store.ts";
 
-/** The most entries of a page, and about the most bytes, unless one entry has more. A copy commits page by page. */
+/** Maximum entries and approximate bytes of a page, unless one entry has more. A copy commits page by page. */
 const pageEntries = 2000;
 const pageBytes = 1024 * 1024;
 
@@ -26,26 +26,26 @@ export interface LogCopy {
   source: string;
   to: Store;
   target: string;
-  /** The target has the entries up to here. Default 0: there is no target yet. */
+  /** The version that the target already has. Default 0: the target does not exist. */
   after?: number;
-  /** The version that is copied. */
+  /** The last version to copy. */
   upTo: number;
-  /** The heading of the target, and the one that it gets with the last entry. */
+  /** The heading of the target, and its heading after the last entry. */
   heading: Heading;
   lastHeading?: Heading | undefined;
   /** The mark of the target when it is complete. */
   mark?: string | undefined;
   /** Snapshots of these versions, in order. */
   snapshots?: Snapshot[];
-  /** Makes the entry of the target. */
+  /** Converts an entry for the target. */
   change?(entry: Entry): NewEntry;
   /** Called with the entries of each commit. */
   onCommit?(entries: readonly NewEntry[]): void;
 }
 
 /**
- * Copies a log, or the rest of one. Returns the version of the target, and the answer that refused a commit, if one did.
- * The version is lower than `upTo` if the source ended before.
+ * Copies a log, or the rest of one. Returns the version of the target, and the refusal of a commit, if there was one.
+  * The version is lower than `upTo` if the source is shorter.
  */
 export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
   const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;

@@ -1,15 +1,15 @@
 // The time limits of verbs. Thousands run at once, so they share one timer.
 
-/** Something that has to be done by a time of `performance.now()`. */
+/** A verb with a deadline, as a time of `performance.now()`. */
 export interface Timed {
   readonly until: number;
   reject(error: Error): void;
 }
 
-/** How often to look for verbs that are late, in milliseconds. */
+/** Milliseconds between two checks for late verbs. */
 const pace = 50;
 
-/** `late` makes the error of a verb whose time is up; undefined if it may take longer. */
+/** `late` creates the error of a late verb; undefined if the verb may take longer. */
 export function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined) {
   const pending = new Set<T>();
   let timer: NodeJS.Timeout | undefined;
@@ -27,7 +27,7 @@ export function createDeadlines<T extends Timed>(late: (timed: T) => Error | und
   }
 
   return {
-    /** Rejects it when its time is up, unless it is removed before. */
+    /** Rejects the verb at its deadline, unless it is removed before. */
     add(timed: T): void {
       pending.add(timed);
       timer ??= setTimeout(look, pace);

@@ -1,4 +1,4 @@
-// The contract of a driver: what a store must do by itself. `createStore` in ../front.ts does the rest.
+// The contract of a driver: the part of a store that differs. `createStore` in ../front.ts does the rest.
 import type { ErrorCode } from "../../core/errors.ts";
 import type { Appended, Entry, Filter, Heading, Listed, NewEntry, Snapshot } from "../../core/store.ts";
 
@@ -7,7 +7,7 @@ export type { Entry, NewEntry } from "../../core/store.ts";
 /** A driver may answer at once or later. */
 export type Answer<T> = T | Promise<T>;
 
-/** Where a log ends: its version, and a mark that stands for all that is in it. See mark.ts. */
+/** The end of a log: its version, and a mark that identifies its content. See mark.ts. */
 export interface End {
   version: number;
   mark: string;
@@ -19,9 +19,9 @@ export interface Write {
   /** The log must end there. Version 0: there must be no log. An empty mark accepts any log of that version. */
   seen: End;
   entries: readonly [NewEntry, ...NewEntry[]];
-  /** The mark of the log after the last entry. Stored with it, and given back in `End`. */
+  /** The mark of the log after the last entry. Stored with the entry, and returned in `End`. */
   mark: string;
-  /** Always there with version 0. */
+  /** Always present with version 0. */
   heading?: Heading;
   /** Ignored if the log has one of this version: two processes may find the same snapshot due. */
   snapshot?: Snapshot;
@@ -30,32 +30,32 @@ export interface Write {
 /** Commits that are stored together or not at all, each for another session. */
 export type Unit = readonly [Write, ...Write[]];
 
-/** Which entries to read: after a version, up to a version, at most so many of about so many bytes, but at least one. */
+/** The entries to read: after a version, up to a version, with limits on their number and bytes, but at least one. */
 export interface Range {
   after: number;
   upTo: number;
-  /** 0 reads no entry: only where the log ends. */
+  /** 0 reads no entry, only the end of the log. */
   limit: number;
   bytes: number;
-  /** Whether to start at the newest snapshot above `after` and not above `upTo`, if there is one. */
+  /** Whether to start at the newest snapshot between `after` and `upTo`, if there is one. */
   snapshot: boolean;
 }
 
-/** A part of a log. All of it is of one moment. */
+/** A part of a log, read at one moment. */
 export interface Page {
-  /** The end of the whole log, whatever was read of it. */
+  /** The end of the whole log, whichever part was read. */
   end: End;
-  /** The log's place in the order of opening. A log that is opened again under the same id has another. */
+  /** The log's place in the order of opening. A log opened again under the same id has another place. */
   place: string;
   snapshot?: Snapshot;
   entries: Entry[];
 }
 
-/** A question for one page of a listing. */
+/** A request for one page of a listing. */
 export interface Listing extends Omit<Filter, "after"> {
   /** "idle": by the time of the newest entry, the oldest first, and only rows before `idleBefore`. */
   order: "opened" | "idle";
-  /** What the page before gave as `next`; in the order of opening also the place of a session. */
+  /** The `next` of the previous page; in the order of opening also the place of a session. */
   after?: string;
   limit: number;
 }
@@ -64,52 +64,52 @@ export interface Row extends Listed, End {
   place: string;
 }
 
-/** One page of a listing. It may hold rows that the filter excludes, and be empty though others follow. */
+/** One page of a listing. It may contain rows that the filter excludes, and may be empty before the last page. */
 export interface Rows {
   rows: Row[];
-  /** Where the next page begins; absent at the end. */
+  /** The start of the next page; absent at the end. */
   next?: string;
   /**
-   * The place of the newest session when the first page was made, as a text that sorts after the places of all others:
-   * sessions opened later are left out. A driver without it must leave them out by itself.
+   * The place of the newest session at the first page, as a text that sorts after the places of all others. Sessions
+    * opened later are left out. A driver without it must leave them out itself.
    */
   newest?: string;
 }
 
-/** The time that a verb has. */
+/** The time limit of a verb. */
 export interface Call {
-  /** By `performance.now()`. The front answers the caller then, whether or not the driver has an answer. */
+  /** By `performance.now()`. The front then answers the caller, even without an answer of the driver. */
   readonly until: number;
-  /** What keeps the driver waiting, if it knows: says more than the clock once the time is up. */
+  /** Why the driver waits, if it knows. The error at the deadline then says more than the time. */
   reason?: unknown;
 }
 
-/** What the failure of a verb means. */
+/** The meaning of a failed verb. */
 export interface Fault {
   code: ErrorCode;
-  /** Goes after the driver's name: "has no room left". */
+  /** Follows the driver's name in the message: "has no room left". */
   message: string;
   /** "nothing": it is certain that nothing was changed. */
   effect: "nothing" | "unknown";
-  /** Whether the same verb may succeed a moment later. */
+  /** Whether a retry may succeed. */
   passing?: boolean;
-  /** The longest pause before the next try, in milliseconds. By default it grows up to 500. */
+  /** Maximum pause before the next attempt, in milliseconds. By default it grows up to 500. */
   pause?: number;
-  /** Whether one unit of a group is the reason, so that each is to be tried on its own. */
+  /** Whether one unit of a group is the reason. Then each unit is retried alone. */
   single?: boolean;
-  /** Kept as the cause of the error. Must not carry arguments, which may be secrets or whole bodies. */
+  /** The cause of the error. Must not contain arguments, which may be secrets or whole bodies. */
   cause?: unknown;
 }
 
-/** How units are handed over. Without it, each as it comes, many at once. */
+/** How units are passed to the driver. By default each as it arrives, many at once. */
 export type Groups =
-  /** Each alone, and the next when the caller before it has continued. For drivers that answer at once. */
+  /** One by one, the next after the previous caller has continued. For synchronous drivers. */
   | { of: "unit" }
-  /** Units of the same moment together, up to so many commits and characters: of any sessions, one group at a time. */
+  /** Simultaneous units of any sessions together, up to these commits and characters, one group at a time. */
   | { of: "store"; commits: number; bytes: number }
-  /** The same with each session once, and so many groups at once. A session is in one of them at a time. */
+  /** The same with each session at most once, and this many groups at once. A session is in one group at a time. */
   | { of: "sessions"; commits: number; bytes: number; lanes: number }
-  /** Units of one session together, one group of each session at a time. A unit of several sessions is a group. */
+  /** Units of one session together, one group per session at a time. A unit of several sessions is its own group. */
   | { of: "session"; commits: number };
 
 export interface Driver {
@@ -119,29 +119,29 @@ export interface Driver {
   readonly persistent: boolean;
   /** Whether a unit may hold several writes. Adds cases to the shared suite. */
   readonly together: boolean;
-  /** "utf8": the front escapes what UTF-8 text cannot hold: NUL and halves of surrogate pairs. */
+  /** "utf8": the front escapes characters that UTF-8 text cannot hold: NUL and halves of surrogate pairs. */
   readonly text: "any" | "utf8";
-  /** Whether `list` knows the order "idle". Otherwise the front reads all rows and sorts them. */
+  /** Whether `list` supports the order "idle". Otherwise the front reads all rows and sorts them. */
   readonly idle: boolean;
-  /** "time": it compares the times of entries instead of marks, which tells fewer logs apart. The front gives it times only. */
+  /** "time": compares times of entries instead of marks, which distinguishes fewer logs. The front passes only times. */
   readonly marks?: "time";
   readonly groups?: Groups;
-  /** Appends units, each whole or not at all, and answers for each. */
+  /** Appends units, each atomically, and answers for each. */
   append(units: readonly Unit[], call: Call): Answer<Appended[]>;
-  /** Undefined if there is no such log. */
+  /** Returns undefined for a missing log. */
   read(session: string, range: Range, call: Call): Answer<Page | undefined>;
   list(listing: Listing, call: Call): Answer<Rows>;
-  /** True if it deleted a log. With `end` only if the log ends there, checked and deleted in one step. */
+  /** Returns true if it deleted a log. With `end`, deletes only a log that ends there, checked in the same step. */
   delete(session: string, end: End | undefined, call: Call): Answer<boolean>;
   /** Classifies an error of a verb. By default the store failed, and the effect is unknown. */
   fault?(thrown: unknown): Fault;
-  /** Whether a verb whose time is up may take longer, because the server answers others. By default not. */
+  /** Whether a late verb may take longer, because the server answers others. Default: no. */
   overtime?(call: Call): boolean;
-  /** By default the log is read until the key is found. */
+  /** Default: reads the log until it finds the key. */
   find?(session: string, key: string, call: Call): Answer<Entry | undefined>;
-  /** The place of a session in the order of opening. By default its log is read. */
+  /** Returns the place of a session in the order of opening. Default: reads its log. */
   place?(session: string, call: Call): Answer<string | undefined>;
-  /** By default the open sessions are listed. */
+  /** Default: lists the open sessions. */
   count?(environment: string, call: Call): Answer<number>;
   /** Called once, when no verb is running. */
   close?(): Answer<void>;

@@ -11,7 +11,7 @@ export function eventEntry(version: number, body: string): Entry {
     const key = eventKey(event);
     if (key !== undefined) entry.key = key;
   } catch {
-    // It is not an event of ours.
+    // Not an event of Holdfast.
   }
   return entry;
 }

@@ -1,7 +1,7 @@
-// Group commit: units that arrive while a group is being written make up the next one, whichever sessions they are of.
+// Group commit: units that arrive while a group is written form the next group, for any sessions.
 import type { Answer, Groups, Unit } from "./driver.ts";
 
-/** A unit on its way. */
+/** A unit that waits or is being written. */
 export interface Job {
   readonly unit: Unit;
   readonly bytes: number;
@@ -9,7 +9,7 @@ export interface Job {
   isDone: boolean;
 }
 
-/** `send` writes a group and answers the callers. It never fails. Gives the function that takes a job. */
+/** Returns a function that accepts a job. `send` writes a group and answers its callers; it never fails. */
 export function createGroups<J extends Job>(
   groups: Extract<Groups, { of: "store" | "sessions" }>,
   send: (jobs: J[]) => Answer<void>,
@@ -17,11 +17,11 @@ export function createGroups<J extends Job>(
   const { of, commits: mostCommits, bytes: mostBytes } = groups;
   const lanes = groups.of === "sessions" ? groups.lanes : 1;
   let queue: J[] = [];
-  // Sessions of the running groups, where each is in one group at a time.
+  // Sessions of the running groups, if a session may be in only one group at a time.
   const inGroups = new Set<string>();
   let running = 0;
 
-  /** The next group: all that wait, but for those whose session has to be in another group. */
+  /** Returns the next group: all waiting units, except those whose session must be in another group. */
   function take(): J[] {
     const group: J[] = [];
     const rest: J[] = [];
@@ -68,7 +68,7 @@ export function createGroups<J extends Job>(
     queue.push(job);
     if (running >= lanes) return;
     running++;
-    // Units of the same turn of the event loop go together.
+    // Units of one turn of the event loop are grouped.
     setImmediate(sendNext);
   };
 }

@@ -1,23 +1,23 @@
-// Listings, page by page: filtered, without sessions opened since, and without a session twice.
+// Lists sessions page by page: filtered, without sessions opened meanwhile, and without repeated sessions.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Filter, Listed } from "../../core/store.ts";
 import type { Driver, Listing, Row, Rows } from "./driver.ts";
 import { copyHeading } from "./unit.ts";
 
-/** Pages start small, for callers that only want the first few. */
+/** Pages start small, for callers that need only the first rows. */
 const [firstPage, largestPage] = [4, 256];
 
 export interface ListingParts {
   driver: Driver;
   assertOpen(): void;
   page(listing: Listing): Promise<Rows>;
-  /** The place of a session in the order of opening; undefined if it is not there. */
+  /** Returns the place of a session in the order of opening; undefined if it is missing. */
   placeOf(session: string): Promise<string | undefined>;
 }
 
 /** The store's `list`. */
 export function createListing({ driver, assertOpen, page, placeOf }: ListingParts) {
-  /** Rows in the driver's order, but for those opened since the first page. */
+  /** Yields rows in the driver's order, without sessions opened after the first page. */
   async function* rowsOf(asked: Omit<Listing, "limit">): AsyncGenerator<Row> {
     let newest: string | undefined;
     let after = asked.after;
@@ -47,7 +47,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
   }
 
-  /** A session that is committed to meanwhile moves on in this order: it is shown where it is met first. */
+  /** A commit moves a session towards the end of this order. A session is listed once, where it is met first. */
   async function* byIdleness(filter: Filter): AsyncGenerator<Row> {
     if (!driver.idle) {
       const rows: Row[] = [];

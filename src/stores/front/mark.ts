@@ -1,11 +1,11 @@
-// Marks: a short text that stands for a whole log, so that a writer can tell its log from another of the same length.
+// Marks: a short text that identifies a whole log, so that a writer can tell its log from another of equal length.
 import { hash } from "node:crypto";
 import type { NewEntry } from "../../core/store.ts";
 
 /**
- * The mark of a log after some more entries, `HASH@TIME`: 96 bits of a hash of the mark before them and of all that is in
- * them, and the time of the last. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
- * stores that keep no hashes. A log without entries has the mark "".
+ * Returns the mark of a log after more entries, `HASH@TIME`: 96 bits of a hash of the previous mark and the entries, and
+  * the time of the last entry. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
+  * stores without hashes. A log without entries has the mark "".
  */
 export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   let after = mark;
@@ -17,13 +17,13 @@ export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   return after;
 }
 
-/** As `markAfter`, without the hash. */
+/** Like `markAfter`, without the hash. */
 export function timeAfter(mark: string, entries: readonly NewEntry[]): string {
   const last = entries.at(-1);
   return last ? timeMark(last.at) : mark;
 }
 
-/** The mark of a log whose newest entry was stored without a hash: the time of that entry. */
+/** Returns the mark of a log whose newest entry has no hash: the time of that entry. */
 export function timeMark(at: number): string {
   return `@${at}`;
 }
@@ -37,14 +37,14 @@ export function timeOfMark(mark: string): number | undefined {
   return at < 0 ? undefined : Number(mark.slice(at + 1));
 }
 
-/** The hash that a mark holds, if it holds one. */
+/** Returns the hash in a mark, if it has one. */
 export function hashOfMark(mark: string): string | undefined {
   const at = mark.indexOf("@");
   if (at === 0 || mark === "") return undefined;
   return at < 0 ? mark : mark.slice(0, at);
 }
 
-/** Whether two marks may be of the same log: by their hashes, or by times where one has no hash. */
+/** Tells whether two marks may belong to the same log, by their hashes, or by times if one has no hash. */
 export function isSameMark(one: string, other: string): boolean {
   const [hash, otherHash] = [hashOfMark(one), hashOfMark(other)];
   if (hash !== undefined && otherHash !== undefined) return hash === otherHash;

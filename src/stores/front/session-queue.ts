@@ -1,4 +1,4 @@
-// One at a time per session, within one process: in the order of asking, with neighbours of a kind served together.
+// Serves one item per session at a time, within one process, in order of arrival. Waiting items are served together.
 
 /** An item that waits to be served with others of its session. */
 interface Waiting<T> {
@@ -7,7 +7,7 @@ interface Waiting<T> {
 
 type Job<T> = Waiting<T> | { alone(): Promise<void> };
 
-/** `serve` gets items of one session that wait, at most `most` of them. It never rejects. */
+/** `serve` gets up to `most` waiting items of one session. It never rejects. */
 export function createSessionQueue<T>(most: number, serve: (items: T[]) => void | Promise<void>) {
   const queues = new Map<string, Job<T>[]>();
 
@@ -20,7 +20,7 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
   }
 
   async function drain(session: string, queue: Job<T>[]): Promise<void> {
-    // Items of the same moment go together.
+    // Simultaneous items are served together.
     await Promise.resolve();
     while (queue.length > 0) {
       const first = queue[0]!;
@@ -38,12 +38,12 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
   }
 
   return {
-    /** Waits in a session's queue, to be served with its neighbours. */
+    /** Queues an item of a session. */
     join(session: string, item: T): void {
       push(session, { item });
     },
 
-    /** Waits in the queues of several sessions and runs once it is first in all of them. */
+    /** Waits in the queues of several sessions, and runs when it is first in all of them. */
     alone<R>(sessions: readonly string[], run: () => Promise<R>): Promise<R> {
       let missing = sessions.length;
       let start!: () => void;

@@ -1,11 +1,11 @@
-// Commits as drivers get them: copied, so that the caller may change its own, checked and weighed.
+// Prepares commits for drivers: copies them, so that callers may change their own, checks them, and adds their sizes.
 import { invalidOption } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
 import { hashOfMark, isTime, markAfter, timeMark, timeOfMark } from "./mark.ts";
 import { escapeWrite } from "./utf8-escape.ts";
 
-/** Copies commits that were handed over together. "duplicate" if two entries of one have the same key. */
+/** Copies the commits of one append. Returns "duplicate" if two entries of a commit have the same key. */
 export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "duplicate" {
   const { name, together, text } = driver;
   if (commits.length === 1) {
@@ -42,7 +42,7 @@ function toWrite({ session, version, seen, mark, entries: given, heading, snapsh
   return write;
 }
 
-/** The mark of a log after entries. Without the one before them it has no hash. */
+/** Returns the mark of a log after entries. Without the mark before them, it has no hash. */
 function nextMark(
   seen: string | undefined,
   mark: string | undefined,
@@ -55,7 +55,7 @@ function nextMark(
   return hash ?? timeMark(entries[entries.length - 1]!.at);
 }
 
-/** A mark as the driver keeps it: only its hash, or only its time. */
+/** Returns the part of a mark that the driver stores: its hash or its time. */
 export function storedMark(mark: string, { marks }: Driver): string {
   if (isTime(mark)) return mark;
   const hash = marks === "time" ? undefined : hashOfMark(mark);
@@ -69,7 +69,7 @@ function copyEntry({ body, at, key }: NewEntry): NewEntry {
   return key === undefined ? { body, at } : { body, at, key };
 }
 
-/** A heading that nobody else holds, without members that are undefined. */
+/** Copies a heading without undefined fields. */
 export function copyHeading({ environment, opened, parent, ended }: Heading): Heading {
   const copy: Heading = { environment, opened };
   if (parent) copy.parent = { session: parent.session, version: parent.version };
@@ -83,7 +83,7 @@ function hasTwins({ entries }: Write): boolean {
   return new Set(keys).size < keys.length;
 }
 
-/** About how many bytes a unit has. */
+/** Estimates the bytes of a unit. */
 export function weigh(unit: Unit): number {
   let bytes = 0;
   for (const { entries, snapshot } of unit) {

@@ -1,11 +1,11 @@
-// Texts for stores that hold UTF-8: it cannot hold half a surrogate pair, and some databases refuse NUL.
+// Escapes texts for stores of UTF-8, which cannot hold half a surrogate pair. Some databases also refuse NUL.
 import type { Heading } from "../../core/store.ts";
 import type { Answer, Driver, Entry, Write } from "./driver.ts";
 
-/** Each is stored as U+0001 and its code, as is U+0001 itself. JSON.stringify writes none of them, so bodies stay as they are. */
+/** Each is stored as U+0001 and its code, like U+0001 itself. JSON.stringify writes none of them, so bodies stay. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const special = /[\0\u0001\p{Surrogate}]/gu;
-/** Finds whole pairs too, in half the time. */
+/** Matches whole pairs too, which takes half the time. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const perhapsSpecial = /[\0\u0001\ud800-\udfff]/;
 
@@ -23,8 +23,8 @@ export function fromText(text: string): string {
 }
 
 /**
- * The same driver for any text: ids, keys and names are escaped on their way in, and those and bodies back on their way
- * out. Writes must have gone through `escapeWrite`.
+ * Returns a driver that accepts any text. It escapes ids, keys and names of requests, and unescapes those and bodies in
+  * answers. `escapeWrite` must have escaped the writes.
  */
 export function withEscapes(driver: Driver): Driver {
   const { find, place, count } = driver;
@@ -61,7 +61,7 @@ function after<T, U>(answer: Answer<T>, change: (value: T) => U): Answer<U> {
   return answer instanceof Promise ? answer.then(change) : change(answer);
 }
 
-/** Escapes a write in place: it belongs to the front, which made it. */
+/** Escapes a write in place. The front made the write, so no one else holds it. */
 export function escapeWrite(write: Write): void {
   write.session = toText(write.session);
   for (const entry of write.entries) {

@@ -1,9 +1,9 @@
-// The URL of an HTTP store: where requests go, what they carry, and how it is called in messages, which show no token.
+// Parses the URL of an HTTP store: the address, the token, and a name for messages, which contains no token.
 import { HoldfastError } from "../../core/errors.ts";
 
 export interface Address {
   origin: string;
-  /** What the names of the verbs come after; empty, or with a slash at its start only. */
+  /** The path before the names of verbs: empty, or with a slash only at its start. */
   path: string;
   headers: Record<string, string>;
   /** For messages. */
@@ -24,7 +24,7 @@ export function addressOf(given: string): Address {
   const token = url.username === "" ? process.env["HOLDFAST_STORE_TOKEN"]?.trim() : decoded(url.username, shown);
   const headers: Record<string, string> = { "content-type": "application/json", accept: "application/json" };
   if (token !== undefined && token !== "") {
-    // What a header cannot hold. Said here, as the message of who sends it would show the token.
+    // A header cannot hold it. Refused here, because the message of the HTTP client would show the token.
     if (!/^[!-~]+$/.test(token))
       throw wrong(`the token for the HTTP store ${shown} must be plain ASCII text without spaces`);
     headers["authorization"] = `Bearer ${token}`;

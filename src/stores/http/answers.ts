@@ -1,4 +1,4 @@
-// Checks the answers of a service, which is not trusted: an answer of another shape is invalid.
+// Checks the answers of a service, which is not trusted.
 import type { EndReason } from "../../core/event.ts";
 import type { Appended, Filter, Listed, Snapshot } from "../../core/store.ts";
 import type { Entry, Row } from "../front.ts";
@@ -6,7 +6,7 @@ import { eventEntry } from "../front/event-entry.ts";
 import { matches } from "../front/listing.ts";
 import { timeMark } from "../front/mark.ts";
 
-/** An answer of another shape than the contract's. */
+/** An answer that does not match the contract. */
 export class WrongAnswer extends Error {}
 
 export function appendedOf(answer: unknown): Appended {
@@ -15,7 +15,7 @@ export function appendedOf(answer: unknown): Appended {
   throw new WrongAnswer('`result` must be "ok", "conflict" or "duplicate"');
 }
 
-/** The entries after a version, one after the other. */
+/** Checks that the entries follow a version without a gap. */
 function entriesOf(value: unknown, after: number): Entry[] {
   if (!Array.isArray(value)) throw new WrongAnswer("`entries` must be a list");
   return value.map((each, at) => {
@@ -109,7 +109,7 @@ function rowOf(value: unknown, filter: Filter): Row {
   return { ...row, mark: timeMark(row.touched), place: placeText(row.session) };
 }
 
-/** The place of a session in the order of opening: what to send for the sessions after it. */
+/** The place of a session in the order of opening, to request the sessions after it. */
 export function placeText(session: string): string {
   return JSON.stringify({ after: session });
 }

@@ -1,4 +1,4 @@
-// Asks the service behind an HTTP store, once, and tells what its refusals mean.
+// Sends one request to the service of an HTTP store, and classifies its refusals.
 import type { ErrorCode } from "../../core/errors.ts";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import { exchange, ExchangeError } from "../../io/exchange.ts";
@@ -6,19 +6,19 @@ import type { Call, Fault } from "../front.ts";
 import type { Address } from "./address.ts";
 import { WrongAnswer } from "./answers.ts";
 
-/** More requests than these wait for one another. */
+/** Maximum number of concurrent requests. Further requests wait. */
 const mostConnections = 64;
-/** Bytes of the largest answer: about half of the longest text that V8 can hold. */
+/** Maximum bytes of an answer: about half of the longest text that V8 can hold. */
 const largest = 256 * 1024 * 1024;
-/** Milliseconds more for each byte of an answer. A server that trickles gains nothing. */
+/** Extra milliseconds for each byte of an answer. A server that sends slowly gains no time. */
 const perByte = 1 / 1024;
-/** The share of its time that a request must have left when it gets a connection. */
+/** The part of its time limit that a request must have left when it gets a connection. */
 const leastShare = 0.1;
-/** The codes that a service may answer with. `store_closed` is not one: this store is open, whatever that one's is. */
+/** The codes that a service may return. `store_closed` is not among them, because this store is open. */
 const passedOn = new Set<string>(["store_busy", "store_full", "store_failed", "store_corrupt", "store_newer"]);
 const busyStatuses = new Set([408, 429, 502, 503, 504]);
 
-/** An answer that is a refusal, or invalid. The message continues the name of the store. */
+/** A refusal or an invalid answer. The message follows the name of the store. */
 class Refusal extends Error {
   readonly code: ErrorCode;
 
@@ -45,8 +45,8 @@ export interface Client {
 export async function createClient({ origin, path, headers }: Address): Promise<Client> {
   // Loaded here: it takes a tenth of a second.
   const { Pool } = await import("undici");
-  // The exchange keeps the time. Idle connections are closed after 4 s, before most servers do so: a request that is sent
-  // just as the server closes its connection would be in doubt.
+  // The exchange limits the time. Idle connections are closed after 4 s, earlier than most servers close them. A request
+  // sent while the server closes its connection would be in doubt.
   const pool = new Pool(origin, {
     connections: mostConnections,
     pipelining: 1,
@@ -138,7 +138,7 @@ function parsed(bytes: Uint8Array): unknown {
   }
 }
 
-/** The error of our shape in an answer, if there is one. */
+/** Returns the error in an answer, if it has the shape of the contract. */
 function errorIn(bytes: Uint8Array): { code: string; message: string } | undefined {
   try {
     const { error } = Object(JSON.parse(decoder.decode(bytes))) as { error?: unknown };
@@ -149,7 +149,7 @@ function errorIn(bytes: Uint8Array): { code: string; message: string } | undefin
   }
 }
 
-/** Makes the text of a server fit for one line. */
+/** Puts the text of a server on one line. */
 function plain(text: string, length: number): string {
   const line = text.slice(0, length).replaceAll(/[\s\p{C}]+/gu, " ");
   return text.length > length ? `${line}…` : line;
