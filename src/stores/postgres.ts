@@ -13,9 +13,9 @@ import { toInteger } from "./postgres/wire.ts";
 
 export interface PostgresStoreOptions {
   /**
-   * `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. In its query, `schema` is where the logs are (default `holdfast`; it
-   * is made if it is not there) and `connections` how many to open at most (default 4); all else is for pg, such as
-   * `sslmode`.
+   * `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Its query may have `schema`, the schema of the logs (default `holdfast`,
+    * created if missing), and `connections`, the maximum number of connections (default 4). Other parameters, such as
+    * `sslmode`, are passed to pg.
    */
   url: string;
 }
@@ -32,8 +32,8 @@ interface Part {
 const answers: Appended[] = ["ok", "conflict", "duplicate"];
 
 /**
- * A store in a Postgres database. Commits of the same moment are written in one transaction, whichever sessions they
- * are of. It connects when it is first used, also through PgBouncer in transaction mode, and again when it was cut off.
+ * Opens a store in a Postgres database. Simultaneous commits of any sessions are written in one transaction. It connects
+  * on first use, also through PgBouncer in transaction mode, and again after a lost connection.
  *
  * @example
  * const store = postgresStore({ url: "postgres://holdfast:secret@db.internal:5432/holdfast" });
@@ -63,7 +63,7 @@ function postgresDriver(url: string): Driver {
     together: true,
     text: "utf8",
     idle: true,
-    // Beyond so much in a group waiting longer saves nothing. Two: while one waits for the disk, the next is worked on.
+    // Larger groups save nothing. Two groups at once: while one waits for the disk, the next is processed.
     groups: { of: "sessions", commits: 500, bytes: 4_000_000, lanes: 2 },
     fault: faultOf,
 

@@ -1,4 +1,4 @@
-// The S3 store: logs as objects of a bucket, shared by any number of processes anywhere, with no server of our own.
+// The S3 store: logs as objects of a bucket, shared by any number of processes, without a server of our own.
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { Call, Driver, Entry, Page, Unit } from "./front.ts";
@@ -19,9 +19,9 @@ import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 
 export interface S3StoreOptions {
   /**
-   * `s3://bucket/prefix`, with options after a question mark: `endpoint=https://…` of a service other than
-   * AWS, `region=…`, `style=path` or `style=host` (where the bucket's name goes; "path" with an endpoint). Without them:
-   * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_REGION. The bucket must be there.
+   * `s3://bucket/prefix`, with options in the query: `endpoint=https://…` of a service other than AWS, `region=…`, and
+    * `style=path` or `style=host`, the place of the bucket's name (default with an endpoint: "path"). The defaults are
+    * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_REGION. The bucket must exist.
    */
   url: string;
   /** Default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. */
@@ -29,9 +29,9 @@ export interface S3StoreOptions {
 }
 
 /**
- * A store in a bucket of S3, or of a service like it that honours conditional writes, which is tried before the first
- * write. A session is one object, its head, that a commit replaces if it is still the one that the writer saw; the older
- * part of the log moves into objects that never change. A commit to a session that this process knows is one request.
+ * Opens a store in a bucket of S3, or of a compatible service with conditional writes, which are tested before the first
+  * write. A session is one object, its head. A commit replaces the head if it is still the one that the writer saw. The
+  * older part of the log moves into objects that never change. A commit to a session in the cache is one request.
  *
  * @example
  * const store = s3Store({ url: "s3://bucket/sessions?region=eu-central-1" });
@@ -46,7 +46,7 @@ function s3Driver(client: Client): Driver {
   const tasks = new Set<Promise<unknown>>();
   let abilities: Promise<Abilities> | undefined;
 
-  /** Failures in here do not matter: nothing depends on it. */
+  /** Failures of this work are ignored, because nothing depends on it. */
   function background(task: () => Promise<unknown>): void {
     const run: Promise<unknown> = task()
       .catch(() => undefined)
@@ -54,7 +54,7 @@ function s3Driver(client: Client): Driver {
     tasks.add(run);
   }
 
-  /** Before the first write: on a service that ignores conditions, logs would be lost without a word. */
+  /** Runs before the first write. A service that ignores conditions would lose logs silently. */
   function ready(): Promise<Abilities> {
     abilities ??= probe(client).catch((thrown: unknown) => {
       abilities = undefined;
@@ -130,7 +130,7 @@ function s3Driver(client: Client): Driver {
   };
 }
 
-/** Finds out what the service does with conditions. */
+/** Tests which conditions the service supports. */
 async function probe(client: Client): Promise<Abilities> {
   const key = `probes/${randomMark()}`;
   const call = backgroundCall();

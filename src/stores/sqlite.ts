@@ -11,12 +11,12 @@ import { createLister, placeText } from "./sqlite/listing.ts";
 import { anyText, toText, toValue, wholeText } from "./sqlite/text.ts";
 
 export interface SqliteStoreOptions {
-  /** The database file. It is made if it is not there; its folder must be. */
+  /** The database file. It is created if it is missing. Its folder must exist. */
   file: string;
   /**
-   * What an answered commit survives. "process" (default): the end of any process, kill -9 too, but power loss may
-   * take the last moments. "power": power loss too. Each group of commits then waits for the disk. That costs a lone
-   * session most of its speed, and a thousand busy ones little, as they wait together.
+   * What an answered commit survives. "process" (default): the end of any process, also kill -9. A power loss may lose the
+    * last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a single session
+    * most of its speed, and a thousand busy sessions little, because they wait together.
    */
   durability?: "process" | "power";
 }
@@ -29,14 +29,14 @@ interface Newest {
   chain: string | null;
 }
 
-/** The most commits and characters in one transaction: beyond it waiting longer saves nothing. */
+/** Maximum commits and characters of one transaction. Larger ones save nothing. */
 const groups = { of: "store", commits: 4096, bytes: 64 * 1024 * 1024 } as const;
-/** The most session numbers to remember. */
+/** Maximum number of cached session numbers. */
 const rememberedSessions = 20_000;
 
 /**
- * A store in a SQLite file. Commits of the same moment are written in one transaction, whichever sessions they are
- * of. Any number of processes on one machine may have the file open; it must not be on a network file system.
+ * Opens a store in a SQLite file. Simultaneous commits of any sessions are written in one transaction. Any number of
+  * processes on one machine may use the file. It must not be on a network file system.
  *
  * @example
  * const store = sqliteStore({ file: "sessions.db" });
@@ -51,7 +51,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   if (durability !== "process" && durability !== "power") {
     throw new HoldfastError("invalid_option", '`durability` must be "process" or "power"');
   }
-  // Also keeps a name such as "file:x" from being read as anything but a name.
+  // Also makes SQLite read a name such as "file:x" as a path.
   return createStore(sqliteDriver(resolve(file), durability));
 }
 
@@ -73,7 +73,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const first = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ${anyText}, ?, ?)`,
   );
-  // The whole of a common commit. A chain of NULL is that of an event whose mark is its time.
+  // A common commit in one statement. The chain is NULL if the mark of the event is its time.
   const atEnd = "e.session = ? AND e.version = ? AND (e.chain IS ? OR ?) AND e.at = ifnull(?, e.at)";
   const next = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body, chain)
@@ -89,7 +89,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const newestOf = database.prepare(
     "SELECT session AS n, version, at, chain FROM events WHERE session = ? ORDER BY version DESC LIMIT 1",
   );
-  // Two processes may find the same snapshot due; a second one must not fail the group that it is in.
+  // Two processes may write the same snapshot. The second must not fail its group.
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   const newestById = database.prepare(
     `SELECT s.n, e.version, e.at, e.chain FROM sessions s JOIN events e ON e.session = s.n
@@ -112,7 +112,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   );
 
   const list = createLister(database, transaction);
-  // A wrong number does no harm: there are no events under it, and then it is looked up again.
+  // A wrong number is harmless: it has no events, and is then looked up again.
   const numbers = new Map<string, number>();
 
   function transaction<T>(work: () => T): T {
@@ -123,7 +123,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       commit.run();
       return result;
     } catch (cause) {
-      // Numbers given out in this transaction will be given out again.
+      // Numbers of this transaction will be used again.
       numbers.clear();
       try {
         rollback.run();
@@ -148,7 +148,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const hasKey = (n: number, { key }: NewEntry): boolean =>
     key !== undefined && keyed.get(n, hashOf(key), toValue(key)) !== undefined;
 
-  /** Appends one entry if the log ends there and has no such key. */
+  /** Appends one entry if the log ends at its version and lacks its key. */
   function extend(n: number, seen: End, { at, key, body }: NewEntry, chain: string | null): boolean {
     const end = [n, seen.version, chainOf(seen.mark), seen.mark === "" ? 1 : 0, timeOfMark(seen.mark) ?? null];
     if (key === undefined) return Number(nextKeyless.run(at, body, chain, ...end).changes) === 1;
@@ -171,7 +171,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     } else {
       n = numbers.get(session) ?? numberOf(session);
       if (n === undefined) return "conflict";
-      // Asked before anything is written, so that there is nothing to undo.
+      // Checked before the first write, so that there is nothing to undo.
       const repeats = rest.some((entry) => hasKey(n!, entry));
       if (repeats || !extend(n, seen, head, chainAt(0))) {
         const now = numberOf(session);
@@ -187,7 +187,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return "ok";
   }
 
-  /** The answer that `put` would give. Changes nothing. */
+  /** Returns the answer that `put` would give. Changes nothing. */
   function judge({ session, seen, entries }: Write): Appended {
     const n = numberOf(session);
     if (n === undefined) return seen.version === 0 ? "ok" : "conflict";
@@ -195,14 +195,14 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return endsAt(newestOf.get(n) as Newest | undefined, seen) ? "ok" : "conflict";
   }
 
-  /** Puts all of them or none. Asked first, as with a savepoint a refusal costs four times as much, and each ok more. */
+  /** Puts all or none. Checks first: with a savepoint a refusal costs four times as much, and success costs more too. */
   function putUnit(unit: Unit): Appended {
     if (unit.length === 1) return put(unit[0]);
     const answers = new Set(unit.map(judge));
     if (answers.has("duplicate")) return "duplicate";
     if (answers.has("conflict")) return "conflict";
     for (const each of unit) {
-      // Never so, as nobody else writes meanwhile. If it were, the transaction must not leave the ones before it.
+      // Cannot happen, because no one else writes meanwhile. If it did, the transaction must not keep the earlier ones.
       if (put(each) !== "ok") throw new Error("the append was refused after its check had passed");
     }
     return "ok";
@@ -216,7 +216,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return true;
   }
 
-  /** A part of a log: entries and snapshots of a number never change, and go only all at once. */
+  /** Reads a part of a log. Entries and snapshots of a number never change, and are only deleted together. */
   function pageOf({ n, version, ...newest }: Newest, { after, upTo, limit, bytes, snapshot }: Range): Page {
     const last = Math.min(version, upTo);
     const state = snapshot ? (snapshotBefore.get(n, after, last) as Snapshot | undefined) : undefined;
@@ -252,7 +252,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
         const page = pageOf(newest, range);
         const start = page.snapshot?.version ?? range.after;
         const isEmpty = page.entries.length === 0 && start < Math.min(newest.version, range.upTo) && range.limit > 0;
-        // Deleted by another process since, and perhaps opened again.
+        // Another process has deleted it, and perhaps opened it again.
         if (!isEmpty || (newestById.get(toValue(session)) as Newest | undefined)?.n === newest.n) return page;
       }
     },
@@ -279,7 +279,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       try {
         assertSound();
       } catch {
-        // Nothing more is written. The check has repaired the shared memory, which closing reads.
+        // Nothing more is written. The check has repaired the shared memory, which `close` reads.
       }
       database.close();
     },
@@ -294,12 +294,12 @@ function markOf({ at, chain }: Pick<Newest, "at" | "chain">): string {
   return chain ?? timeMark(at);
 }
 
-/** How a mark is stored: not at all if it is the time of its entry. */
+/** Returns the stored form of a mark: null if it is the time of its entry. */
 function chainOf(mark: string): string | null {
   return mark === "" || timeOfMark(mark) !== undefined ? null : mark;
 }
 
-/** 32 bits of a key. Keys with the same ones are told apart by their text. */
+/** Returns 32 bits of a key's hash. Keys with equal hashes are compared by text. */
 function hashOf(key: string | undefined): number | null {
   if (key === undefined) return null;
   let hash = 0;

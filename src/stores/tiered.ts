@@ -1,4 +1,4 @@
-// The tiered store: busy sessions in one store, idle ones in another that is slower and cheaper.
+// The tiered store: busy sessions in one store, idle sessions in a slower and cheaper one.
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
 import { isSameMark } from "./front/mark.ts";
@@ -23,11 +23,11 @@ import {
 } from "./tiered/wrap.ts";
 
 export interface TieredStoreOptions {
-  /** Where sessions are while they are used. It also keeps a line about each that is not. */
+  /** The store of sessions in use. It also has a small ticket for every other session. */
   hot: Store;
-  /** Where they are once they were idle. */
+  /** The store of idle sessions. */
   cold: Store;
-  /** After how many milliseconds without a commit a session moves out of the hot store. Looked for four times in that time. */
+  /** Milliseconds without a commit after which a session moves to the cold store. Checked four times in that period. */
   idle: number;
 }
 
@@ -41,25 +41,25 @@ export interface TieredStore extends Store {
 interface Part {
   commit: Commit;
   commits: Commit[];
-  /** Where the session is if it is stored. */
+  /** The place of the session once the part is stored. */
   next: Place;
-  /** The log that is waste once the part is stored, in the cold store; and the one that is waste otherwise, in the hot one. */
+  /** The cold log that is obsolete once the part is stored, and the hot log that is obsolete otherwise. */
   old?: string;
   copy?: string;
 }
 
-/** Its place has to be looked for again. */
+/** The place of the session must be looked up again. */
 type Unready = "again";
 
-/** How long a commit follows a session that others move, in milliseconds. */
+/** Milliseconds for which a commit retries while other processes move its session. */
 const followLimit = 5000;
-/** The longest wait from one sweep to the next, in milliseconds. */
+/** Maximum milliseconds between two sweeps. */
 const longestWait = 3_600_000;
 
 /**
- * Two stores as one. Each session has a ticket in the hot store, which names its store and its log. Ids of logs are used
- * once. A session moves in one append to its ticket and to the log that it leaves or takes, all or none. So there is one
- * truth at any moment, whichever processes move it and wherever they die.
+ * Combines two stores. Each session has a ticket in the hot store, which names its store and its log. Ids of logs are
+  * used once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its place is
+  * never ambiguous, whichever processes move it and wherever they die.
  *
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
@@ -90,7 +90,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     if (closing !== undefined) throw new HoldfastError("store_closed", "the tiered store was closed");
   }
 
-  /** Reads from where the session is, and again if it was moved meanwhile. Undefined if there is none. */
+  /** Reads a session from its place, and again if it was moved meanwhile; undefined if it does not exist. */
   async function reading<T>(
     session: string,
     read: (store: Store, log: string, given: (entries: Entry[]) => Entry[] | undefined) => Promise<T | undefined>,
@@ -109,14 +109,14 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  /** What has to be appended to the hot store for a commit; an answer if it is refused already. */
+  /** Returns the part to append to the hot store for a commit, or the answer if it is already refused. */
   async function partOf(commit: Commit, place: Place | undefined): Promise<Part | Appended | Unready> {
     const { session, version, seen, heading } = commit;
     const [first] = commit.entries;
     if (hasTwins(commit)) return "duplicate";
     if (version !== 0 && (!place || place.ticket.place === "gone")) return "conflict";
     if (place?.ticket.place === "gone") {
-      // Opened again it is the newest, and so is its ticket.
+      // A session opened again is the newest, so its ticket must be new too.
       await hot.delete(session, { version: place.version, seen: place.mark });
       return "again";
     }
@@ -157,7 +157,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
   async function append(commits: Commit[]): Promise<Appended> {
     const started = performance.now();
-    // Whether a session can be opened is not for memory to say.
+    // The cache cannot tell whether a session can be opened.
     let places = await Promise.all(
       commits.map(({ session, version }) => (version > 0 ? known(session) : undefined) ?? find(session)),
     );
@@ -188,7 +188,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  /** The answer where some were refused before they were asked for: a repeat anywhere says more. */
+  /** Returns the answer if some commits were already refused. A duplicate takes precedence. */
   async function judged(
     parts: (Part | Appended | Unready)[],
     commits: Commit[],
@@ -219,7 +219,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
         missed = ticket.log;
         continue;
       }
-      // The rest of a session whose log was lost can be deleted too.
+      // A session whose log was lost can be deleted too.
       if (end && (last?.version !== end.version || !isSame(end.seen, last))) return false;
       const gone = ticketCommit(session, place, { place: "gone" }, Math.max(last?.touched ?? 0, Date.now()));
       const left = wasteOf(session);
@@ -227,7 +227,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       const since = performance.now();
       if ((await hot.append(gone, ...commits)) !== "ok") continue;
       remember(session, placeAfter(gone, { place: "gone" }), since);
-      // Its ticket stays, for the sweep to remove: somebody may take it for a new session at any moment.
+      // The sweep removes its ticket later, because another process may use the ticket for a new session at any moment.
       await discard(ticket.place === "hot" ? hot : cold, ticket.log);
       if (ticket.place === "hot" && ticket.cold !== undefined) await discard(cold, ticket.cold);
       for (const { store, log } of left) await discard(store, log);
@@ -267,7 +267,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     async find(session, key) {
       const found = await reading(session, async (store, log, given) => {
         const entry = await store.find(log, key);
-        // Nothing found may mean that the log is gone.
+        // An empty result may mean that the log is gone.
         return entry ? given([entry]) : (await store.read(log, 0, 1)) && [];
       });
       return found?.[0];
@@ -308,7 +308,7 @@ function assertValid({ session, version, heading }: Commit): void {
   if (isLog(session)) throw invalidOption(`the id ${session} is reserved by the tiered store`);
 }
 
-/** Whether a writer saw the log that ends there. */
+/** Tells whether a writer saw the log with this end. */
 function isSame(seen: string | undefined, { mark }: LogEnd): boolean {
   return seen === undefined || isSameMark(seen, mark);
 }

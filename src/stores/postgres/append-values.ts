@@ -11,7 +11,7 @@ export function appendStatement(schema: string): string {
   return `SELECT ${schema}.append_units(${values.join(", ")}) AS answers`;
 }
 
-/** A write is named by its place among all of the group, from 1. */
+/** Writes are numbered within the group, from 1. */
 export function appendValues(units: readonly Unit[]): Buffer[] {
   const writes = units.flat();
   const alone = writes.length === units.length;
@@ -33,7 +33,7 @@ export function appendValues(units: readonly Unit[]): Buffer[] {
     textArray(writes.map(({ session }) => session)),
     integerArray(writes.map(({ seen }) => seen.version)),
     textArray(writes.map(({ seen: { mark } }) => (timeOfMark(mark) === undefined ? mark : ""))),
-    // NaN where it is not said: arrays with nulls are slow to look into.
+    // NaN for a missing value: lookups in arrays with nulls are slow.
     doubleArray(writes.map(({ seen: { mark } }) => timeOfMark(mark) ?? Number.NaN)),
     integerArray(entries.map(({ place }) => place)),
     integerArray(entries.map(({ version }) => version)),

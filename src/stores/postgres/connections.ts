@@ -1,4 +1,4 @@
-// Connections to a Postgres: a few, opened when needed, given up by the clock, and replaced when they broke.
+// Connections to Postgres: opened on demand, limited in number, dropped after a timeout, replaced after a failure.
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { Socket } from "node:net";
@@ -11,19 +11,19 @@ import { prepareSchema } from "./schema.ts";
 export interface Target {
   /** The URL for pg, without our own parameters. */
   url: string;
-  /** The same as it may be shown. */
+  /** The URL for messages. */
   name: string;
   schema: string;
   connections: number;
 }
 
-/** A statement. One with a name is kept ready by the server, where that works. */
+/** A statement. A statement with a name is prepared on the server, if that works. */
 export interface Statement {
   text: string;
   name?: string;
 }
 
-/** A statement under a name that no other text has, whichever version of us is at the same server. */
+/** Names a statement by a digest of its text, so that versions of Holdfast on one server do not collide. */
 export function keptReady(text: string): Statement {
   return { text, name: `holdfast_${createHash("sha256").update(text).digest("hex").slice(0, 24)}` };
 }
@@ -45,7 +45,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
   let permits = connections;
   const waiting: { call: Call; next(): void }[] = [];
   let prepared = false;
-  // Not through a pooler that gives each transaction another connection to the server, which the first failure shows.
+  // Turned off after the first failure: a pooler may give each transaction another connection to the server.
   let keepsReady = true;
 
   async function connect(call: Call): Promise<Connection> {
@@ -101,7 +101,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
     else permits++;
   }
 
-  /** One try on a connection. What the server refused leaves the connection good, and nothing else does. */
+  /** Tries once on a connection. The connection stays usable only if the server refused the statement. */
   async function attempt<Row>(connection: Connection, wanted: Statement, values: unknown[], call: Call) {
     const { client, socket } = connection;
     const query = keepsReady ? { ...wanted, values } : { text: wanted.text, values };
@@ -139,7 +139,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
   };
 }
 
-/** Takes leave of the server, but waits for no answer of one that gives none. */
+/** Ends the connection, without waiting for a server that does not answer. */
 async function farewell({ client, socket }: Connection): Promise<void> {
   if (socket.destroyed) return;
   const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -149,7 +149,7 @@ async function farewell({ client, socket }: Connection): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Waits for an answer until the time is up, and then leaves the connection: a server that is paused never answers. */
+/** Waits for an answer until the deadline, then drops the connection: a paused server never answers. */
 async function inTime<T>({ socket }: Connection, call: Call, work: () => Promise<T>): Promise<T> {
   let late = false;
   const timer = setTimeout(

@@ -1,48 +1,48 @@
-// What can go wrong with a Postgres: which failures leave nothing behind, and which of our codes each one is.
+// Classifies failures of Postgres: whether they may have changed something, and their error codes.
 import type { ErrorCode } from "../../core/errors.ts";
 import { messageOf } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
-/** Thrown when a verb's time is up. Its cause, if any, is why it took so long, and says more than the clock. */
+/** Thrown at the deadline of a verb. Its cause, if any, is the reason for the delay. */
 export class TimeIsUp extends Error {}
 
-/** Thrown where there was no connection, so that nothing was sent. Its cause is the reason. */
+/** Thrown if there was no connection, so nothing was sent. Its cause is the reason. */
 export class Unconnected extends Error {}
 
-/** The state that Postgres gives an error. Nothing where the connection itself failed. */
+/** Returns the SQLSTATE of an error; undefined if the connection itself failed. */
 export function stateOf(thrown: unknown): string {
   const { code, severity } = thrown as { code?: unknown; severity?: unknown };
   return typeof severity === "string" && typeof code === "string" ? code : "";
 }
 
-/** Whether the server refused a statement. It changed nothing then, and the connection is good. */
+/** Tells whether the server refused a statement. Then nothing was changed, and the connection stays usable. */
 export function isRefusal(thrown: unknown): boolean {
-  // Not in the language of the server.
+  // Independent of the language of the server.
   const { severity } = thrown as { severity?: unknown };
   return stateOf(thrown) !== "" && severity !== "FATAL" && severity !== "PANIC";
 }
 
-/** Whether a refused statement may do better the next time: it lost against another one, or its opening did. */
+/** Tells whether a refused statement may succeed next time: it, or the opening of the schema, lost against another. */
 function isRace(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(40001|40P01)$/.test(stateOf(thrown));
 }
 
-/** Whether a prepared statement was not where it was left: between us and the server something hands connections around. */
+/** Tells whether a prepared statement is missing: a pooler between us and the server changes connections. */
 export function isStrayed(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(26000|42P05)$/.test(stateOf(thrown));
 }
 
-/** Whether the written values are the reason, such as an id that is too long. */
+/** Tells whether the written values are the reason, such as an id that is too long. */
 function isUnfit(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(22|23|54)/.test(stateOf(thrown));
 }
 
-/** Whether another connection may help: not where only a person can change something. */
+/** Tells whether another connection may help. It cannot if a person must change something. */
 function isPassing(thrown: unknown): boolean {
   return !/^(28|3D|42|0A|22|25)/.test(stateOf(thrown));
 }
 
-/** Whether a server that can only read was reached: perhaps the one that takes writes is elsewhere by now. */
+/** Tells whether the server is read-only. After a failover, another server may accept writes. */
 export function isReadOnly(thrown: unknown): boolean {
   return stateOf(thrown) === "25006";
 }
@@ -78,7 +78,7 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
   { pattern: /^./, code: "store_failed", message: "failed" },
 ];
 
-/** What a failure of Postgres, or of the way to it, means. */
+/** Classifies a failure of Postgres or of the connection to it. */
 export function faultOf(thrown: unknown): Fault {
   if (thrown instanceof Unconnected) {
     return { ...faultOf(thrown.cause), effect: "nothing", passing: isPassing(thrown.cause), pause: 150 };
@@ -101,7 +101,7 @@ export function faultOf(thrown: unknown): Fault {
 }
 
 function connectionText(cause: unknown): string {
-  // Where a name has several addresses, Node gives the failures of all of them and no message.
+  // If a name has several addresses, Node reports the failures of all of them without a message.
   const { errors } = cause as { errors?: unknown[] };
   return messageOf(errors?.[0] ?? cause);
 }

@@ -1,14 +1,14 @@
-// The functions of a Postgres store: a whole group of commits in one call, a page of a log, a key, the end of a session.
+// The SQL functions of the Postgres store: append a group of commits, read a page of a log, find a key, delete a session.
 
-/** How many rows an environment's open sessions are counted in. */
+/** The number of rows that share the count of an environment's open sessions. */
 const shares = 16;
 
 /**
  * `append_units` answers with a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits of one unit get the same.
  *
- * Everyone takes locks in this order, so that nobody waits for one who waits for him: sessions that are there, by id;
- * ids of new ones, by id; counts, by environment. Arrays that are looked into by number hold numbers and no nulls, as
- * only then is finding the thousandth as fast as the first.
+ * All callers take locks in the same order, so that there are no deadlocks: existing sessions by id, then ids of new
+  * sessions by id, then counts by environment. Arrays accessed by index hold numbers and no nulls: only then is access
+  * to the thousandth element as fast as to the first.
  */
 export function functionsOf(schema: string, settings: string): string {
   const count = (what: string): string => `

@@ -1,4 +1,4 @@
-// The listings of the Postgres store, page by page: nothing is held open between two rows.
+// Lists sessions of the Postgres store page by page. Nothing stays open between two pages.
 import type { EndReason } from "../../core/event.ts";
 import type { Call, Listing, Row, Rows } from "../front.ts";
 import { timeMark } from "../front/mark.ts";
@@ -21,7 +21,7 @@ interface Found {
   newest: string;
 }
 
-/** Gives the driver's `list`. */
+/** Creates the driver's `list`. */
 export function createLister(run: Run, schema: string): (listing: Listing, call: Call) => Promise<Rows> {
   // Several locks are taken in the order of ids, as in `append`.
   const move = `UPDATE ${schema}.sessions s SET touched = m.touched
@@ -53,8 +53,8 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
   }
 
   /**
-   * Takes sessions in the order of `sessions.touched` and updates outdated times. Sessions whose true time lies
-   * within the page are returned. The others come again later, at their new place.
+   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
+    * within the page. The others follow later, at their new place.
    */
   async function byIdleness(listing: Listing, call: Call): Promise<Rows> {
     const { after, limit, idleBefore = Infinity } = listing;
@@ -76,7 +76,7 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
   return (listing, call) => (listing.order === "opened" ? byOpening(listing, call) : byIdleness(listing, call));
 }
 
-/** The places of sessions sort as texts as their numbers do. */
+/** Formats the place of a session as a text that sorts like the number. */
 export function placeText(n: string): string {
   return n.padStart(19, "0");
 }

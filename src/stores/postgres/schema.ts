@@ -1,4 +1,4 @@
-// The tables and functions of a Postgres store, and how a schema is brought to our version by ten processes at once.
+// The tables and functions of a Postgres store, and their migration, which many processes may start at once.
 import { HoldfastError } from "../../core/errors.ts";
 import { functionsOf } from "./functions.ts";
 import { stateOf } from "./failures.ts";
@@ -7,20 +7,19 @@ export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /**
- * How each of our functions runs. Plans are made once for a connection and kept, and must not be those for tables that
- * were empty then: always by index, one row after the other. A function that waits for a lock gives up before its client does.
+ * Settings of all functions. A connection plans a query once, perhaps while the tables are empty, so the plans are forced
+  * to use indexes and nested loops. A function that waits for a lock gives up before its client does.
  */
 const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
   SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
 
 /**
- * Each brings a schema from the version of its index to the next. A released one never changes.
+ * Migrations: each one migrates a schema from the version of its index to the next. A released migration never changes.
  *
- * The version of a session is that of its newest event, and `sessions.touched` no later than its time: commits write to
- * no row of `sessions`, they only lock it, and a listing by idle time moves outdated ones. The index of
- * keys holds hashes, being smaller than keys and taking keys of any length; that a key is there once is looked at
- * while the session is locked. The open sessions of an environment are counted in several rows, as with one all who
- * open sessions would wait for each other.
+ * The version of a session is that of its newest event. `sessions.touched` is never later than the time of that event:
+  * commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys holds
+  * hashes, which are smaller and allow keys of any length; a duplicate key is found while the session is locked. The
+  * count of an environment's open sessions is split over several rows: with one row, all openings would wait for it.
  */
 const migrations: ((schema: string) => string)[] = [
   (schema) => `
@@ -58,18 +57,18 @@ const migrations: ((schema: string) => string)[] = [
       open bigint NOT NULL,
       PRIMARY KEY (environment, share)
     ) WITH (fillfactor = 50);`,
-  // The mark of the log after an event; null where it is the event's time. Functions that older processes use stay.
+  // The mark of the log after an event; null if it is the event's time. Functions of older versions stay.
   (schema) => `
     ALTER TABLE ${schema}.events ADD COLUMN chain text COLLATE "C";
     ${functionsOf(schema, settings)}`,
 ];
 
-/** Refused with these by the block below, which undoes what it did. */
+/** Errors that the block below raises. They roll it back. */
 const foreign = "HF001";
 const newer = "HF002";
 const unreadable = "HF003";
 
-/** The statement that makes or changes a schema. One statement, so that no pooler comes between its parts. */
+/** Creates or migrates a schema. One statement, so that a pooler cannot separate its parts. */
 function migrating(name: string): string {
   const schema = quoted(name);
   const steps = migrations.map(
@@ -109,14 +108,14 @@ function migrating(name: string): string {
     END $block$`;
 }
 
-/** Brings a schema to our version. Refuses foreign and newer schemas, and leaves them unchanged. */
+/** Migrates a schema to the current version. Refuses foreign and newer schemas, and leaves them unchanged. */
 export async function prepareSchema(
   query: (sql: string) => Promise<{ version: unknown }[]>,
   schema: string,
   store: string,
 ): Promise<void> {
   try {
-    // A first look, for which a standby is good enough.
+    // Check first. This works on a standby too.
     const found = await query(`SELECT version FROM ${quoted(schema)}.holdfast`).catch((cause: unknown) => {
       if (/^(42P01|3F000)$/.test(stateOf(cause))) return [];
       throw cause;

@@ -4,7 +4,7 @@ import type { Target } from "./connections.ts";
 
 const shape = "postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME&connections=NUMBER";
 
-/** Reads a URL. None of the messages shows it, as it may hold a password. */
+/** Parses a URL. No message shows it, because it may contain a password. */
 export function targetOf(given: string): Target {
   let url: URL;
   try {

@@ -1,9 +1,9 @@
-// Values on their way to Postgres: arrays in its binary format.
+// Encodes arrays in the binary format of Postgres.
 
-/** The types that arrays are sent of, by Postgres's numbers for them. */
+/** The element types of arrays, by their Postgres OIDs. */
 const types = { integer: 23, text: 25, double: 701 } as const;
 
-/** The head of an array. Postgres's binary format needs no quoting, and bodies are full of quotes. */
+/** Writes the header of an array. The binary format needs no quoting, and bodies are full of quotes. */
 function array(type: number, length: number, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafe(length === 0 ? 12 : 20 + bytes);
   buffer.writeInt32BE(length === 0 ? 0 : 1, 0);
@@ -16,7 +16,7 @@ function array(type: number, length: number, bytes: number): Buffer {
   return buffer;
 }
 
-/** Texts must have gone through `toText`. */
+/** `toText` must have converted the texts. */
 export function textArray(values: (string | null)[]): Buffer {
   const sizes = values.map((value) => (value === null ? -1 : Buffer.byteLength(value)));
   const buffer = array(
@@ -55,7 +55,7 @@ export function doubleArray(values: number[]): Buffer {
 
 const largest = 2 ** 31 - 1;
 
-/** A version, or as good as it: no log gets as long as the largest integer of Postgres. */
+/** Limits a version to the largest integer of Postgres. No log is that long. */
 export function toInteger(version: number): number {
   return Math.min(version, largest);
 }

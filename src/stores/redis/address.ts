@@ -1,4 +1,4 @@
-// The address of a Redis store: a URL and what its query says, for one server, for Sentinel and for a Cluster.
+// Parses the address of a Redis store: a URL with options in its query, for one server, Sentinel or a Cluster.
 import { HoldfastError } from "../../core/errors.ts";
 
 export interface RedisStoreOptions {
@@ -20,7 +20,7 @@ export interface RedisStoreOptions {
 export interface Address {
   kind: "server" | "sentinel" | "cluster";
   hosts: { host: string; port: number }[];
-  /** What Sentinel calls the master. */
+  /** The name of the master in Sentinel. */
   name: string;
   database: number;
   username: string | undefined;
@@ -55,7 +55,7 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     throw wrong("`url` must begin with redis://, rediss://, redis+sentinel://, redis+cluster:// or rediss+cluster://");
   }
   const [, protocol, user, authority = "", path = "", query = ""] = parts;
-  // Nobody knows where such a password ends; whatever is before the last @ may be of it, and is not shown.
+  // The end of such a password is ambiguous. Everything before the last @ may belong to it, and is not shown.
   if (user !== undefined && /[@/?]/.test(user)) {
     throw wrong("`url` has an unescaped @, / or ? in its user, password or query; write it percent-encoded, as in %40");
   }
@@ -86,7 +86,7 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     }
   }
   const prefix = given.prefix ?? asked.get("prefix") ?? "holdfast";
-  // A brace would be taken for what puts keys into one slot.
+  // A brace would be read as a hash tag, which puts keys into one slot.
   if (typeof prefix !== "string" || prefix === "" || /[{}]/.test(prefix)) {
     throw wrong("`prefix` must be a text of at least one character, without braces");
   }
@@ -111,7 +111,7 @@ function hostOf(text: string, port: number, shown: string): { host: string; port
 
 function credentials(text: string): [string | undefined, string | undefined] {
   const colon = text.indexOf(":");
-  // Without a colon it is a password to some and a user to others: nobody should have to guess.
+  // Without a colon, clients disagree whether it is a password or a user. Refuse it.
   if (colon === -1) throw wrong("the URL must have user:password or :password before its @");
   const [user, password] = [decode(text.slice(0, colon)), decode(text.slice(colon + 1))];
   return [user === "" ? undefined : user, password === "" ? undefined : password];

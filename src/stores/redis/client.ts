@@ -16,8 +16,8 @@ export interface ClientOptions {
   /** Longest pause between two attempts to connect, in milliseconds. */
   longestPause: number;
   /**
-   * Whether commands are repeated without limit. Otherwise none is sent twice, as the first may have been executed: a
-   * broken connection rejects commands in flight, and without a connection none is accepted.
+   * Whether commands are repeated without limit. Otherwise no command is sent twice, because the first may have been
+    * executed: a broken connection rejects commands in flight, and without a connection commands are refused.
    */
   repeats: boolean;
   /** The message if ioredis is not installed. */
@@ -32,7 +32,7 @@ function load(needs: string): typeof Ioredis {
   }
 }
 
-/** Makes a client that connects when it is first used. */
+/** Creates a client that connects on first use. */
 export function createClient(address: Address, options: ClientOptions): Client {
   const { Redis, Cluster } = load(options.needs);
   const { kind, hosts, name, database, username, password, tls } = address;

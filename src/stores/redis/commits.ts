@@ -1,8 +1,8 @@
-// Commits as the scripts of the Redis store take them, and the buckets of sessions.
+// Converts commits to arguments of the Redis scripts, and assigns sessions to buckets.
 import type { Write } from "../front.ts";
 import { timeMark, timeOfMark } from "../front/mark.ts";
 
-/** A commit as arguments: for the script `one` if it is enough, otherwise for all others. */
+/** A commit as arguments: for the script `one` if that is enough, otherwise for the other scripts. */
 export interface Prepared {
   session: string;
   args: Argument[];
@@ -51,7 +51,7 @@ export function keyField(key: string | undefined): string {
   return key === undefined ? "" : `=${key}`;
 }
 
-/** The index by idle time that a session is in. */
+/** Returns the index by idle time that contains a session. */
 export function laneOf(environment: string, open: boolean): string {
   return `${open ? "o" : "x"}:${environment}`;
 }

@@ -1,4 +1,4 @@
-// Commits that replicas have to confirm: those of the same moment go together, with one WAIT for all of them.
+// Commits that replicas must confirm. Simultaneous commits share one WAIT.
 //
 // A connection answers nothing else during a WAIT. With one WAIT per commit, an absent replica would block all commands
 // of a busy server, reads too, for the sum of all those times.
@@ -12,7 +12,7 @@ export interface Sent {
   args: (string | number)[];
   /** Not sent after this time of `performance.now()`. */
   until: number;
-  /** Whether the server has to be sent the script itself. */
+  /** Whether the text of the script must be sent. */
   isWhole: boolean;
 }
 
@@ -21,20 +21,20 @@ interface Waiting extends Sent {
   reject(cause: unknown): void;
 }
 
-/** How long to wait for replicas, in milliseconds: usually, and after a WAIT in which they were absent. */
+/** Milliseconds to wait for replicas: usually, and after a WAIT that they did not answer. */
 const patient = 2000;
 const impatient = 250;
-/** The most commits that go together. */
+/** Maximum number of commits that share a WAIT. */
 const most = 200;
 
-/** Gives a function that calls a script on a bucket and waits until so many replicas have its writes. */
+/** Returns a function that calls a script on a bucket and waits until this many replicas have its writes. */
 export function createConfirming(client: Redis | Cluster, { wait, shown }: { wait: number; shown: string }) {
-  // By the key of a bucket, whose commits share a connection: commits that wait for the WAIT before them.
+  // Commits that wait for the previous WAIT, by the key of their bucket. Commits of a bucket share a connection.
   const queues = new Map<string, Waiting[]>();
   let limit = patient;
 
   async function send(key: string, units: Waiting[]): Promise<void> {
-    // In one pipeline, so that WAIT is asked on the connection of the commits.
+    // In one pipeline, so that WAIT is sent on the connection of the commits.
     const pipeline = client.pipeline();
     for (const { script, args, isWhole } of units) {
       if (isWhole) pipeline.eval(scripts[script], 1, key, args as never);
@@ -67,7 +67,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
   }
 
   async function sendAll(key: string, queue: Waiting[]): Promise<void> {
-    // All of the same moment.
+    // Group simultaneous commits.
     await new Promise(process.nextTick);
     while (queue.length > 0) {
       const now = performance.now();

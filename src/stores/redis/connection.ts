@@ -1,4 +1,4 @@
-// The connection under the Redis store: the first look at the server, and calls of scripts.
+// The connection of the Redis store: checks the server once, and calls scripts.
 import type { Redis } from "ioredis";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Answer, Call } from "../front.ts";
@@ -11,17 +11,17 @@ import { hashes, scripts, type ScriptName } from "./scripts.ts";
 
 /** The format of stored data. */
 const format = 1;
-/** Buckets of a new storage on a Cluster: enough for every node of a large one to have some. */
+/** Buckets of a new store on a Cluster: enough for every node of a large Cluster to have some. */
 const clusterBuckets = 256;
 
 const manyArguments = 1000;
 
-/** Scripts whose writes replicas must have, where the address asks for that. */
+/** Scripts whose writes replicas must confirm, if the address asks for that. */
 const durable: ReadonlySet<ScriptName> = new Set(["append", "one", "prepare", "commit", "apply", "mark"]);
 
 export interface Connection {
   readonly address: Address;
-  /** Looks at the server before the first call of a script. */
+  /** Checks the server before the first call of a script. */
   start(call: Call): Answer<void>;
   bucketCount(): number;
   bucketOf(session: string): number;
@@ -42,7 +42,7 @@ export function connectTo(address: Address): Connection {
   const client = createClient(address, {
     name: "holdfast",
     connectTimeout: 2000,
-    // A little less than a verb may take.
+    // A little less than the time limit of a verb.
     socketTimeout: 4500,
     longestPause: 500,
     repeats: false,
@@ -57,7 +57,7 @@ export function connectTo(address: Address): Connection {
 
   client.on("ready", () => {
     failure = undefined;
-    // Ahead of all else. If loading fails, scripts are sent with their first call.
+    // Before all other commands. If loading fails, scripts are sent with their first call.
     for (const server of servers()) {
       for (const lua of Object.values(scripts)) server.script("LOAD", lua).catch(() => {});
     }
@@ -77,7 +77,7 @@ export function connectTo(address: Address): Connection {
 
   const servers = (): Redis[] => ("nodes" in client ? client.nodes("master") : [client]);
 
-  /** Waits for the next connection. The client keeps trying by itself. */
+  /** Waits for the next connection. The client retries by itself. */
   function connected(call: Call): Promise<void> {
     // A client that was disconnected would connect again.
     if (isClosed) return Promise.reject(closed(shown));
@@ -95,8 +95,8 @@ export function connectTo(address: Address): Connection {
   let sending: "nothing" | "one" | "more" = "nothing";
 
   /**
-   * Lets commands of the same moment travel together: all but the first, as most are alone. The client's own pipelining
-   * takes twice the time for one commit, and holds commands back while others are in flight.
+   * Sends simultaneous commands together. The first is sent at once, because most have no company. The client's own
+    * pipelining takes twice the time for one commit, and delays commands while others are in flight.
    */
   function gather(): void {
     if (sending === "nothing") {
@@ -116,7 +116,7 @@ export function connectTo(address: Address): Connection {
     gather();
     if (wait > 0 && durable.has(script)) return confirmed(key, { script, args, until, isWhole });
     if (isWhole) return client.eval(scripts[script], 1, key, args as never);
-    // The client is slow with an array, but a call cannot have more arguments than this.
+    // The client is slow with an array, but a function call cannot have more arguments than this.
     if (args.length > manyArguments) return client.evalsha(hashes[script], 1, key, args as never);
     return client.evalsha(hashes[script], 1, key, ...args);
   }
@@ -125,13 +125,13 @@ export function connectTo(address: Address): Connection {
     for (let isWhole = false; ;) {
       if (client.status !== "ready") await connected(call);
       if (isClosed) throw closed(shown);
-      // The caller was told that the store is busy. An earlier refusal says more than that it was not sent again.
+      // The caller gets `store_busy`. An earlier refusal says more than "not sent again".
       if (performance.now() > call.until) throw call.reason ?? notSent();
       try {
         return await send(script, key, args, call, isWhole);
       } catch (thrown) {
         if (isUnsent(thrown)) await connected(call);
-        // Then it did nothing. A restarted server has lost its scripts.
+        // A restarted server has lost its scripts. The call did nothing.
         else if (!isWhole && (thrown as Error).message.includes("NOSCRIPT")) isWhole = true;
         else throw thrown;
       }
@@ -184,13 +184,13 @@ export function connectTo(address: Address): Connection {
   };
 }
 
-/** Looks at a server once: whether its kind is that of the URL, and whether it keeps its keys. */
+/** Checks a server once: that it is of the kind that the URL names, and that it does not evict keys. */
 async function inspect(server: Redis, { kind, shown, expire, eviction }: Address): Promise<void> {
   let info: string;
   try {
     info = await server.info();
   } catch (cause) {
-    // Some servers forbid the question.
+    // Some servers forbid this command.
     if (/NOPERM|unknown command/i.test((cause as Error).message)) return;
     throw cause;
   }

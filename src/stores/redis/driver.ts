@@ -1,4 +1,4 @@
-// The driver of the Redis store: the front's verbs as calls of scripts.
+// The driver of the Redis store: its verbs call scripts.
 import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
 import { eventEntry } from "../front/event-entry.ts";
 import { keyField, prepare, readMark, type Argument } from "./commits.ts";
@@ -25,7 +25,7 @@ export function redisDriver(connection: Connection): Driver {
   const { address, start, bucketCount, bucketOf, run } = connection;
   const { append, settle } = createIntents(connection);
 
-  /** Asks about a session until no intent is half-way through it. The answer begins with the intent. */
+  /** Reads a session again until it has no unfinished intent. The answer begins with the intent. */
   async function ask<T extends [string | null, ...unknown[]]>(
     script: ScriptName,
     session: string,
@@ -49,7 +49,7 @@ export function redisDriver(connection: Connection): Driver {
     }
   }
 
-  /** Whether an intent on a session was just finished. */
+  /** Returns whether it has just finished an intent on a session. */
   async function isChanged(session: string, call: Call): Promise<boolean> {
     const [intent] = (await run("find", bucketOf(session), [session, ""], call)) as [string | null];
     return intent === null || settle(session, intent, "reader", call);
@@ -87,7 +87,7 @@ export function redisDriver(connection: Connection): Driver {
       type Found = [intent: string | null, version: string | null, entry: string | undefined];
       const [, version, text] = await ask<Found>("find", session, [keyField(key)], call);
       if (version === null || text === undefined) return undefined;
-      // A repeat is answered with it, so replicas must have it, also where its writer waited for them in vain.
+      // A repeat is answered with this entry, so replicas must have it, even if its writer did not get their confirmation.
       if (address.wait > 0) await run("mark", bucketOf(session), [], call);
       return toEntry(Number(version), text);
     },
@@ -114,7 +114,7 @@ export function redisDriver(connection: Connection): Driver {
   };
 }
 
-/** A text is a note, a sign and the body. The note is the time and `=key`; version 0.1 wrote none. */
+/** Parses an entry: a note, a sign and the body. The note is the time and `=key`. Version 0.1 wrote no note. */
 function toEntry(version: number, text: string): Entry {
   const sign = text.indexOf("\u0001 ");
   const body = text.slice(sign + 2);

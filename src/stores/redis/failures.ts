@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../core/errors.ts";
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
-/** Said by Redis before it did anything, or by the client before it sent anything. Older servers quote it in a longer text. */
+/** Errors of Redis before it did anything, or of the client before it sent anything. Older servers quote them. */
 const refusals =
   /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS|HOLDFASTLOST) |enableOfflineQueue options is false|not sent/;
 
@@ -60,22 +60,22 @@ const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
 ];
 const otherwise = { code: "store_failed", message: "failed" } as const;
 
-/** The longest pause before another try, in milliseconds. */
+/** Maximum pause before a retry, in milliseconds. */
 const pause = 25;
 
 export function closed(shown: string): HoldfastError {
   return new HoldfastError("store_closed", `the Redis store ${shown} was closed`);
 }
 
-/** The error of a command that was not sent, because there was no connection before its time was up. */
+/** Thrown for a command that was not sent, because there was no connection before its deadline. */
 export const notSent = (): Error => new Error("not sent: there was no connection in time");
 
-/** Whether the client refused to send a command because its connection is closing. */
+/** Tells whether the client did not send a command because its connection is closing. */
 export function isUnsent(cause: unknown): boolean {
   return messageOf(cause).includes("enableOfflineQueue");
 }
 
-/** Whether waiting for a connection is useless: the server answers, but with a refusal. */
+/** Tells whether waiting for a connection is useless, because the server refuses it. */
 export function isHopeless(cause: unknown): boolean {
   return /NOAUTH|WRONGPASS|invalid (?:user|pass)|NOPERM|Protocol error|Unknown RESP type|cluster support disabled/.test(
     innermost(cause),
@@ -88,7 +88,7 @@ function innermost(cause: unknown): string {
   return messageOf(lastNodeError ?? cause);
 }
 
-/** Classifies a failure. It is not kept as a cause: it carries the arguments of the command, such as a password or bodies. */
+/** Classifies a failure. It is not kept as a cause: it contains arguments, such as a password or bodies. */
 export function faultOf(thrown: unknown): Fault {
   const reason = innermost(thrown);
   const { code, message } = failures.find(({ pattern }) => pattern.test(reason)) ?? otherwise;

@@ -1,8 +1,8 @@
-// Commits to sessions of several buckets, all or none: an intent is noted down, prepared in each bucket, and then decided.
+// Atomic commits to sessions of several buckets: an intent is recorded, prepared in each bucket, and then decided.
 //
-// The note decides. Once it says "committed" all of it is stored, and the next process that meets a session with it finishes it.
-// A note that is gone was never committed, or is done everywhere. So the writer may be killed at any point, and a reader
-// that has seen one of the commits finds the others.
+// The record of the intent decides. Once it says "committed", all commits count, and the next process that finds a
+// session with the intent finishes it. A missing record was never committed, or is finished everywhere. So the writer may
+// be killed at any point, and a reader that has seen one of the commits finds the others.
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
@@ -15,7 +15,7 @@ import type { Connection } from "./connection.ts";
 import { faultOf } from "./failures.ts";
 import type { ScriptName } from "./scripts.ts";
 
-/** How long a writer may take before others give its intent up, in milliseconds. */
+/** Milliseconds that a writer may take before others abort its intent. */
 const longestPending = 1000;
 
 export type Intents = ReturnType<typeof createIntents>;
@@ -23,10 +23,10 @@ export type Intents = ReturnType<typeof createIntents>;
 export function createIntents({ address, run, bucketOf }: Connection) {
   const { expire, shown } = address;
   const { ask } = createAttempts({ name: `the Redis store ${shown}`, fault: faultOf });
-  // Writers of one process on the same sessions would only be in each other's way.
+  // Serialised: writers of one process on the same sessions would only abort each other.
   const { alone } = createSessionQueue<never>(0, () => undefined);
 
-  /** Calls a script as one step of several. A step marked "reads" may be repeated: its second run changes nothing. */
+  /** Calls a script as one step of several. A step marked "reads" may be repeated, because a second run changes nothing. */
   const step = (effect: Effect, script: ScriptName, bucket: number, args: Argument[], call: Call): Promise<unknown> =>
     ask(effect, call, (call) => run(script, bucket, args, call));
 
@@ -54,8 +54,8 @@ export function createIntents({ address, run, bucketOf }: Connection) {
   }
 
   /**
-   * Settles the intent that a session was found with. Nothing of a pending one is stored, so a reader leaves it alone:
-   * then the answer is false, and the reader's data holds. A writer waits for it, and aborts it if that takes too long.
+   * Settles the intent of a session. A pending intent has stored nothing, so a reader ignores it: the result is false, and
+    * the reader's data is valid. A writer waits for it, and aborts it if that takes too long.
    */
   async function settle(session: string, name: string, who: "reader" | "writer", call: Call): Promise<boolean> {
     const [note, id] = noteOf(name);
@@ -83,7 +83,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     throw new HoldfastError("store_busy", message);
   }
 
-  /** Calls a script that answers a commit, until no intent is in its way: then it names the session and the intent. */
+  /** Calls a script that commits until no intent blocks it. A blocked script names the session and the intent. */
   async function decide(ask: () => Promise<unknown>, call: Call): Promise<Appended> {
     for (;;) {
       const answer = await ask();
@@ -97,7 +97,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
   /** Appends to sessions of one bucket. */
   async function appendTo(bucket: number, commits: Prepared[], call: Call): Promise<Appended> {
     const [first] = commits as [Prepared];
-    // Where sessions expire there is more to do.
+    // With sessions that expire, more must be written.
     if (first.isOne && commits.length === 1 && expire === 0) {
       const answer = await run("one", bucket, first.args, call);
       if (answer !== null) return answer as Appended;
@@ -106,7 +106,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     return decide(() => run("append", bucket, args, call), call);
   }
 
-  /** The answer that all buckets together would give. */
+  /** Combines the answers of all buckets. */
   async function judge(groups: [number, Prepared[]][], call: Call): Promise<Appended> {
     const answers = await Promise.all(
       groups.map(([bucket, commits]) =>
@@ -116,14 +116,14 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     return answers.find((answer) => answer === "duplicate") ?? answers.find((answer) => answer === "conflict") ?? "ok";
   }
 
-  /** Tries once to append to several buckets. Undefined if others were in the way. */
+  /** Tries once to append to several buckets; undefined if other writers interfered. */
   async function tryAll(groups: [number, Prepared[]][], sessions: string[], call: Call): Promise<Appended | undefined> {
     const refusal = await judge(groups, call);
     if (refusal !== "ok") return refusal;
     const [note, id] = [groups[0]![0], randomUUID()];
     const name = `${note}/${id}`;
     await step("writes", "intend", note, [id, JSON.stringify(sessions)], call);
-    // In the order of buckets, so that of two writers in each other's way one always gets on.
+    // In the order of buckets, so that one of two conflicting writers always succeeds.
     for (const [bucket, commits] of groups) {
       const args = [name, expire, ...commits.flatMap(wholeArgs)];
       const answer = await decide(() => step("writes", "prepare", bucket, args, call), call);
@@ -137,7 +137,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
       await drop(name, sessions, call);
       return undefined;
     }
-    // It is stored by now. If this fails, the next process that meets one of the sessions continues.
+    // The commits are stored. If this fails, the next process that finds one of the sessions continues.
     await finish(name, stamp, sessions, call).catch(() => {});
     return "ok";
   }

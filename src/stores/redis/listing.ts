@@ -1,4 +1,4 @@
-// The listings of the Redis store: pages of the indexes of all buckets, merged, and then the rows of their sessions.
+// Lists sessions of the Redis store: merges pages of the indexes of all buckets, then reads the rows of the sessions.
 import type { Heading } from "../../core/store.ts";
 import type { Call, Driver, Listing, Row } from "../front.ts";
 import { byBucket, laneOf, readMark } from "./commits.ts";
@@ -14,7 +14,7 @@ interface Lane {
 /** A position in the merged order: score, bucket, index and session. */
 type Position = [score: string, bucket: number, index: string, session: string];
 
-/** The moment of a listing, by the clocks of the buckets: sessions opened later show a later one. */
+/** The time of a listing, by the clocks of the buckets. Sessions opened later have a later time. */
 interface Moment {
   end: number;
   environments: string[];
@@ -27,7 +27,7 @@ interface Cursor extends Moment {
 interface Found extends Lane {
   session: string;
   score: string;
-  /** Whether more may follow in its lane, which was read up to here. */
+  /** Whether its lane, which was read up to here, may have more. */
   isLast: boolean;
 }
 
@@ -38,9 +38,9 @@ interface Stamped {
   written: number;
 }
 
-/** No more sessions than this are opened together. */
+/** Maximum number of sessions that are opened together. */
 const mostTogether = 1_000_000;
-/** A page of a lane has at least this many sessions, and at most this many lanes share the page of the listing. */
+/** Minimum sessions in a page of a lane, and maximum lanes that share the page of the listing. */
 const [smallestPage, mostSharing] = [4, 8];
 
 /** The place of a session in the order of opening. */
@@ -48,7 +48,7 @@ export function placeText(place: string, bucket: number, session: string): strin
   return JSON.stringify([place, bucket, "a", session] satisfies Position);
 }
 
-/** Gives the driver's `list`. */
+/** Creates the driver's `list`. */
 export function createLister({ run, start, bucketCount, bucketOf }: Connection, settle: Intents["settle"]) {
   const every = (): number[] => Array.from({ length: bucketCount() }, (_, bucket) => bucket);
 
@@ -61,7 +61,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     }
   }
 
-  /** With several buckets, puts all clocks forward to one moment, and finishes intents committed before it. */
+  /** With several buckets, advances all clocks to one time, and finishes intents committed before it. */
   async function begin(call: Call): Promise<Moment> {
     let states = await Promise.all(every().map((bucket) => beginIn(bucket, 0, call)));
     const end = Math.max(...states.map(([clock]) => clock));
@@ -73,7 +73,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     return { end, environments: [...new Set(states.flatMap(([, environments]) => environments))] };
   }
 
-  /** Reads sessions, each at a time of its own since this was called. Missing ones are left out. */
+  /** Reads sessions, each at its own time after the call. Missing sessions are left out. */
   async function readRows(sessions: string[], call: Call): Promise<Map<string, Stamped>> {
     const rows = new Map<string, Stamped>();
     const groups = byBucket(sessions, bucketOf).map(async ([bucket, ids]) => {
@@ -108,7 +108,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     return every().flatMap((bucket) => indexes.map((index) => ({ bucket, index })));
   }
 
-  /** Reads a page of one lane behind a position. */
+  /** Reads a page of one lane after a position. */
   async function readLane(
     { bucket, index }: Lane,
     from: Position | undefined,
@@ -135,7 +135,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     const { end, environments } = cursor ?? (await begin(call));
     const from = cursor ? cursor.from : (given as Position | undefined);
     const isIdle = listing.order === "idle";
-    // Sessions opened together have one moment, and places from there on.
+    // Sessions opened together have one time, and consecutive places.
     const last = bucketCount() === 1 ? end : end + mostTogether;
     const to = isIdle ? `(${listing.idleBefore}` : `${last}`;
     const lanes = lanesOf(listing, environments);
@@ -146,13 +146,13 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     let page = cut === -1 ? found : found.slice(0, cut + 1);
     const sessions = page.map(({ session }) => session);
     const before = await readRows(sessions, call);
-    // Rows of several buckets are of several times. Those unchanged in between are of one, and the first changed is later.
+    // Rows of several buckets are read at different times. Unchanged rows count for one time; the first changed is later.
     const rows = bucketCount() === 1 ? before : await readRows(sessions, call);
     const changed = sessions.findIndex((session) => before.get(session)?.written !== rows.get(session)?.written);
     if (changed !== -1) page = page.slice(0, changed + 1);
     const shown = page.flatMap(({ session }) => {
       const stamped = rows.get(session);
-      // Opened since the listing began, or moved since to another place in the order of idleness.
+      // Opened after the listing began, or moved to another place in the order of idle time.
       const isLater = stamped && (isIdle ? stamped.written : stamped.opened) > end;
       return stamped && !isLater ? [stamped.row] : [];
     });

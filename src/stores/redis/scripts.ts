@@ -1,4 +1,4 @@
-// The Lua scripts of the Redis store. Each happens as a whole or not at all.
+// The Lua scripts of the Redis store. Each is atomic.
 //
 // KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script begins with it, so all are in one slot of a
 // Cluster. The keys of a session are these.
@@ -235,12 +235,12 @@ export type ScriptName = keyof typeof sources;
 /** Scripts without the shared functions, whose definition takes time in every call. */
 const alone = new Set(["meta", "one"]);
 
-/** The scripts by the names they are called by. */
+/** The scripts by name. */
 export const scripts = Object.fromEntries(
   Object.entries(sources).map(([name, lua]) => [name, alone.has(name) ? lua : `${shared}${lua}`]),
 ) as Record<ScriptName, string>;
 
-/** What a server calls a script that it was sent before. */
+/** The digest by which a server knows a script. */
 export const hashes = Object.fromEntries(
   Object.entries(scripts).map(([name, lua]) => [name, createHash("sha1").update(lua).digest("hex")]),
 ) as Record<ScriptName, string>;

@@ -1,4 +1,4 @@
-// The older part of a log: entries and snapshots moved out of the head into objects that never change, and pages of such.
+// The older part of a log: entries and snapshots in objects that never change, and pages that list such objects.
 import type { Snapshot } from "../../core/store.ts";
 import type { Call } from "../front.ts";
 import type { Client } from "./client.ts";
@@ -6,13 +6,13 @@ import { backgroundCall } from "./client.ts";
 import type { Head, Kept, Ref } from "./head.ts";
 import { nameOf, parse } from "./head.ts";
 
-/** Once the newest part is this long, or this large, it moves out of the head. */
+/** The newest part of a log moves out of the head at this many entries or characters. */
 const tailEntries = 32;
 const tailSize = 64 * 1024;
-/** The most in one object. */
+/** Maximum size of one object. */
 const chunkEntries = 128;
 const chunkSize = 1024 * 1024;
-/** As many objects of one level become one page of the next. */
+/** This many objects of one level become a page of the next level. */
 const fan = 16;
 /** Requests that one verb sends at once. */
 export const parallel = 16;
@@ -36,7 +36,7 @@ export interface Moved {
   snapshots: Ref[];
 }
 
-/** An object that was there is not any more: the session was deleted since its head was read. */
+/** Thrown for a missing object: the session was deleted after its head was read. */
 export class Gone extends Error {}
 
 export type Chunks = ReturnType<typeof createChunks>;
@@ -73,7 +73,7 @@ export function createChunks(client: Client) {
   const pageOf = (head: Head, kind: "e" | "s", ref: Ref, call: Call): Promise<Page> =>
     fetch(keyOf(head, kind, ref), call) as Promise<Page>;
 
-  /** The chunks among these and under them that have something of the versions from `first` to `last`. */
+  /** Returns the chunks, also those below pages, that contain versions from `first` to `last`. */
   async function chunksIn(head: Head, refs: Ref[], first: number, last: number, call: Call): Promise<Ref[]> {
     const wanted = refs.filter((ref) => ref[1] <= last && ref[2] >= first);
     const found = await inParallel(wanted, parallel, async (ref) =>
@@ -82,7 +82,7 @@ export function createChunks(client: Client) {
     return found.flat();
   }
 
-  /** The entries from one version to another, both included, but no more than so many bytes if it is more than one. */
+  /** Reads the entries of a range of versions, both ends included: at least one, and up to this number of bytes. */
   async function entries(head: Head, first: number, last: number, call: Call, bytes = Infinity): Promise<Kept[]> {
     const start = head.version - head.tail.length;
     const found: Kept[] = [];
@@ -109,11 +109,11 @@ export function createChunks(client: Client) {
     return found;
   }
 
-  /** The newest snapshot up to a version. */
+  /** Reads the newest snapshot up to a version. */
   async function snapshotUpTo(head: Head, version: number, call: Call): Promise<Snapshot | undefined> {
     const fresh = head.fresh.findLast((snapshot) => snapshot.version <= version);
     if (fresh) return { ...fresh };
-    // The first version of each is that of a snapshot.
+    // The first version of each chunk is that of a snapshot.
     let ref = head.snapshots.findLast((ref) => ref[1] <= version);
     while (ref && ref[0] > 0) {
       ref = (await pageOf(head, "s", ref, call)).refs.findLast((ref) => ref[1] <= version);
@@ -123,7 +123,7 @@ export function createChunks(client: Client) {
     return { version: ref[1], body };
   }
 
-  /** The keys of the entries after a version. */
+  /** Reads the keys of the entries after a version. */
   async function keys(head: Head, after: number, call: Call): Promise<[string, number][]> {
     const start = head.version - head.tail.length;
     const refs = head.chunks.filter((ref) => ref[2] > after);
@@ -136,8 +136,8 @@ export function createChunks(client: Client) {
   }
 
   /**
-   * Moves the contents of a head into objects of their own, and many of these into pages. It changes nothing: the
-   * next put of the head may refer to them. As they never change, two processes that do this put the same.
+   * Writes the contents of a head into separate objects, and lists many of these in pages. The head does not change: its
+    * next put may refer to them. The objects never change, so two processes that do this write the same.
    */
   async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
     const puts: { key: string; body: string }[] = [];
@@ -169,7 +169,7 @@ export function createChunks(client: Client) {
   return { entries, snapshotUpTo, keys, move };
 }
 
-/** What the key of every object of a log begins with. */
+/** The start of the keys of a log's objects. */
 export function folderOf({ session, life }: Pick<Head, "session" | "life">): string {
   return `logs/${nameOf(session)}/${life}/`;
 }
@@ -178,7 +178,7 @@ function keyOf(head: Head, kind: "e" | "s", [level, first, last]: Ref): string {
   return `${folderOf(head)}${kind}${level}-${String(first).padStart(10, "0")}-${String(last).padStart(10, "0")}`;
 }
 
-/** Whether the newest part of a log should move out of its head. */
+/** Tells whether the newest part of a log should move out of its head. */
 export function isDue(head: Head): boolean {
   return head.tail.length >= tailEntries || sizeOf(head) >= tailSize;
 }
@@ -188,7 +188,7 @@ export function sizeOf({ tail, fresh }: Head): number {
   return tail.reduce(add, 0) + fresh.reduce(add, 0);
 }
 
-/** A head without the entries moved out of it, or out of an earlier head of the log. Undefined if others moved them. */
+/** Removes entries from a head that were moved out of it or of an earlier head; undefined if others moved them. */
 export function without(head: Head, { from, chunks, snapshots }: Moved): Head | undefined {
   const isSame = (a: Ref[], b: Ref[]): boolean => a.length === b.length && String(a.at(-1)) === String(b.at(-1));
   if (head.life !== from.life || head.version < from.version) return undefined;
@@ -202,7 +202,7 @@ export function without(head: Head, { from, chunks, snapshots }: Moved): Head | 
   };
 }
 
-/** Replaces runs of many by pages of them, in place. Levels never rise from left to right. */
+/** Replaces long runs of chunks by pages, in place. Levels never rise from left to right. */
 function fold(refs: Ref[]): { ref: Ref; children: Ref[] }[] {
   const pages: { ref: Ref; children: Ref[] }[] = [];
   for (let level = 0; refs.some((ref) => ref[0] === level); level++) {
@@ -237,7 +237,7 @@ function keysIn(entries: Kept[], first: number): [string, number][] {
   return entries.flatMap(({ key }, at) => (key === undefined ? [] : [[key, first + at] as [string, number]]));
 }
 
-/** Does something with each, some at once. Stops at the first failure. */
+/** Runs a function for each item, several at once. Stops at the first failure. */
 export async function inParallel<T, U>(items: T[], limit: number, run: (item: T) => Promise<U>): Promise<U[]> {
   const results: U[] = [];
   let next = 0;

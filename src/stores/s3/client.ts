@@ -1,4 +1,4 @@
-// Requests to S3: signed, sent, tried again where that is safe, and with failures that have one of our codes.
+// Requests to S3: signs and sends them, retries where that is safe, and gives failures an error code.
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { AwsV4Signer } from "aws4fetch";
@@ -8,17 +8,17 @@ import { exchange, ExchangeError } from "../../io/exchange.ts";
 import type { Call } from "../front.ts";
 import type { Location } from "./location.ts";
 
-/** How long work in the background may take, in milliseconds, and how much more for each byte that it sends. */
+/** Milliseconds that background work may take, and extra milliseconds for each byte that it sends. */
 const timeLimit = 5000;
 const perByte = 1 / 1000;
-/** How much longer a verb may take while the server answers, but not all that this process asks of it at once. */
+/** Extra time of a verb while the server answers other requests of this process. */
 const overtime = 25_000;
-/** With more requests than this at once they only wait for each other. */
+/** Maximum number of concurrent requests. More would only wait for each other. */
 const mostConnections = 64;
-/** Bytes of the largest answer: about the longest text that V8 can hold. */
+/** Maximum bytes of an answer: about the longest text that V8 can hold. */
 const largest = 512 * 1024 * 1024;
 
-/** The time for work in the background. */
+/** Returns the time limit of background work. */
 export function backgroundCall(bytes = 0): Call {
   return { until: performance.now() + timeLimit + bytes * perByte };
 }
@@ -39,21 +39,21 @@ export interface ListedObject {
 export interface ListedPage {
   objects: ListedObject[];
   more: boolean;
-  /** What the clock of the server showed. */
+  /** The time of the server's clock. */
   date: number;
 }
 
 export type Condition = { absent: true } | { etag: string };
 
 /**
- * The outcome of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold either, but an
- * earlier unanswered try may be the reason. The caller has to look.
+ * The outcome of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold, but an earlier
+  * unanswered attempt may be the reason. The caller must check.
  */
 export type Put = { etag: string } | "refused" | "unclear";
 
 interface Request {
   method: "GET" | "PUT" | "DELETE";
-  /** Of an object; undefined means the bucket. */
+  /** The key of an object; undefined for the bucket. */
   key?: string;
   query?: Record<string, string>;
   headers?: Record<string, string>;
@@ -78,13 +78,13 @@ export function createClient(location: Location) {
   let running = 0;
   let answered = -Infinity;
 
-  /** Whether a verb whose time is up may take longer: the server answers others. */
+  /** Tells whether a late verb may take longer, because the server answers others. */
   function hasOvertime({ until }: Call): boolean {
     const now = performance.now();
     return now - answered <= 1000 && now <= until + overtime;
   }
 
-  /** Whether it is time to give up. */
+  /** Tells whether the deadline has passed. */
   function isLate(call: Call, pause = 0): boolean {
     return performance.now() + pause > call.until && !hasOvertime(call);
   }
@@ -112,14 +112,14 @@ export function createClient(location: Location) {
     return { pool, Signer: AwsV4Signer };
   }
 
-  /** One try. Throws if there was no answer. */
+  /** Tries once. Throws without an answer. */
   async function once({ method, key, query = {}, headers = {}, body, call }: Request): Promise<Answer> {
     const { pool, Signer } = await (loading ??= load());
     const path = key === undefined ? bucketPath || "/" : `${bucketPath}/${encodePath(prefix + key)}`;
     const search = Object.entries(query).map((pair) => pair.map(encode).join("="));
     const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
     const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
-    // A try that hangs must leave time for another one, which may reach a server that is well.
+    // An attempt that hangs must leave time for another one, which may reach a healthy server.
     const timeout = Math.max((call.until - performance.now()) * 0.6, 1000);
     const sent = { method, origin, path: url.slice(origin.length), headers: signed, body: body ?? null };
     return exchange({ ...sent, dispatcher: pool, limits: { timeout, largest } }, async (answer) => ({
@@ -129,13 +129,13 @@ export function createClient(location: Location) {
     }));
   }
 
-  /** Tries until there is an answer that more tries would not change. `onDoubt` hears of each that may have been applied. */
+  /** Retries until the answer is final. `onDoubt` is called for each attempt that may have been applied. */
   async function send(request: Request, onDoubt?: () => void): Promise<Answer> {
     let reason = "it does not answer";
     for (let tries = 0; ; tries++) {
       await enter();
       try {
-        // Nothing was sent yet: the requests before it had no answer in all this time.
+        // Nothing was sent: the earlier requests got no answer in all this time.
         if (isLate(request.call)) throw busy(reason);
         const answer = await once(request);
         if (!isPassing(answer)) {
@@ -189,7 +189,7 @@ export function createClient(location: Location) {
     isLate,
     hasOvertime,
 
-    /** An object: all of it, or its first bytes. "same" if it is the one that is known already. */
+    /** Reads an object or its first bytes. Returns "same" if it has the known etag. */
     async get(
       key: string,
       call: Call,
@@ -205,7 +205,7 @@ export function createClient(location: Location) {
       return { etag: String(answer.headers["etag"]), text: answer.text };
     },
 
-    /** Puts what may be put as often as one likes. */
+    /** Puts an object that may be put repeatedly. */
     async put(key: string, body: string, call: Call): Promise<void> {
       const answer = await send({ method: "PUT", key, body, call });
       if (answer.status !== 200) throw failed(answer);
@@ -222,7 +222,7 @@ export function createClient(location: Location) {
       throw failed(answer);
     },
 
-    /** Removes an object, if it is still the one with this etag where one is given. False if it was not. */
+    /** Deletes an object. With an etag, only that version of it; returns false if it was another. */
     async remove(key: string, call: Call, etag?: string): Promise<boolean> {
       const headers: Record<string, string> = etag === undefined ? {} : { "if-match": etag };
       const answer = await send({ method: "DELETE", key, headers, call });
@@ -231,7 +231,7 @@ export function createClient(location: Location) {
       return true;
     },
 
-    /** The objects under a prefix, in the order of their keys, after one of them; at most so many, and a thousand. */
+    /** Lists objects under a prefix in the order of their keys, after a key; at most `limit` and at most 1,000. */
     async list(under: string, after: string | undefined, call: Call, most = 1000): Promise<ListedPage> {
       const query = { "list-type": "2", "max-keys": String(Math.min(most, 1000)), prefix: prefix + under };
       const from: Record<string, string> = after === undefined ? {} : { "start-after": prefix + after };
@@ -253,7 +253,7 @@ export function createClient(location: Location) {
   };
 }
 
-/** The headers of a request, with its signature. */
+/** Returns the signed headers of a request. */
 export async function sign(
   Signer: typeof AwsV4Signer,
   {
@@ -266,7 +266,7 @@ export async function sign(
   cache: Map<string, ArrayBuffer>,
   datetime?: string,
 ): Promise<Record<string, string>> {
-  // The keys of past days are of no use.
+  // Signing keys of past days are useless.
   if (cache.size > 2) cache.clear();
   const signer = new Signer({
     method,
@@ -284,7 +284,7 @@ export async function sign(
   return Object.fromEntries((await signer.sign()).headers);
 }
 
-/** Whether a later try may be answered otherwise: servers that are overloaded, and puts of two writers that met. */
+/** Tells whether a retry may have another answer: the server was overloaded, or two writers conflicted. */
 function isPassing(answer: Answer): boolean {
   if (answer.status === 409) return /ConditionalRequestConflict|OperationAborted/.test(answer.text);
   return answer.status === 429 || (answer.status >= 500 && answer.status !== 501 && answer.status !== 507);

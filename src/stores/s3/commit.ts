@@ -1,4 +1,4 @@
-// Commits to one session: one conditional put of its head for all that wait. And its end.
+// Commits to one session: one conditional put of its head for all waiting writes. Also deletes sessions.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Appended } from "../../core/store.ts";
 import type { Call, End, Write } from "../front.ts";
@@ -16,9 +16,9 @@ export interface WritingParts {
   client: Client;
   heads: Heads;
   chunks: Chunks;
-  /** Starts work that nobody waits for but `close`. */
+  /** Starts background work. Only `close` waits for it. */
   background(task: () => Promise<unknown>): void;
-  /** What the service can do; rejects if that is not enough. */
+  /** Returns the features of the service; rejects if a required one is missing. */
   ready(): Promise<Abilities>;
 }
 
@@ -27,20 +27,20 @@ export interface Abilities {
   removesIf: boolean;
 }
 
-/** A head with more than this in it waits until that was moved out, in characters. */
+/** A head with more characters than this waits until its contents were moved out. */
 const mostInHead = 1024 * 1024;
 
 export type Commits = ReturnType<typeof createCommits>;
 
 export function createCommits({ client, heads, chunks, background, ready }: WritingParts) {
-  /** Puts a head over the one that is known. False if it was another one by then. */
+  /** Replaces the known head; returns false if another process has replaced it. */
   async function put(known: Known, state: State, next: Head, call: Call): Promise<boolean> {
     if (known.moving && sizeOf(next) > mostInHead) await known.moving;
     const trimmed = (known.moved && without(next, known.moved)) ?? next;
     const raw = { ...trimmed, mark: randomMark() };
     const condition = state.etag === undefined ? ({ absent: true } as const) : { etag: state.etag };
     const body = encodeHead(raw);
-    // Used now, or of no use any more.
+    // Used now, or outdated.
     known.moved = undefined;
     let answer: Put;
     try {
@@ -57,13 +57,13 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     return answer === "unclear" && isApplied(known.session, raw, state.head, call);
   }
 
-  /** Of a put that was refused after a try that went unanswered: whether that try was the reason. */
+  /** After a refused put that followed an unanswered attempt: tells whether that attempt succeeded. */
   async function isApplied(session: string, ours: Head, before: Head, call: Call): Promise<boolean> {
     const { head, raw } = await heads.look(session, call);
     if (raw.mark === ours.mark) return true;
-    // Nobody puts over a pending commit before it is decided: it would be there.
+    // A pending commit is not replaced before it is decided, so it would still be there.
     if (ours.pending) return false;
-    // A mark of deletion of ours would be there: another process deleted it, or nobody did.
+    // Our own deletion would have left its mark: another process deleted it, or no process did.
     if (ours.version === 0 && (head.version === 0 || head.life === before.life)) return false;
     if (ours.version === 0 || head.life !== ours.life) {
       const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by another process`;
@@ -74,21 +74,21 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     return entry !== undefined && entry.mark === ours.tail.at(-1)?.mark;
   }
 
-  /** The known state of a session, or, if there is none, its state now. */
+  /** Returns the known state of a session; reads it if it is not known. */
   async function stateOf(known: Known, call: Call): Promise<{ state: State; isFresh: boolean }> {
     const { state } = known;
     if (state && state.undecided === undefined) return { state, isFresh: false };
     return { state: await lookAgain(known, call), isFresh: true };
   }
 
-  /** The state of a session now. It becomes the known one, also if others took its place among those remembered. */
+  /** Reads the state of a session and remembers it, even if the cache has dropped the session. */
   async function lookAgain(known: Known, call: Call): Promise<State> {
     const state = await heads.lookDecided(known.session, call);
     if (heads.knownOf(known.session) !== known) heads.learn(known, state);
     return state;
   }
 
-  /** Writes to one session: judged one after the other, and all that are in order put at once. */
+  /** Writes to one session: checks the writes in order, and puts all accepted ones at once. */
   async function commit(session: string, writes: Write[], call: Call): Promise<Appended[]> {
     await ready();
     const known = heads.knownOf(session);
@@ -102,13 +102,13 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
       const { next, answers } = judgeAll(state.head, writes, keys, birth);
       const isOpening = next.version > 0 && state.head.version === 0;
       if (next === state.head && !isFresh) {
-        // A refusal is only as good as the state it was judged by.
+        // A refusal counts only if the state was current.
         await lookAgain(known, call);
         isFresh = true;
         continue;
       }
       if (isOpening) {
-        // Before the log, so that there is never one that no listing finds.
+        // Before the log, so that listings find every log.
         if (index !== undefined) drop(index);
         index = indexKey(birth.order, nameOf(session));
         await client.put(index, "", call);
@@ -125,7 +125,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     }
   }
 
-  /** Notes the keys that a put has added. */
+  /** Remembers the keys that a put has added. */
   function committed(known: Known, before: Head, after: Head): void {
     const { keys } = known;
     if (before.version === 0) known.keys = { life: after.life, upTo: after.version, versions: new Map() };
@@ -178,7 +178,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     }
   }
 
-  /** Removes all objects of a log that was deleted; the head last, and only if the session was not opened again. */
+  /** Deletes all objects of a deleted log; the head last, and only if the session was not opened again. */
   async function clean(known: Known, head: Head): Promise<void> {
     const etag = known.state?.head.version === 0 ? known.state.etag : undefined;
     await known.moving;
@@ -197,7 +197,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
 
 export const hasKeys = ({ entries }: Write): boolean => entries.some(({ key }) => key !== undefined);
 
-/** What a head becomes with those of the writes that are in order, and the answer to each. */
+/** Returns the head after the accepted writes, and the answer to each write. */
 function judgeAll(
   head: Head,
   writes: Write[],

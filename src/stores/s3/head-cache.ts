@@ -1,4 +1,4 @@
-// Reads heads: refreshes the known state of each session and decides its pending commit.
+// Reads and caches heads, and resolves their pending commits.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Call } from "../front.ts";
@@ -8,15 +8,15 @@ import type { Client } from "./client.ts";
 import type { Head, Summary } from "./head.ts";
 import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled } from "./head.ts";
 
-/** A session as it was at one time. */
+/** A session at one time. */
 export interface State {
-  /** As it is stored. */
+  /** The stored head. */
   raw: Head;
   /** The effective head: with the pending commit, or without. */
   head: Head;
-  /** Of the object; undefined if there is none. */
+  /** The etag of the object; undefined if it is missing. */
   etag: string | undefined;
-  /** The intent that it waits for, if that is not decided yet. */
+  /** The undecided intent that it waits for, if any. */
   undecided: string | undefined;
 }
 
@@ -30,7 +30,7 @@ interface Keys {
 export interface Known {
   readonly session: string;
   state: State | undefined;
-  /** Grows with each change of `state`: an answer that was asked for before one is older. */
+  /** Counts the changes of `state`. An answer requested before a change is older. */
   turn: number;
   keys: Keys;
   moved: Moved | undefined;
@@ -38,10 +38,10 @@ export interface Known {
   weight: number;
 }
 
-/** The most characters and sessions to remember. */
+/** Maximum characters and sessions in the cache. */
 const mostWeight = 64 * 1024 * 1024;
 const mostKnown = 20_000;
-/** How long a writer waits for another one to decide, in milliseconds, before it decides for it. */
+/** Milliseconds that a writer waits for the decision of another one before it decides itself. */
 export const intentTimeLimit = 3000;
 /** The first bytes of a head: its first line, unless names are very long. */
 const summaryBytes = 2048;
@@ -68,7 +68,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return known;
   }
 
-  /** Sets the known state; undefined if it has to be read again. */
+  /** Sets the known state; undefined if it must be read again. */
   function learn(known: Known, state: State | undefined): void {
     known.state = state;
     known.turn++;
@@ -89,7 +89,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     decisions.set(intent, decision);
   }
 
-  /** The decision on an intent, if there is one. */
+  /** Reads the decision on an intent, if there is one. */
   async function decisionOn(intent: string, call: Call): Promise<Decision | undefined> {
     const known = decisions.get(intent);
     if (known) return known;
@@ -100,18 +100,18 @@ export function createHeads(client: Client, chunks: Chunks) {
     return found.text;
   }
 
-  /** Decides an intent, unless that was done already; says what it is now, for good. */
+  /** Decides an intent, unless it is decided. Returns the final decision. */
   async function decide(intent: string, decision: Decision, call: Call): Promise<Decision> {
     const put = await client.putIf(intentKey(intent), decision, { absent: true }, call);
     if (typeof put === "object") remember(intent, decision);
-    // Refused means that it is there; it goes only after all that waited for it have it no more.
+    // A refusal means that a decision exists. It is deleted only after no head waits for it.
     else return (await decisionOn(intent, call)) ?? "aborted";
     return decision;
   }
 
   /**
-   * The session as it is now. A commit that waits for its intent is left out: it was not made yet. The head must be
-   * the same after the intent was read: intents are removed once no head waits for them.
+   * Reads the current session, without a commit whose intent is undecided. The head must be unchanged after the intent was
+    * read, because intents are deleted once no head waits for them.
    */
   async function look(session: string, call: Call): Promise<State> {
     const known = knownOf(session);
@@ -139,7 +139,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     }
   }
 
-  /** The session as it is now, with nothing undecided. A writer waits for others, but not for long. */
+  /** Reads the current session with all commits decided. Waits a short time for other writers. */
   async function lookDecided(session: string, call: Call): Promise<State> {
     const since = new Map<string, number>();
     for (;;) {
@@ -159,7 +159,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return new HoldfastError("store_busy", message);
   }
 
-  /** The keys of a log, at least up to the end of this head. */
+  /** Returns the keys of a log, at least up to the end of this head. */
   async function keysOf(session: string, head: Head, call: Call): Promise<ReadonlyMap<string, number>> {
     const known = knownOf(session);
     if (known.keys.life !== head.life) known.keys = { life: head.life, upTo: 0, versions: new Map() };
@@ -171,7 +171,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return keys.versions;
   }
 
-  /** What a listing shows of a session, from the beginning of its head; "same" if it has this etag and nothing is undecided. */
+  /** Reads the row of a session from the start of its head; "same" if the etag is this one and nothing is undecided. */
   async function peek(name: string, call: Call, seen?: string): Promise<Peek | "same"> {
     const key = headKey(name);
     for (;;) {
@@ -200,6 +200,6 @@ export function createHeads(client: Client, chunks: Chunks) {
 export interface Peek {
   etag: string | undefined;
   summary: Summary | undefined;
-  /** Whether the same object will always mean the same. */
+  /** Tells whether a head has no pending commit, so that its meaning cannot change. */
   isFinal: boolean;
 }

@@ -1,11 +1,11 @@
-// The head of a session: the one object that says how far its log goes. What a commit changes, it changes here.
+// The head of a session: the object with the end of its log. Every commit changes the head.
 import { createHash, randomBytes } from "node:crypto";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Appended, Heading, Snapshot } from "../../core/store.ts";
 import type { End, Write } from "../front.ts";
 import { timeMark, timeOfMark } from "../front/mark.ts";
 
-/** An entry as it is kept. `mark` is that of the put that brought it: it tells a writer in doubt whether it was its own. */
+/** A stored entry. `mark` is that of its put: it tells a writer in doubt whether its own put succeeded. */
 export interface Kept {
   body: string;
   at: number;
@@ -13,10 +13,10 @@ export interface Kept {
   mark: string;
 }
 
-/** An object of the log, or a page that lists some: its level (0: an object), and the first and last version it is about. */
+/** An object of the log (level 0), or a page that lists objects, with its first and last version. */
 export type Ref = [level: number, first: number, last: number];
 
-/** A commit that counts only if its intent was decided so. */
+/** A commit that counts only if its intent is committed. */
 export interface Pending {
   intent: string;
   life: string;
@@ -29,26 +29,26 @@ export interface Pending {
   snapshot?: Snapshot;
 }
 
-/** What a listing shows of a session; enough of it stands in the first line of the object. */
+/** The row of a session in listings. The first line of the object has it. */
 export interface Summary {
   session: string;
-  /** Random, of each put. */
+  /** A random id of each put. */
   mark: string;
-  /** Random, of each log: one that is opened again under the same id is another. */
+  /** A random id of the log. A log opened again under the same session id has another one. */
   life: string;
   /** Its place in the order of opening. */
   order: string;
-  /** 0: there is no log, whatever else there is. */
+  /** 0: there is no log. */
   version: number;
   touched: number;
   heading: Heading;
-  /** `VERSION:MARK`. Of another version than the log's, it was left behind by a process that knows no marks. */
+  /** `VERSION:MARK`. It is outdated if the version differs from the log's: older versions of Holdfast write no marks. */
   chain?: string;
   pending?: Pick<Pending, "intent" | "life" | "order" | "version" | "touched" | "heading" | "chain">;
 }
 
 export interface Head extends Omit<Summary, "pending"> {
-  /** The log up to where `tail` begins, and the snapshots that are objects of their own. */
+  /** The log before `tail`, and the snapshots that are separate objects. */
   chunks: Ref[];
   snapshots: Ref[];
   /** The newest entries and snapshots. */
@@ -64,7 +64,7 @@ export function randomMark(): string {
   return randomBytes(9).toString("base64url");
 }
 
-/** What a session is called in keys. Ids that are more than letters and digits are hashed; the head has them in full. */
+/** Returns the name of a session in keys. Ids with other characters than letters and digits are hashed. */
 export function nameOf(session: string): string {
   if (/^[A-Za-z0-9_-]{1,128}$/.test(session)) return session;
   return `h.${createHash("sha256").update(session, "utf16le").digest("base64url")}`;
@@ -75,7 +75,7 @@ export function emptyHead(session: string): Head {
   return { session, ...none, chunks: [], snapshots: [], tail: [], fresh: [] };
 }
 
-/** The first line is what a listing needs; the second is the rest. */
+/** The first line has the row for listings, the second line the rest. */
 export function encodeHead({ tail, fresh, chunks, snapshots, pending, ...summary }: Head): string {
   const brief = pending && {
     pending: {
@@ -125,7 +125,7 @@ export function corrupt(what: string, cause?: unknown): HoldfastError {
   return new HoldfastError("store_corrupt", `${what} was not written by Holdfast; nothing was changed`, { cause });
 }
 
-/** Where a log ends, by its head or the beginning of it. */
+/** Returns the end of a log, from its head or the start of it. */
 export function endOf({ version, touched, chain }: Pick<Summary, "version" | "touched" | "chain">): End {
   const prefix = `${version}:`;
   return { version, mark: chain?.startsWith(prefix) ? chain.slice(prefix.length) : timeMark(touched) };
@@ -135,13 +135,13 @@ export function endsAt(head: Pick<Summary, "version" | "touched" | "chain">, { v
   return head.version === version && (mark === "" || endOf(head).mark === mark);
 }
 
-/** The answer to a write. `taken` tells whether the log has a key. */
+/** Returns the answer to a write. `taken` tells whether the log has a key. */
 export function judge(head: Head, { seen, entries }: Write, taken: (key: string) => boolean): Appended {
   if (entries.some(({ key }) => key !== undefined && taken(key))) return "duplicate";
   return endsAt(head, seen) ? "ok" : "conflict";
 }
 
-/** What a write that was judged to be ok will have been. A log that it opens has this life and order. */
+/** Returns the head after an accepted write. A log that it opens has this life and order. */
 export function pendingOf(head: Head, write: Write, intent: string, mark: string, birth: Birth): Pending {
   const { life, order } = head.version === 0 ? birth : head;
   const entries = write.entries.map((entry): Kept => ({ ...entry, mark }));
@@ -165,7 +165,7 @@ export interface Birth {
   order: string;
 }
 
-/** The head after the decision on its pending commit: with the commit, or without. */
+/** Returns the head after the decision on its pending commit: with the commit or without it. */
 export function settled({ pending, ...head }: Head, isCommitted: boolean): Head {
   if (!pending || !isCommitted) return head;
   const { life, order, version, touched, heading, chain, entries, snapshot } = pending;

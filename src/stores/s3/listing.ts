@@ -1,4 +1,4 @@
-// Listings of the S3 store: the order of opening from the names of the index, everything else from the heads.
+// Lists sessions of the S3 store: the order comes from the names of the index, the rest from the heads.
 import type { Call, Listing, Row, Rows } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
 import type { Client } from "./client.ts";
@@ -8,11 +8,11 @@ import { endOf, nameOf } from "./head.ts";
 import type { Heads } from "./head-cache.ts";
 import { isOwnAndAfter, nextOrder, parseIndexKey, placeOf } from "./opening-index.ts";
 
-/** How many rows are remembered. */
+/** Maximum number of cached rows. */
 const mostRows = 100_000;
-/** How old an index entry without a log is before it is removed, in milliseconds: its log may be on its way. */
+/** Milliseconds after which an index entry without a log is deleted: its log may still be written. */
 const grace = 3_600_000;
-/** How far the times of a listing and of an opening may be apart and be the same moment, as servers give whole seconds. */
+/** Tolerance between the times of a listing and an opening, because servers report whole seconds. */
 const sameMoment = 2000;
 
 interface Known {
@@ -20,7 +20,7 @@ interface Known {
   summary: Summary | undefined;
 }
 
-/** A session to be looked at, and what must still be true of it. */
+/** A session to read, and the conditions that it must still meet. */
 interface Candidate {
   name: string;
   fits(summary: Summary): boolean;
@@ -35,7 +35,7 @@ export interface ListingParts {
 export function createLister({ client, heads, background }: ListingParts) {
   const rows = new Map<string, Known>();
 
-  /** A session as it is now. */
+  /** Reads the current row of a session. */
   async function rowOf(name: string, call: Call): Promise<Known> {
     const known = rows.get(name);
     const found = await heads.peek(name, call, known?.etag);
@@ -50,8 +50,8 @@ export function createLister({ client, heads, background }: ListingParts) {
   }
 
   /**
-   * Rows as they were at one moment: all are asked for at once, and then once more. Rows from the first that changed in
-   * between are left out but for that one. `done` is how many candidates it is about.
+   * Reads rows as of one moment: reads all at once, and then once more. The first row that changed in between is kept, and
+    * the rows after it are left out. `done` is the number of candidates used.
    */
   async function atOneMoment(candidates: Candidate[], call: Call): Promise<{ rows: Row[]; done: number }> {
     const look = (): Promise<Known[]> => inParallel(candidates, parallel, ({ name }) => rowOf(name, call));
@@ -65,12 +65,12 @@ export function createLister({ client, heads, background }: ListingParts) {
     return { rows: found, done };
   }
 
-  /** The cursor is a place; after the first page also where the listing ends, by this process's places and the server's clock. */
+  /** The cursor is a place. After the first page it also has the end of the listing, by places and the server's clock. */
   async function byOpening({ after, limit }: Listing, call: Call): Promise<Rows> {
     const [place, until = nextOrder(), ending] = after?.split(" ") ?? [];
     const from = place === undefined ? undefined : `index/${place}`;
     const { objects, more, date } = await client.list("index/", from, call, limit);
-    // Sessions opened since then are left out, so that the listing has an end.
+    // Sessions opened later are left out, so that the listing ends.
     const end = ending === undefined ? date + sameMoment : Number(ending);
     const isOld = ({ key, modified }: (typeof objects)[number]): boolean =>
       !isOwnAndAfter(parseIndexKey(key).order, until) && modified <= end;
@@ -86,7 +86,7 @@ export function createLister({ client, heads, background }: ListingParts) {
     return { rows, next: `${last.slice("index/".length)} ${until} ${end}` };
   }
 
-  /** Removes an old index entry that no log belongs to: its writer was refused, or ended before it had opened the log. */
+  /** Deletes an old index entry without a log: its writer was refused, or died before it opened the log. */
   function removeIfUnused(key: string): void {
     const { order, name } = parseIndexKey(key);
     if (rows.get(name)?.summary?.order === order) return;
@@ -96,7 +96,7 @@ export function createLister({ client, heads, background }: ListingParts) {
     });
   }
 
-  /** All sessions there are. Heads that are as they were last time are not asked for. */
+  /** Reads all sessions. Unchanged heads are not read again. */
   async function all(call: Call): Promise<Summary[]> {
     const found: Summary[] = [];
     let after: string | undefined;
@@ -123,7 +123,7 @@ export function createLister({ client, heads, background }: ListingParts) {
       .filter((summary) => byTouched(summary, { touched: Number(touched), order }) > 0)
       .sort(byTouched);
     const page = wanted.slice(0, limit);
-    // Those touched since are left out: they are not where they were in this order.
+    // Sessions touched meanwhile are left out, because their place in this order has changed.
     const { rows, done } = await atOneMoment(
       page.map(({ session, order, touched }) => ({
         name: nameOf(session),

@@ -1,4 +1,4 @@
-// Where the objects of an S3 store are, and with whose credentials they are asked for.
+// Parses the location of an S3 store, and its credentials.
 import { HoldfastError } from "../../core/errors.ts";
 
 export interface S3Credentials {
@@ -9,19 +9,19 @@ export interface S3Credentials {
 }
 
 export interface Location extends S3Credentials {
-  /** For messages. It has no secrets in it. */
+  /** For messages. Contains no secrets. */
   name: string;
   origin: string;
-  /** What the path of every object begins with, percent-encoded; that of the bucket itself, without a slash at its end. */
+  /** The path of the bucket, percent-encoded, without a slash at its end. Paths of objects start with it. */
   bucketPath: string;
-  /** What the key of every object begins with: empty, or with a slash at its end. */
+  /** The start of all keys: empty, or with a slash at its end. */
   prefix: string;
   region: string;
 }
 
 const parameters = new Set(["endpoint", "region", "style"]);
 
-/** Reads `s3://bucket/prefix?endpoint=…&region=…&style=path`, and what it does not say from the environment. */
+/** Parses `s3://bucket/prefix?endpoint=…&region=…&style=path`. Missing options come from environment variables. */
 export function locationOf(
   url: string,
   credentials: S3Credentials | undefined,

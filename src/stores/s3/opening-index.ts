@@ -1,4 +1,4 @@
-// The order of opening: each session has an empty object whose name sorts by when it was opened.
+// The order of opening: each session has an empty object whose name sorts by the time of opening.
 import { randomBytes } from "node:crypto";
 import type { Head } from "./head.ts";
 import { nameOf } from "./head.ts";
@@ -18,7 +18,7 @@ export function indexKey(order: string, name: string): string {
   return `index/${order}-${name}`;
 }
 
-/** The place of a log in the order of opening, as the name of its object sorts. */
+/** Returns the place of a log in the order of opening: the name of its object. */
 export function placeOf({ session, order }: Pick<Head, "session" | "order">): string {
   return `${order}-${nameOf(session)}`;
 }
@@ -28,7 +28,7 @@ export function parseIndexKey(key: string): { order: string; name: string } {
   return { order: rest.slice(0, length), name: rest.slice(length + 1) };
 }
 
-/** Whether this process opened it after it had given out another place. */
+/** Tells whether this process opened it after another place. */
 export function isOwnAndAfter(order: string, other: string): boolean {
   return order.endsWith(own) && order > other;
 }

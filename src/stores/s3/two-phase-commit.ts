@@ -1,4 +1,4 @@
-// Commits to several sessions: each head is put with its commit as pending, and then one object decides on all of them.
+// Commits to several sessions: each head is put with its commit as pending, and then one object decides all of them.
 import type { Appended } from "../../core/store.ts";
 import type { Call, Unit, Write } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
@@ -11,7 +11,7 @@ import type { Known } from "./head-cache.ts";
 import { intentKey } from "./head-cache.ts";
 import { indexKey, nextOrder } from "./opening-index.ts";
 
-/** How long heads may keep a decided commit as pending, in milliseconds: most are put again before that. */
+/** Milliseconds that heads may keep a decided commit as pending. Most are put again before that. */
 const settleAfter = 1000;
 
 interface Part {
@@ -34,7 +34,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     return answers.has("duplicate") ? "duplicate" : answers.has("conflict") ? "conflict" : "ok";
   }
 
-  /** Heads are put in an order that is the same for everyone, so that of two writers who meet one is first everywhere. */
+  /** Heads are put in the same order by all writers, so that one of two conflicting writers is first everywhere. */
   async function append(unit: Unit, call: Call): Promise<Appended> {
     await ready();
     const sorted = unit.toSorted((a, b) => (nameOf(a.session) < nameOf(b.session) ? -1 : 1));
@@ -53,7 +53,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     }
   }
 
-  /** One try. False if others were in the way. */
+  /** Tries once; false if other writers interfered. */
   async function attempt(unit: Unit, parts: Part[], call: Call): Promise<boolean> {
     const intent = randomMark();
     const births = new Map<string, Birth>();
@@ -85,13 +85,13 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     } finally {
       if (!isDecided) {
         for (const known of waiting) heads.learn(known, undefined);
-        // So that others need not wait for it. If the decision is being made, this comes too late, as it should.
+        // So that others need not wait. If the decision is just being made, this has no effect, which is right.
         background(() => heads.decide(intent, "aborted", backgroundCall()));
       }
     }
   }
 
-  /** Puts a commit as pending. False if it is not in order any more. */
+  /** Puts a commit as pending; false if the log has changed and refuses it. */
   async function putPending(part: Part, intent: string, birth: Birth | undefined, call: Call): Promise<boolean> {
     const { write, known } = part;
     const mark = randomMark();
@@ -116,7 +116,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     if (isCommitted) committed(known, before, head);
   }
 
-  /** Puts the heads without pending commits, and then removes the decision. Otherwise the next put of each head does it. */
+  /** Puts the heads without pending commits, then deletes the decision. Otherwise the next put of each head does it. */
   function settleLater(intent: string, sessions: string[]): void {
     const timer = setTimeout(() => settleNow(intent), settleAfter).unref();
     unsettled.set(intent, { sessions, timer });
@@ -137,13 +137,13 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     const call = backgroundCall();
     const state = known.state ?? (await heads.look(session, call));
     if (state.raw.pending?.intent !== intent) return;
-    // Refused means that another process put it, without the pending commit.
+    // A refusal means that another process has put the head without the pending commit.
     await put(known, state, state.head, call);
   }
 
   return {
     append,
-    /** Settles all intents, when nothing is being written. */
+    /** Settles all intents. Called when nothing is being written. */
     settleAll(): void {
       for (const intent of Array.from(unsettled.keys())) settleNow(intent);
     },

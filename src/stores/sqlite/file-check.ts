@@ -1,4 +1,4 @@
-// Notices that the files of a database were replaced, removed, cut or overwritten under this process.
+// Detects that the files of a database were replaced, removed, truncated or overwritten while this process uses them.
 import { fstatSync, ftruncateSync, readdirSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 
@@ -19,8 +19,8 @@ interface OpenFile {
 }
 
 /**
- * Gives a function that throws if the files under a path are no longer the files that SQLite has open. It checks at most
- * ten times a second. Commits to a removed file would succeed, and would be missing after a restart.
+ * Returns a function that throws if the files at a path are not the files that SQLite has open. It checks at most ten
+  * times a second. Commits to a removed file would succeed, and would be missing after a restart.
  *
  * On Linux it also reads the headers of the files, through the handles of SQLite: closing another handle of the same
  * file would drop the locks of this process.
@@ -58,7 +58,7 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
     if (header === undefined) return;
     const counted = header.readUInt32BE(24);
     const isOurs = header.toString("latin1", 0, 15) === "SQLite format 3" && header.readUInt32BE(68) === applicationId;
-    // SQLite only ever increases this counter, so a lower one is that of an older copy.
+    // SQLite only increases this counter, so a lower one belongs to an older copy.
     if (!isOurs || counted < changes) throw failed("store_corrupt", `${file.path} was overwritten`, todo);
     changes = counted;
     // A file may get shorter by VACUUM. Then it has fewer pages.
@@ -109,7 +109,7 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
   };
 }
 
-/** The header of the shared memory. Undefined while a process is changing it, when its two copies differ. */
+/** Reads the header of the shared memory; undefined while a process changes it, because its two copies differ. */
 function readIndex(shared: OpenFile): Buffer | undefined {
   const copies = readStart(shared, 96);
   return copies?.subarray(0, 48).equals(copies.subarray(48)) ? copies.subarray(0, 48) : undefined;
@@ -125,13 +125,13 @@ function repairSharedMemory(shared: OpenFile): void {
   if (holds(shared) && fstatSync(shared.handle!).size < sharedMemory) ftruncateSync(shared.handle!, sharedMemory);
 }
 
-/** Reads the start of a file through the handle of SQLite. Undefined where that is not known. */
+/** Reads the start of a file through the handle of SQLite; undefined if the handle is unknown. */
 function readStart(file: OpenFile, length: number): Buffer | undefined {
   const bytes = Buffer.alloc(length);
   return holds(file) && readSync(file.handle!, bytes, 0, length, 0) === length ? bytes : undefined;
 }
 
-/** Whether the handle still is that of the file: another store of this process may have opened and closed it. */
+/** Tells whether the handle still belongs to the file. Another store of this process may have opened and closed it. */
 function holds(file: OpenFile): boolean {
   const { device, inode } = file;
   const isSame = (handle: number): boolean => {
@@ -155,7 +155,7 @@ function findOpen(path: string): OpenFile | undefined {
   return file;
 }
 
-/** The handles of this process for a path. Empty if the system does not tell. */
+/** Returns the handles of this process for a path; none if the system does not list them. */
 function handlesOf(path: string): number[] {
   try {
     const real = realpathSync(path);

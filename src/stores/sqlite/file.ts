@@ -1,4 +1,4 @@
-// The file under the SQLite store: which driver opens it, whether it is ours, its schema, and what its failures mean.
+// The file of the SQLite store: its driver, its owner, its schema, and the meaning of its failures.
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
@@ -29,18 +29,18 @@ export interface OpenedFile {
   assertSound(): void;
 }
 
-/** "hold", in the header of each of our files: SQLite's own way to tell whose a file is. */
+/** "hold", the application id in the header of each file. SQLite has this field to identify the owner of a file. */
 const applicationId = 0x686f6c64;
-/** How long to wait for another process while the file is opened, in milliseconds. */
+/** Milliseconds to wait for other processes while the file is opened. */
 const timeLimit = 5000;
 /**
- * Each brings a file from the version of its index to the next. A released one never changes.
+ * Migrations: each one migrates a file from the version of its index to the next. A released migration never changes.
  *
- * Events are kept in the order of writing, not by session: a group of commits then fills whole pages, and only the two
- * small indexes are written here and there. `mark` stands for the key in its index, being a quarter of its size; that
- * a key is there once is checked within the transaction. AUTOINCREMENT, so that a number a process remembers never
- * comes to mean another session. `sessions.touched` is no later than the session's newest event: commits leave it
- * alone, and a listing by idle time moves outdated ones.
+ * Events are stored in the order of writing, not by session. A group of commits then fills whole pages, and only the two
+  * small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys are
+  * checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
+  * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle time
+  * updates outdated rows.
  */
 const migrations = [
   `CREATE TABLE sessions (
@@ -83,14 +83,14 @@ const migrations = [
    CREATE TRIGGER countDeleted AFTER DELETE ON sessions WHEN old.ended IS NULL BEGIN
      UPDATE counts SET open = open - 1 WHERE environment = old.environment;
    END;`,
-  // The mark of the log after this event; NULL where it is the event's time.
+  // The mark of the log after this event; NULL if it is the event's time.
   "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 
 const readVersion = `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, a.application_id AS application,
   v.user_version AS version FROM pragma_application_id a, pragma_user_version v`;
 
-/** Opens a file and brings it to our version. Refuses foreign, damaged and newer files, and leaves them unchanged. */
+/** Opens a file and migrates it. Refuses foreign, damaged and newer files, and leaves them unchanged. */
 export function openFile(path: string, durability: "process" | "power"): OpenedFile {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
@@ -134,7 +134,7 @@ function create(path: string): void {
   try {
     closeSync(openSync(path, "wx", privateFile));
   } catch {
-    // Another process was first, or SQLite will report why not.
+    // Another process has created it, or SQLite will report the reason.
   }
 }
 
@@ -171,7 +171,7 @@ function prepare(database: Database, path: string, durability: "process" | "powe
       throw cause;
     }
   });
-  // Only now: whose a file is must stand in the file itself, not in a log beside it.
+  // Only now: the application id must be in the file itself, not in the log beside it.
   const { journal_mode: mode } = insistently(() => database.prepare("PRAGMA journal_mode = WAL").get()) as {
     journal_mode: string;
   };
@@ -181,14 +181,14 @@ function prepare(database: Database, path: string, durability: "process" | "powe
       `${path} is on a file system that does not support SQLite's WAL mode; use a local disk`,
     );
   }
-  // A long log before it is moved into place, as busy pages are then moved once for many commits; and little waiting
-  // within SQLite, which would block the thread.
+  // A long log before a checkpoint, so that busy pages are written back once for many commits. A short wait within
+  // SQLite, because it blocks the thread.
   database.exec(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"};
     PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 134217728; PRAGMA cache_size = -65536;
     PRAGMA busy_timeout = 2`);
 }
 
-/** Tries again while other processes are in the way: SQLite itself does not wait for all of its locks. */
+/** Retries while other processes hold locks: SQLite itself does not wait for all of its locks. */
 function insistently<T>(work: () => T): T {
   const deadline = Date.now() + timeLimit;
   for (;;) {
@@ -222,7 +222,7 @@ function loadSqlite(): Sqlite {
   }
 }
 
-/** Tells whether a failure has one of these result codes of SQLite. A primary code stands for its extended ones. */
+/** Tells whether a failure has one of these result codes of SQLite. A primary code includes its extended codes. */
 function hasCode(thrown: unknown, codes: number[]): boolean {
   const { errcode } = (thrown ?? {}) as { errcode?: unknown };
   return typeof errcode === "number" && (codes.includes(errcode) || codes.includes(errcode & 255));
@@ -248,7 +248,7 @@ const faults: { codes: number[]; fault: Omit<Fault, "effect"> }[] = [
   },
 ];
 
-/** Translates a failure of SQLite. Every verb that writes is a transaction, and that was rolled back. */
+/** Classifies a failure of SQLite. Every verb that writes is a transaction, which was rolled back. */
 export function faultOf(cause: unknown): Fault {
   const { fault } = faults.find(({ codes }) => hasCode(cause, codes)) ?? {
     fault: { code: "store_failed", message: "failed", single: true } as const,

@@ -1,4 +1,4 @@
-// The listings of the SQLite store, page by page: nothing is held open between two rows.
+// Lists sessions of the SQLite store page by page. Nothing stays open between two pages.
 import type { EndReason } from "../../core/event.ts";
 import type { Listing, Row, Rows } from "../front.ts";
 import { timeMark } from "../front/mark.ts";
@@ -20,7 +20,7 @@ interface Found {
   bound: number;
 }
 
-/** Gives the driver's `list`. `writing` runs in a transaction. */
+/** Creates the driver's `list`. `writing` runs a function in a transaction. */
 export function createLister(database: Database, writing: <T>(work: () => T) => T): (listing: Listing) => Rows {
   const newest = database.prepare("SELECT max(n) AS n FROM sessions");
   const touch = database.prepare("UPDATE sessions SET touched = ? WHERE n = ?");
@@ -59,8 +59,8 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   }
 
   /**
-   * Takes sessions in the order of `sessions.touched` and updates outdated times. Sessions whose true time lies
-   * within the page are returned. The others come again later, at their new place.
+   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
+    * within the page. The others follow later, at their new place.
    */
   function byIdleness(listing: Listing): Omit<Rows, "newest"> {
     const { after, limit, idleBefore = Infinity } = listing;
@@ -83,7 +83,7 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   };
 }
 
-/** Sorts as a text as it does as a number. */
+/** Formats a place as a text that sorts like the number. */
 export function placeText(n: number): string {
   return String(n).padStart(16, "0");
 }

@@ -1,7 +1,7 @@
-// Texts with a NUL in them, which some drivers end at their first one: they are written and read as bytes.
+// Texts with NUL are written and read as bytes, because some drivers cut a text at its first NUL.
 import type { Value } from "./file.ts";
 
-/** Stands for an id, a key or a name in a statement. Its value is from `toValue`. */
+/** The placeholder of an id, a key or a name in a statement. `toValue` makes its value. */
 export const anyText = "CAST(? AS TEXT)";
 
 export function toValue(text: string | undefined): Value {

@@ -1,4 +1,4 @@
-// Listings of the tiered store: from the hot store alone, which has a ticket of every session.
+// Lists sessions of the tiered store from the hot store alone, which has a ticket of every session.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Filter, Listed, Store } from "../../core/store.ts";
 import { copyHeading } from "../front/unit.ts";
@@ -7,7 +7,7 @@ import { hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
 
 export interface Access {
   hot: Store;
-  /** Where a session is now. */
+  /** Returns the current place of a session. */
   find(session: string): Promise<Place | undefined>;
   endOf(log: string): Promise<LogEnd | undefined>;
   assertOpen(): void;
@@ -27,7 +27,7 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
       const end = await endOf(ticket.log);
       if (!end && ticket.log === missed) throw lostLog(session);
       if (!end) missed = ticket.log;
-      // Both as they were at one moment.
+      // Both at the same moment.
       if (end && (await find(session))?.version === place.version) {
         return { session, version: end.version, touched: end.touched, ...copyHeading(ticket.heading) };
       }
@@ -49,8 +49,8 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
   }
 
   /**
-   * The hot store lists the logs of hot sessions and the tickets of cold ones, each as old as its newest entry. A session
-   * that moves meanwhile may be missing. So the store is listed until nothing new comes, and the rows are sorted then.
+   * The hot store lists the logs of hot sessions and the tickets of cold ones, each by the time of its newest entry. A
+    * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then sorted.
    */
   async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
     const found = new Map<string, Listed>();

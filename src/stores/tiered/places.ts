@@ -1,18 +1,18 @@
-// Where the sessions of a tiered store are: what their tickets say, and what of it a process remembers.
+// The places of sessions in a tiered store: reads their tickets, and caches them.
 import type { Entry, Store } from "../../core/store.ts";
 import type { LogEnd, Place } from "./wrap.ts";
 import { fromLog, isLog, placeIn } from "./wrap.ts";
 
 const remembered = 50_000;
-/** How long a place is remembered, in milliseconds. */
+/** Milliseconds for which a place is cached. */
 const rememberedFor = 600_000;
 
 export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();
 
   /**
-   * Remembers a place that was right some time after `since`. A late answer does not replace a newer one: in a log that was
-   * left, a commit to the next log might be in order.
+   * Caches a place that was right some time after `since`. A late answer does not replace a newer one: an abandoned log
+    * might accept a commit that belongs to the next log.
    */
   function remember(session: string, place: Place | undefined, since: number): void {
     if ((places.get(session)?.since ?? since) > since) return;
@@ -22,7 +22,7 @@ export function createPlaces(hot: Store) {
     places.set(session, { place, since });
   }
 
-  /** Where a session was in the hot store when it was last looked for. It may have moved since. */
+  /** Returns the cached place of a session in the hot store. It may have moved since. */
   function known(session: string): Place | undefined {
     const found = places.get(session);
     const isGood = found?.place.ticket.place === "hot" && performance.now() - found.since < rememberedFor;
@@ -46,7 +46,7 @@ export function createPlaces(hot: Store) {
     return place;
   }
 
-  /** Where a log in the hot store ends; undefined if it was left or is missing. */
+  /** Returns the end of a log in the hot store; undefined if the log was abandoned or is missing. */
   async function endOf(log: string): Promise<LogEnd | undefined> {
     const newest = await newestOf(log);
     const [entry] = (newest && fromLog(log, [newest.entry])) ?? [];

@@ -1,4 +1,4 @@
-// The sweep of the tiered store: moves idle sessions out, and removes logs that were left behind.
+// The sweep of the tiered store: moves idle sessions to the cold store, and deletes abandoned logs.
 import type { Listed, Store } from "../../core/store.ts";
 import type { LogEnd, Place, Ticket } from "./wrap.ts";
 import {
@@ -27,19 +27,19 @@ export interface Sweeping {
   isClosing(): boolean;
 }
 
-/** How many sessions are moved at once. */
+/** Maximum number of sessions that are moved at once. */
 const movedAtOnce = 8;
-/** How long the ticket of a deleted session stays, and a log that no ticket names, in milliseconds. */
+/** Milliseconds that the ticket of a deleted session, or a log without a ticket, is kept. */
 const anHour = 3_600_000;
-/** How often the cold store is looked through for what processes that died have left there: it costs a request a session. */
+/** Milliseconds between two searches of the cold store for logs of dead processes. Each costs a request per session. */
 const aDay = 24 * anHour;
-/** How long a cold log stays at least after its session came back: the hot store may lose its newest commits in a crash. */
+/** Minimum milliseconds that a cold log is kept after its session moved back: a crash may lose newest hot commits. */
 const leastGrace = 600_000;
 
 export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, inBackground, isClosing }: Sweeping) {
-  /** Logs that no ticket seems to need, and when they may go by the clock of this process: those of others may differ. */
+  /** Logs that no ticket seems to need, and when to delete them, by the clock of this process. */
   const waste = new Map<string, { store: Store; due: number }>();
-  // Not by all at once, and some time also if none of them runs for a day.
+  // At a random time, so that processes do not search at once. Also if no process runs for a whole day.
   let coldListed = performance.now() - Math.random() * aDay;
   let sweeping: Promise<number> | undefined;
 
@@ -47,12 +47,12 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     if (!waste.has(log)) waste.set(log, { store, due: performance.now() + wait });
   }
 
-  /** A log in the cold store whose session came back. It goes when that is certain to last. */
+  /** Deletes a cold log whose session moved back, once that move is certain to last. */
   function leaveCold(log: string): void {
     noteWaste(cold, log, Math.max(leastGrace, idle));
   }
 
-  /** Removes a log that is not used any more; if that fails, a later sweep does. */
+  /** Deletes an unused log. If that fails, a later sweep does it. */
   async function discard(store: Store, log: string, end?: LogEnd): Promise<void> {
     try {
       await store.delete(log, end && { version: end.version, seen: end.mark });
@@ -62,16 +62,16 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     }
   }
 
-  /** What this process knows to be left of a session. */
+  /** The remains of a session that this process knows. */
   function wasteOf(session: string): { store: Store; log: string }[] {
     return [...waste].flatMap(([log, { store }]) => (sessionOf(log) === session ? [{ store, log }] : []));
   }
 
-  /** Moves a session to the cold store, unless somebody commits to it meanwhile. Calls wait only for the last step. */
+  /** Moves a session to the cold store, unless it gets a commit meanwhile. Calls wait only for the last step. */
   async function moveOut(log: string): Promise<boolean> {
     const session = sessionOf(log);
     const place = await find(session);
-    // It may have left this log since it was listed, and be busy in another.
+    // The session may have moved to another log after it was listed, and be busy there.
     if (place?.ticket.place !== "hot" || place.ticket.log !== log) return false;
     const { heading, cold: before } = place.ticket;
     const copy = newLog(session, log);
@@ -93,13 +93,13 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
       }
       return isMoved;
     } catch (thrown) {
-      // Whether it was moved is not known: the ticket will say.
+      // It is unknown whether the session was moved. The ticket will tell.
       noteWaste(cold, copy, anHour);
       throw thrown;
     }
   }
 
-  /** Removes a log that was left by a process that died before it could. A copy may be one that is being made. */
+  /** Deletes a log that a dead process abandoned. A copy may still be in progress. */
   async function removeIfLeft(log: string): Promise<void> {
     if (waste.has(log)) return;
     const found = await hot.load(log);
@@ -107,20 +107,20 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     else noteWaste(hot, log, anHour);
   }
 
-  /** Removes the ticket of a session that was deleted long ago, and none of one that was opened again meanwhile. */
+  /** Deletes the ticket of a session that was deleted long ago, unless the session was opened again. */
   async function removeGone(session: string): Promise<void> {
     const place = await find(session);
     if (place?.ticket.place !== "gone" || Date.now() - place.at < anHour) return;
     await hot.delete(session, { version: place.version, seen: place.mark });
   }
 
-  /** Removes a log that no ticket names, if no ticket can come to name it, however late its maker continues. */
+  /** Deletes a log without a ticket, if no ticket can name it later, even if its slow creator continues. */
   async function removeIfUnused(store: Store, log: string): Promise<void> {
     const end = store === hot ? await endOf(log) : undefined;
     const named = logOf(await find(sessionOf(log)));
     if (named === log) waste.delete(log);
     else if (!isCopyOf(log, named)) await discard(store, log);
-    // Whoever has it named commits to it in the same step. In the cold store it stays until the session moves.
+    // A process that names the log commits to it in the same step. A cold log is kept until its session moves.
     else if (end) await discard(hot, log, end);
     else waste.set(log, { store, due: performance.now() + anHour });
   }
@@ -139,7 +139,7 @@ export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, in
     async function forEach(rows: AsyncIterable<Listed>, work: (row: Listed) => Promise<unknown> | undefined) {
       for await (const row of rows) {
         if (isClosing()) break;
-        // One that cannot be moved does not hold up the others.
+        // A session that cannot be moved does not block the others.
         const done: Promise<void> | undefined = work(row)
           ?.then(
             (wasMoved) => void (moved += Number(wasMoved === true)),

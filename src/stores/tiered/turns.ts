@@ -1,9 +1,9 @@
-// The order of work in a tiered store: calls on the same session run one after the other, clean-up beside them.
+// The order of work in a tiered store: calls on one session run one by one, clean-up runs concurrently.
 export function createTurns() {
   const turns = new Map<string, Promise<void>>();
   const aside = new Set<Promise<void>>();
 
-  /** Runs after all that was asked for before it on any of these sessions, in this process. */
+  /** Runs after all earlier work of this process on any of these sessions. */
   function inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T> {
     const before = sessions.flatMap((session) => turns.get(session) ?? []);
     const work = before.length === 0 ? run() : Promise.all(before).then(run);
@@ -18,7 +18,7 @@ export function createTurns() {
     return work;
   }
 
-  /** Clean-up that nobody waits for but `close`. If it fails, a later sweep does it. */
+  /** Starts clean-up. Only `close` waits for it. If it fails, a later sweep does it. */
   function inBackground(work: Promise<unknown>): void {
     const done: Promise<void> = work
       .then(

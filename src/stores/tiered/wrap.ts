@@ -1,4 +1,4 @@
-// How the tiered store keeps things: what a ticket says, the names of logs, and entries that older versions wrapped.
+// The formats of the tiered store: tickets, names of logs, and entries that older versions wrapped.
 import { randomBytes } from "node:crypto";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
@@ -8,41 +8,41 @@ import { markAfter, timeMark } from "../front/mark.ts";
 /** The environment of logs that are not sessions: they are neither counted nor listed. */
 export const hidden = "holdfast:tier";
 const prefix = "holdfast:tier:";
-/** Begins the names of logs whose entries are as they were given. Older versions wrote them with a line before the body. */
+/** The prefix of logs with unchanged entries. Older versions added a line before the body. */
 const asGiven = "!";
-/** The key of the entry that ends a log which was left. */
+/** The key of the entry that ends an abandoned log. */
 const leftKey = "holdfast:left";
 
-/** What the ticket of a session, a small log of its own in the hot store, says last: where the session is. */
+/** The place of a session: the newest entry of its ticket, a small log in the hot store. */
 export type Ticket =
-  /** `cold` is the log that it came back from, which is kept for a while. */
+  /** `cold` is the log that it moved back from, which is kept for a while. */
   | { place: "hot"; log: string; heading: Heading; cold?: string }
   | ({ place: "cold"; log: string; heading: Heading } & Omit<LogEnd, "mark"> & { mark?: string })
-  /** It was deleted. The ticket stays for a while, so that an opening that comes late does not bring the session back. */
+  /** It was deleted. The ticket is kept for a while, so that a late opening does not restore the session. */
   | { place: "gone" }
-  /** It has no ticket: it is a log that was there before the tiers, and stays as and where it is. */
+  /** It has no ticket: the log is older than the tiers, and stays where it is. */
   | { place: "plain"; version: number };
 
-/** Where a log ends, and the time of its newest entry. */
+/** The end of a log, and the time of its newest entry. */
 export interface LogEnd {
   version: number;
   mark: string;
   touched: number;
 }
 
-/** A session as its ticket has it. */
+/** A session, by its ticket. */
 export interface Place {
   ticket: Ticket;
-  /** Version and mark of the ticket, and when it was written. */
+  /** The version, mark and time of the ticket. */
   version: number;
   mark: string;
   at: number;
 }
 
-/** After how many versions of a ticket those before are not read any more. */
+/** The number of versions of a ticket after which older ones are not read. */
 const ticketReach = 8;
 
-/** What the newest entry says that is stored under the id of a session. */
+/** Parses the newest entry under the id of a session. */
 export function placeIn({ version, body }: Entry, mark: string): Place {
   try {
     const { at, ...ticket } = (JSON.parse(body) ?? {}) as Partial<Record<string, unknown>>;
@@ -52,7 +52,7 @@ export function placeIn({ version, body }: Entry, mark: string): Place {
     if (isTicket && type === undefined && typeof at === "number")
       return { ticket: ticket as unknown as Ticket, version, mark, at };
   } catch {
-    // Nor is what is no JSON.
+    // Invalid JSON is not a ticket either.
   }
   return { ticket: { place: "plain", version }, version: 0, mark: "", at: 0 };
 }
@@ -61,7 +61,7 @@ export function logOf(place: Place | undefined): string | undefined {
   return place && "log" in place.ticket ? place.ticket.log : undefined;
 }
 
-/** What makes a ticket say something else, if it is still as it was found. */
+/** Returns the commit that changes a ticket, if the ticket is unchanged. */
 export function ticketCommit(
   session: string,
   place: Place | undefined,
@@ -78,17 +78,17 @@ export function ticketCommit(
     mark: markAfter(seen, entries),
     entries,
     heading: shown ?? { ...("heading" in ticket ? ticket.heading : { opened: 0 }), environment: hidden },
-    // The body means nothing. A load starts here, and skips the older tickets.
+    // The body is unused. A load starts here, and skips older tickets.
     ...(version > 0 && version % ticketReach === 0 && { snapshot: { version, body: "0" } }),
   };
 }
 
-/** Where a session is once its ticket says so. */
+/** Returns the place of a session after its ticket has changed. */
 export function placeAfter({ version, mark = "", entries: [{ at }] }: Commit, ticket: Ticket): Place {
   return { ticket, version: version + 1, mark, at };
 }
 
-/** The id of a log that nobody else will ever use. It names the one that it is a copy of. */
+/** Returns a unique id for a log. It contains the id of the log that it copies. */
 export function newLog(session: string, source?: string): string {
   const name = asGiven + randomBytes(9).toString("base64url");
   return `${prefix}${name}${source === undefined ? "" : `.${nameOf(source)}`}:${session}`;
@@ -98,7 +98,7 @@ function nameOf(log: string): string {
   return /^[^.:]*/.exec(log.slice(prefix.length))![0];
 }
 
-/** Whether a log is a copy of another. Only while the ticket names the source can it come to name the copy. */
+/** Tells whether a log is a copy of another. A ticket can change to the copy only while it names the source. */
 export function isCopyOf(log: string, source: string | undefined): boolean {
   return source !== undefined && log.slice(prefix.length).startsWith(`${nameOf(log)}.${nameOf(source)}:`);
 }
@@ -107,14 +107,14 @@ export function isLog(id: string): boolean {
   return id.startsWith(prefix);
 }
 
-/** The session that a log belongs to. */
+/** Returns the session of a log. */
 export function sessionOf(log: string): string {
   return log.slice(log.indexOf(":", prefix.length) + 1);
 }
 
 const isWrapped = (log: string): boolean => !log.startsWith(prefix + asGiven);
 
-/** A commit of a session as it is stored in its log. */
+/** Converts a commit of a session for its log. */
 export function toLog(log: string, commit: Commit): Commit {
   if (!isWrapped(log)) return { ...commit, session: log };
   const { version, seen = version === 0 ? "" : undefined } = commit;
@@ -128,7 +128,7 @@ function wrap(entry: NewEntry): NewEntry {
   return { ...entry, body: `${JSON.stringify(key === undefined ? [at] : [at, key])}\n${body}` };
 }
 
-/** The entries of a log as they were given; undefined if the log was left. */
+/** Returns the original entries of a log; undefined if the log was abandoned. */
 export function fromLog(log: string, entries: Entry[]): Entry[] | undefined {
   const last = entries.at(-1);
   if (last && (last.key === leftKey || (isWrapped(log) && !last.body.includes("\n")))) return undefined;
@@ -148,13 +148,13 @@ function unwrap({ version, body }: Entry): Entry {
   }
 }
 
-/** Returns the commit that ends a log which is left, if the log is still as it was found. Later writers are refused. */
+/** Returns the commit that ends an abandoned log, if the log is unchanged. Later writers are refused. */
 export function leaving(log: string, { version, mark, touched }: LogEnd, heading: Heading): Commit {
   const entries: Commit["entries"] = [{ body: "left", at: touched, key: leftKey }];
   return { session: log, version, seen: mark, entries, heading: { ...heading, environment: hidden } };
 }
 
-/** Copies a log with all its snapshots, under an id that nobody looks for yet. Undefined if it is gone or was left. */
+/** Copies a log with all its snapshots under a new id; undefined if the log is missing or abandoned. */
 export async function copyTo(to: Store, target: string, from: Store, source: string): Promise<LogEnd | undefined> {
   const end = await from.load(source);
   if (!end || !fromLog(source, end.entries)) return undefined;
@@ -181,7 +181,7 @@ export async function copyTo(to: Store, target: string, from: Store, source: str
   return version === upTo ? { version, mark, touched } : undefined;
 }
 
-/** Where a log in the cold store ends. Tickets of older versions have no mark. */
+/** Returns the end of a cold log. Tickets of older versions have no mark. */
 export function coldEnd({ version, touched, mark = timeMark(touched) }: Extract<Ticket, { place: "cold" }>): LogEnd {
   return { version, touched, mark };
 }
