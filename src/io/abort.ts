@@ -8,7 +8,7 @@ export function onAbort(signal: AbortSignal | undefined, stop: () => void): () =
   return () => signal.removeEventListener("abort", stop);
 }
 
-/** Returns the result of the work, or throws `error()` once the signal is aborted. The work continues stopListeningd. */
+/** Returns the result of the work, or throws `error()` once the signal is aborted. The work itself continues. */
 export async function unlessAborted<T>(
   signal: AbortSignal | undefined,
   work: Promise<T>,
