@@ -38,7 +38,7 @@ export interface ConversationOptions extends EngineOptions {
   agent?: Replayable;
   /**
    * Milliseconds after which other processes continue a turn whose process is silent. Default 15,000. A running turn
-    * commits a sign of life every third of this time.
+   * commits a sign of life every third of this time.
    */
   lease?: number;
 }

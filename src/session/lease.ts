@@ -23,7 +23,7 @@ export interface Hold {
   confirm(sent: number): void;
   /**
    * Tells whether no other process can have taken over. Others count from the newest commit, which they see after it
-    * was sent. Asked before each effect, with a margin of a sixth of the lease.
+   * was sent. Asked before each effect, with a margin of a sixth of the lease.
    */
   isFresh(): boolean;
   /** Ends the renewals. */

@@ -44,10 +44,10 @@ export interface Logs {
   refresh(log: OpenLog): Promise<void>;
   /**
    * Appends the event that `make` returns for the session. If another writer commits first, `make` runs again on the
-    * new session. Returns "duplicate" if the log has an event with the same key, and "nothing" if `make` returned none.
-    *
-    * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only after a
-    * refresh has found nothing newer.
+   * new session. Returns "duplicate" if the log has an event with the same key, and "nothing" if `make` returned none.
+   *
+   * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only after a
+   * refresh has found nothing newer.
    */
   commit(log: OpenLog, allow: () => void, make: Make): Promise<"ok" | "duplicate" | "nothing">;
   /** Tries once to append to several logs atomically. */

@@ -8,7 +8,7 @@ const lasting = 60_000;
 
 /**
  * Returns the time. After the wall clock has jumped ahead or back, time continues as before the jump for a minute of
-  * the monotonic clock. So only a clock that stays wrong for a minute can end a session.
+ * the monotonic clock. So only a clock that stays wrong for a minute can end a session.
  */
 export function createSteadyClock(): () => number {
   let offset = Date.now() - performance.now();

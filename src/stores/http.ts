@@ -12,7 +12,7 @@ import { createClient, faultOf, type Client } from "./http/client.ts";
 export interface HttpStoreOptions {
   /**
    * The URL of the service, as in `https://example.com/store`. The bearer token is in `HOLDFAST_STORE_TOKEN`, or in the
-    * URL: `https://TOKEN@example.com/store`.
+   * URL: `https://TOKEN@example.com/store`.
    */
   url: string;
 }

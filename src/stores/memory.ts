@@ -161,7 +161,7 @@ function memoryDriver(): Driver {
 
   /**
    * Commits move sessions, so a page has no stable position: each page starts at the front again. A sweep ends the sessions
-    * of a page, which removes them from the front.
+   * of a page, which removes them from the front.
    */
   function listByIdleness({ environment, open, idleBefore = Infinity, after, limit }: Listing): Rows {
     const [touched = -Infinity, turn = 0] = after?.split(" ").map(Number) ?? [];

@@ -14,8 +14,8 @@ import { toInteger } from "./postgres/wire.ts";
 export interface PostgresStoreOptions {
   /**
    * `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Its query may have `schema`, the schema of the logs (default `holdfast`,
-    * created if missing), and `connections`, the maximum number of connections (default 4). Other parameters, such as
-    * `sslmode`, are passed to pg.
+   * created if missing), and `connections`, the maximum number of connections (default 4). Other parameters, such as
+   * `sslmode`, are passed to pg.
    */
   url: string;
 }
@@ -33,7 +33,7 @@ const answers: Appended[] = ["ok", "conflict", "duplicate"];
 
 /**
  * Opens a store in a Postgres database. Simultaneous commits of any sessions are written in one transaction. It connects
-  * on first use, also through PgBouncer in transaction mode, and again after a lost connection.
+ * on first use, also through PgBouncer in transaction mode, and again after a lost connection.
  *
  * @example
  * const store = postgresStore({ url: "postgres://holdfast:secret@db.internal:5432/holdfast" });

@@ -20,8 +20,8 @@ import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 export interface S3StoreOptions {
   /**
    * `s3://bucket/prefix`, with options in the query: `endpoint=https://…` of a service other than AWS, `region=…`, and
-    * `style=path` or `style=host`, the place of the bucket's name (default with an endpoint: "path"). The defaults are
-    * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_REGION. The bucket must exist.
+   * `style=path` or `style=host`, the place of the bucket's name (default with an endpoint: "path"). The defaults are
+   * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_REGION. The bucket must exist.
    */
   url: string;
   /** Default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. */
@@ -30,8 +30,8 @@ export interface S3StoreOptions {
 
 /**
  * Opens a store in a bucket of S3, or of a compatible service with conditional writes, which are tested before the first
-  * write. A session is one object, its head. A commit replaces the head if it is still the one that the writer saw. The
-  * older part of the log moves into objects that never change. A commit to a session in the cache is one request.
+ * write. A session is one object, its head. A commit replaces the head if it is still the one that the writer saw. The
+ * older part of the log moves into objects that never change. A commit to a session in the cache is one request.
  *
  * @example
  * const store = s3Store({ url: "s3://bucket/sessions?region=eu-central-1" });

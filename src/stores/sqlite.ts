@@ -15,8 +15,8 @@ export interface SqliteStoreOptions {
   file: string;
   /**
    * What an answered commit survives. "process" (default): the end of any process, also kill -9. A power loss may lose the
-    * last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a single session
-    * most of its speed, and a thousand busy sessions little, because they wait together.
+   * last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a single session
+   * most of its speed, and a thousand busy sessions little, because they wait together.
    */
   durability?: "process" | "power";
 }
@@ -36,7 +36,7 @@ const rememberedSessions = 20_000;
 
 /**
  * Opens a store in a SQLite file. Simultaneous commits of any sessions are written in one transaction. Any number of
-  * processes on one machine may use the file. It must not be on a network file system.
+ * processes on one machine may use the file. It must not be on a network file system.
  *
  * @example
  * const store = sqliteStore({ file: "sessions.db" });

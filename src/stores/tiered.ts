@@ -58,8 +58,8 @@ const longestWait = 3_600_000;
 
 /**
  * Combines two stores. Each session has a ticket in the hot store, which names its store and its log. Ids of logs are
-  * used once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its place is
-  * never ambiguous, whichever processes move it and wherever they die.
+ * used once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its place is
+ * never ambiguous, whichever processes move it and wherever they die.
  *
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });

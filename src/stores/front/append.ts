@@ -77,8 +77,8 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
 
   /**
    * Appends to a synchronous driver. Answering all callers at once would let thousands of sessions alternate at every
-    * `await`: each would find the processor's caches full of other data, and timers and connections would wait. So many
-    * callers are answered one session after the other, each session a few times in a row.
+   * `await`: each would find the processor's caches full of other data, and timers and connections would wait. So many
+   * callers are answered one session after the other, each session a few times in a row.
    */
   function appendNow(unit: Unit): Promise<Appended> {
     const answer = driver.append([unit], noLimit) as Appended[];

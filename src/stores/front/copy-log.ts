@@ -45,7 +45,7 @@ export interface LogCopy {
 
 /**
  * Copies a log, or the rest of one. Returns the version of the target, and the refusal of a commit, if there was one.
-  * The version is lower than `upTo` if the source is shorter.
+ * The version is lower than `upTo` if the source is shorter.
  */
 export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
   const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;

@@ -71,7 +71,7 @@ export interface Rows {
   next?: string;
   /**
    * The place of the newest session at the first page, as a text that sorts after the places of all others. Sessions
-    * opened later are left out. A driver without it must leave them out itself.
+   * opened later are left out. A driver without it must leave them out itself.
    */
   newest?: string;
 }

@@ -4,8 +4,8 @@ import type { NewEntry } from "../../core/store.ts";
 
 /**
  * Returns the mark of a log after more entries, `HASH@TIME`: 96 bits of a hash of the previous mark and the entries, and
-  * the time of the last entry. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
-  * stores without hashes. A log without entries has the mark "".
+ * the time of the last entry. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
+ * stores without hashes. A log without entries has the mark "".
  */
 export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   let after = mark;

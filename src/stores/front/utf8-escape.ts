@@ -24,7 +24,7 @@ export function fromText(text: string): string {
 
 /**
  * Returns a driver that accepts any text. It escapes ids, keys and names of requests, and unescapes those and bodies in
-  * answers. `escapeWrite` must have escaped the writes.
+ * answers. `escapeWrite` must have escaped the writes.
  */
 export function withEscapes(driver: Driver): Driver {
   const { find, place, count } = driver;

@@ -7,8 +7,8 @@ const shares = 16;
  * `append_units` answers with a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits of one unit get the same.
  *
  * All callers take locks in the same order, so that there are no deadlocks: existing sessions by id, then ids of new
-  * sessions by id, then counts by environment. Arrays accessed by index hold numbers and no nulls: only then is access
-  * to the thousandth element as fast as to the first.
+ * sessions by id, then counts by environment. Arrays accessed by index hold numbers and no nulls: only then is access
+ * to the thousandth element as fast as to the first.
  */
 export function functionsOf(schema: string, settings: string): string {
   const count = (what: string): string => `

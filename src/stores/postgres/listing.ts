@@ -54,7 +54,7 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
 
   /**
    * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
-    * within the page. The others follow later, at their new place.
+   * within the page. The others follow later, at their new place.
    */
   async function byIdleness(listing: Listing, call: Call): Promise<Rows> {
     const { after, limit, idleBefore = Infinity } = listing;

@@ -8,7 +8,7 @@ export const literal = (text: string): string => `'${text.replaceAll("'", "''")}
 
 /**
  * Settings of all functions. A connection plans a query once, perhaps while the tables are empty, so the plans are forced
-  * to use indexes and nested loops. A function that waits for a lock gives up before its client does.
+ * to use indexes and nested loops. A function that waits for a lock gives up before its client does.
  */
 const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
   SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
@@ -17,9 +17,9 @@ const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_
  * Migrations: each one migrates a schema from the version of its index to the next. A released migration never changes.
  *
  * The version of a session is that of its newest event. `sessions.touched` is never later than the time of that event:
-  * commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys holds
-  * hashes, which are smaller and allow keys of any length; a duplicate key is found while the session is locked. The
-  * count of an environment's open sessions is split over several rows: with one row, all openings would wait for it.
+ * commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys holds
+ * hashes, which are smaller and allow keys of any length; a duplicate key is found while the session is locked. The
+ * count of an environment's open sessions is split over several rows: with one row, all openings would wait for it.
  */
 const migrations: ((schema: string) => string)[] = [
   (schema) => `

@@ -17,7 +17,7 @@ export interface ClientOptions {
   longestPause: number;
   /**
    * Whether commands are repeated without limit. Otherwise no command is sent twice, because the first may have been
-    * executed: a broken connection rejects commands in flight, and without a connection commands are refused.
+   * executed: a broken connection rejects commands in flight, and without a connection commands are refused.
    */
   repeats: boolean;
   /** The message if ioredis is not installed. */

@@ -96,7 +96,7 @@ export function connectTo(address: Address): Connection {
 
   /**
    * Sends simultaneous commands together. The first is sent at once, because most have no company. The client's own
-    * pipelining takes twice the time for one commit, and delays commands while others are in flight.
+   * pipelining takes twice the time for one commit, and delays commands while others are in flight.
    */
   function gather(): void {
     if (sending === "nothing") {

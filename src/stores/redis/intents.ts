@@ -55,7 +55,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
 
   /**
    * Settles the intent of a session. A pending intent has stored nothing, so a reader ignores it: the result is false, and
-    * the reader's data is valid. A writer waits for it, and aborts it if that takes too long.
+   * the reader's data is valid. A writer waits for it, and aborts it if that takes too long.
    */
   async function settle(session: string, name: string, who: "reader" | "writer", call: Call): Promise<boolean> {
     const [note, id] = noteOf(name);

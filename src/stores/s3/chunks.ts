@@ -137,7 +137,7 @@ export function createChunks(client: Client) {
 
   /**
    * Writes the contents of a head into separate objects, and lists many of these in pages. The head does not change: its
-    * next put may refer to them. The objects never change, so two processes that do this write the same.
+   * next put may refer to them. The objects never change, so two processes that do this write the same.
    */
   async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
     const puts: { key: string; body: string }[] = [];

@@ -47,7 +47,7 @@ export type Condition = { absent: true } | { etag: string };
 
 /**
  * The outcome of a conditional put. `refused`: the condition did not hold. `unclear`: it did not hold, but an earlier
-  * unanswered attempt may be the reason. The caller must check.
+ * unanswered attempt may be the reason. The caller must check.
  */
 export type Put = { etag: string } | "refused" | "unclear";
 

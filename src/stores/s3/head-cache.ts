@@ -111,7 +111,7 @@ export function createHeads(client: Client, chunks: Chunks) {
 
   /**
    * Reads the current session, without a commit whose intent is undecided. The head must be unchanged after the intent was
-    * read, because intents are deleted once no head waits for them.
+   * read, because intents are deleted once no head waits for them.
    */
   async function look(session: string, call: Call): Promise<State> {
     const known = knownOf(session);

@@ -51,7 +51,7 @@ export function createLister({ client, heads, background }: ListingParts) {
 
   /**
    * Reads rows as of one moment: reads all at once, and then once more. The first row that changed in between is kept, and
-    * the rows after it are left out. `done` is the number of candidates used.
+   * the rows after it are left out. `done` is the number of candidates used.
    */
   async function atOneMoment(candidates: Candidate[], call: Call): Promise<{ rows: Row[]; done: number }> {
     const look = (): Promise<Known[]> => inParallel(candidates, parallel, ({ name }) => rowOf(name, call));

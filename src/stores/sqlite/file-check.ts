@@ -20,7 +20,7 @@ interface OpenFile {
 
 /**
  * Returns a function that throws if the files at a path are not the files that SQLite has open. It checks at most ten
-  * times a second. Commits to a removed file would succeed, and would be missing after a restart.
+ * times a second. Commits to a removed file would succeed, and would be missing after a restart.
  *
  * On Linux it also reads the headers of the files, through the handles of SQLite: closing another handle of the same
  * file would drop the locks of this process.

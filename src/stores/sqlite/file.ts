@@ -37,10 +37,10 @@ const timeLimit = 5000;
  * Migrations: each one migrates a file from the version of its index to the next. A released migration never changes.
  *
  * Events are stored in the order of writing, not by session. A group of commits then fills whole pages, and only the two
-  * small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys are
-  * checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
-  * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle time
-  * updates outdated rows.
+ * small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys are
+ * checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
+ * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle time
+ * updates outdated rows.
  */
 const migrations = [
   `CREATE TABLE sessions (

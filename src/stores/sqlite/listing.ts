@@ -60,7 +60,7 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
 
   /**
    * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
-    * within the page. The others follow later, at their new place.
+   * within the page. The others follow later, at their new place.
    */
   function byIdleness(listing: Listing): Omit<Rows, "newest"> {
     const { after, limit, idleBefore = Infinity } = listing;

@@ -50,7 +50,7 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
 
   /**
    * The hot store lists the logs of hot sessions and the tickets of cold ones, each by the time of its newest entry. A
-    * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then sorted.
+   * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then sorted.
    */
   async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
     const found = new Map<string, Listed>();

@@ -12,7 +12,7 @@ export function createPlaces(hot: Store) {
 
   /**
    * Caches a place that was right some time after `since`. A late answer does not replace a newer one: an abandoned log
-    * might accept a commit that belongs to the next log.
+   * might accept a commit that belongs to the next log.
    */
   function remember(session: string, place: Place | undefined, since: number): void {
     if ((places.get(session)?.since ?? since) > since) return;
