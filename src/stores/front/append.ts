@@ -103,7 +103,18 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
     const bytes = weigh(unit);
     const until = limitFor(bytes, waited);
     if (!groups) {
-      return counted(ask("writes", { until }, async (call) => (await driver.append([unit], call))[0]!));
+      const units = [unit];
+      begin();
+      return ask("writes", { until }, (call) => driver.append(units, call)).then(
+        (answers) => {
+          end();
+          return answers[0]!;
+        },
+        (thrown: unknown) => {
+          end();
+          throw thrown;
+        },
+      );
     }
     begin();
     return new Promise((resolve, reject) => {

@@ -23,7 +23,7 @@ type Read = [
 /** A driver on a connection, which it closes. */
 export function redisDriver(connection: Connection): Driver {
   const { address, start, bucketCount, bucketOf, run } = connection;
-  const { append, settle } = createIntents(connection);
+  const { append, appendOne, settle } = createIntents(connection);
 
   /** Reads a session again until it has no unfinished intent. The answer begins with the intent. */
   async function ask<T extends [string | null, ...unknown[]]>(
@@ -64,8 +64,10 @@ export function redisDriver(connection: Connection): Driver {
     fault: faultOf,
 
     async append([unit], call) {
-      await start(call);
-      return [await append(unit!.map(prepare), call)];
+      const starting = start(call);
+      if (starting) await starting;
+      const [first] = unit!;
+      return [await (unit!.length === 1 ? appendOne(prepare(first), call) : append(unit!.map(prepare), call))];
     },
 
     async read(session, { after, upTo, limit, bytes, snapshot }, call) {

@@ -155,5 +155,9 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     });
   }
 
-  return { append, settle };
+  return {
+    append,
+    appendOne: (commit: Prepared, call: Call) => appendTo(bucketOf(commit.session), [commit], call),
+    settle,
+  };
 }
