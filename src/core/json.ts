@@ -119,6 +119,21 @@ export function setOwn(target: Record<string, unknown>, key: string, value: unkn
   }
 }
 
+/** Parses JSON; undefined for any other text. */
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parses JSON; any other text is its own value. */
+export function jsonOrText(text: string): Json {
+  const value = parseJson(text);
+  return value === undefined ? text : value;
+}
+
 /** Compares JSON values; the order of keys is ignored. */
 export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;

@@ -1,8 +1,7 @@
 // The HTTP store: your own service stores the logs. docs/http-store.md is its contract.
 import { HoldfastError } from "../core/errors.ts";
 import type { Filter, Store } from "../core/store.ts";
-import type { Driver, Write } from "./front.ts";
-import { createStore } from "./front.ts";
+import { createStore, type Driver, type Write } from "./front.ts";
 import { createAttempts } from "./front/attempts.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
 import { addressOf } from "./http/address.ts";

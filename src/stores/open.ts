@@ -1,6 +1,6 @@
 // Opens a store by its URL.
 import { existsSync } from "node:fs";
-import { HoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { telemetry } from "../telemetry/process.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
@@ -43,18 +43,16 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
 /** Refuses two stores that cannot be tiers of one. */
 function assertTiers(url: string, cold: string): void {
   if (url.startsWith("memory:"))
-    throw refusal("--cold needs a persistent --store, which remembers where each session is");
-  if (cold === url) throw refusal("--cold must be another store than --store");
+    throw invalidOption("--cold needs a persistent --store, which remembers where each session is");
+  if (cold === url) throw invalidOption("--cold must be another store than --store");
   for (const each of [url, cold]) assertKeeps(each);
 }
-
-const refusal = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
 /** A tier must not drop sessions by itself, because the other tier relies on them. */
 function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
-  throw refusal(
+  throw invalidOption(
     "`expire` in the URL of a Redis store cannot be combined with --cold, because --cold needs every session; remove `expire`",
   );
 }
@@ -67,42 +65,27 @@ async function opened(url: string, { isThere = false }: StoreWishes): Promise<St
 async function storeAt(url: string, isThere: boolean): Promise<Store> {
   const [, scheme, rest = ""] = /^([a-z0-9+.-]+):(.*)$/i.exec(url) ?? [];
   switch (scheme?.toLowerCase()) {
-    case "memory": {
-      const { memoryStore } = await import("./memory.ts");
-      return memoryStore();
-    }
-    case "sqlite": {
-      if (rest === "") throw new HoldfastError("invalid_option", "a SQLite store needs a file, as in sqlite:runs.db");
-      if (isThere && !existsSync(rest)) throw new HoldfastError("invalid_option", `the file ${rest} does not exist`);
-      const { sqliteStore } = await import("./sqlite.ts");
-      return sqliteStore({ file: rest });
-    }
+    case "memory":
+      return (await import("./memory.ts")).memoryStore();
+    case "sqlite":
+      if (rest === "") throw invalidOption("a SQLite store needs a file, as in sqlite:runs.db");
+      if (isThere && !existsSync(rest)) throw invalidOption(`the file ${rest} does not exist`);
+      return (await import("./sqlite.ts")).sqliteStore({ file: rest });
     case "redis":
     case "rediss":
     case "redis+sentinel":
     case "redis+cluster":
-    case "rediss+cluster": {
-      const { redisStore } = await import("./redis.ts");
-      return redisStore({ url });
-    }
+    case "rediss+cluster":
+      return (await import("./redis.ts")).redisStore({ url });
     case "postgres":
-    case "postgresql": {
-      const { postgresStore } = await import("./postgres.ts");
-      return postgresStore({ url });
-    }
-    case "s3": {
-      const { s3Store } = await import("./s3.ts");
-      return s3Store({ url });
-    }
+    case "postgresql":
+      return (await import("./postgres.ts")).postgresStore({ url });
+    case "s3":
+      return (await import("./s3.ts")).s3Store({ url });
     case "http":
-    case "https": {
-      const { httpStore } = await import("./http.ts");
-      return httpStore({ url });
-    }
+    case "https":
+      return (await import("./http.ts")).httpStore({ url });
     default:
-      throw new HoldfastError(
-        "invalid_option",
-        `"${hideSecrets(url, "…")}" is not a valid store URL; use ${storeUrls}`,
-      );
+      throw invalidOption(`"${hideSecrets(url, "…")}" is not a valid store URL; use ${storeUrls}`);
   }
 }

@@ -1,15 +1,13 @@
 // The Postgres store: all logs in one schema of a database, shared safely by any number of processes and machines.
 import type { Appended, Store } from "../core/store.ts";
-import type { Driver, Entry, Page } from "./front.ts";
-import { createStore } from "./front.ts";
+import { createStore, type Driver, type Entry, type Page, type Unit } from "./front.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
-import { appendStatement, appendValues } from "./postgres/append-values.ts";
 import { createConnections, keptReady } from "./postgres/connections.ts";
 import { faultOf } from "./postgres/failures.ts";
 import { createLister, placeText } from "./postgres/listing.ts";
 import { quoted } from "./postgres/schema.ts";
 import { targetOf } from "./postgres/url.ts";
-import { toInteger } from "./postgres/wire.ts";
+import { toInteger, doubleArray, integerArray, textArray } from "./postgres/wire.ts";
 
 export interface PostgresStoreOptions {
   /**
@@ -118,4 +116,56 @@ function toEntry({ number, at, key, content }: Part): Entry {
   const entry: Entry = { version: number, at, body: content };
   if (key !== null) entry.key = key;
   return entry;
+}
+
+const types = `integer[], text[], integer[], text[], double precision[], integer[], integer[], double precision[], text[], text[], text[],
+  integer[], text[], text[], double precision[], text[], integer[], text[], double precision[], integer[], integer[], text[]`;
+
+function appendStatement(schema: string): string {
+  const values = types.split(",").map((type, index) => `$${index + 1}::${type.trim()}`);
+  return `SELECT ${schema}.append_units(${values.join(", ")}) AS answers`;
+}
+
+/** Writes are numbered within the group, from 1. */
+function appendValues(units: readonly Unit[]): Buffer[] {
+  const writes = units.flat();
+  const alone = writes.length === units.length;
+  const unitOf = alone ? [] : units.flatMap((unit, index) => unit.map(() => index));
+  const entries = writes.flatMap(({ seen, entries, mark }, index) =>
+    entries.map((entry, at) => ({
+      place: index + 1,
+      version: seen.version + 1 + at,
+      entry,
+      chain: at === entries.length - 1 && timeOfMark(mark) === undefined ? mark : null,
+    })),
+  );
+  const headings = writes.flatMap(({ session, entries, heading }, index) =>
+    heading ? { place: index + 1, session, heading, touched: entries.at(-1)!.at } : [],
+  );
+  const snapshots = writes.flatMap(({ snapshot }, index) => (snapshot ? { place: index + 1, ...snapshot } : []));
+  return [
+    integerArray(unitOf),
+    textArray(writes.map(({ session }) => session)),
+    integerArray(writes.map(({ seen }) => seen.version)),
+    textArray(writes.map(({ seen: { mark } }) => (timeOfMark(mark) === undefined ? mark : ""))),
+    // NaN for a missing value: lookups in arrays with nulls are slow.
+    doubleArray(writes.map(({ seen: { mark } }) => timeOfMark(mark) ?? Number.NaN)),
+    integerArray(entries.map(({ place }) => place)),
+    integerArray(entries.map(({ version }) => version)),
+    doubleArray(entries.map(({ entry }) => entry.at)),
+    textArray(entries.map(({ entry }) => entry.key ?? null)),
+    textArray(entries.map(({ entry }) => entry.body)),
+    textArray(entries.map(({ chain }) => chain)),
+    integerArray(headings.map(({ place }) => place)),
+    textArray(headings.map(({ session }) => session)),
+    textArray(headings.map(({ heading }) => heading.environment)),
+    doubleArray(headings.map(({ heading }) => heading.opened)),
+    textArray(headings.map(({ heading }) => heading.parent?.session ?? null)),
+    integerArray(headings.map(({ heading }) => heading.parent?.version ?? null)),
+    textArray(headings.map(({ heading }) => heading.ended ?? null)),
+    doubleArray(headings.map(({ touched }) => touched)),
+    integerArray(snapshots.map(({ place }) => place)),
+    integerArray(snapshots.map(({ version }) => version)),
+    textArray(snapshots.map(({ body }) => body)),
+  ];
 }

@@ -1,19 +1,14 @@
 // The S3 store: logs as objects of a bucket, shared by any number of processes, without a server of our own.
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
-import type { Call, Driver, Entry, Page, Unit } from "./front.ts";
-import { createStore } from "./front.ts";
+import { createStore, type Call, type Driver, type Entry, type Page, type Unit } from "./front.ts";
 import { createChunks, Gone } from "./s3/chunks.ts";
-import type { Client } from "./s3/client.ts";
-import { backgroundCall, createClient } from "./s3/client.ts";
-import type { Abilities } from "./s3/commit.ts";
-import { createCommits } from "./s3/commit.ts";
-import type { Head, Kept } from "./s3/head.ts";
-import { corrupt, endOf, randomMark } from "./s3/head.ts";
+import { backgroundCall, createClient, type Client } from "./s3/client.ts";
+import { createCommits, type Abilities } from "./s3/commit.ts";
+import { corrupt, endOf, randomMark, type Head, type Kept } from "./s3/head.ts";
 import { createHeads } from "./s3/head-cache.ts";
 import { createLister } from "./s3/listing.ts";
-import type { S3Credentials } from "./s3/location.ts";
-import { locationOf } from "./s3/location.ts";
+import { locationOf, type S3Credentials } from "./s3/location.ts";
 import { placeOf } from "./s3/opening-index.ts";
 import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 

@@ -5,8 +5,7 @@ import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store
 import type { Driver, End, Entry, Page, Range, Unit, Write } from "./front.ts";
 import { createStore } from "./front.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
-import type { Value } from "./sqlite/file.ts";
-import { faultOf, openFile } from "./sqlite/file.ts";
+import { faultOf, openFile, type Value } from "./sqlite/file.ts";
 import { createLister, placeText } from "./sqlite/listing.ts";
 import { anyText, toText, toValue, wholeText } from "./sqlite/text.ts";
 
@@ -43,10 +42,8 @@ const rememberedSessions = 20_000;
  */
 export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions): Store {
   if (typeof file !== "string" || file === "" || file === ":memory:") {
-    throw new HoldfastError(
-      "invalid_option",
-      "`file` must be the path of a file; use memoryStore for a store in memory",
-    );
+    const message = "`file` must be the path of a file; use memoryStore for a store in memory";
+    throw new HoldfastError("invalid_option", message);
   }
   if (durability !== "process" && durability !== "power") {
     throw new HoldfastError("invalid_option", '`durability` must be "process" or "power"');

@@ -2,7 +2,7 @@
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
 import { isSameMark } from "./front/mark.ts";
-import { assertDifferentSessions } from "./front/unit.ts";
+import { assertDifferentSessions, assertHeading, hasTwins } from "./front/unit.ts";
 import { createListing } from "./tiered/listing.ts";
 import { createPlaces } from "./tiered/places.ts";
 import { createSweep } from "./tiered/sweep.ts";
@@ -65,21 +65,12 @@ const longestWait = 3_600_000;
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
  */
 export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStore {
-  if (!(idle >= 0)) throw new HoldfastError("invalid_option", "`idle` must be a number of milliseconds");
-  const { find, known, remember, endOf } = createPlaces(hot);
-  const { inTurn, inBackground, settled } = createTurns();
+  if (!(idle >= 0)) throw invalidOption("`idle` must be a number of milliseconds");
+  const [places, turns] = [createPlaces(hot), createTurns()];
+  const { find, known, remember, endOf } = places;
+  const { inTurn, inBackground, settled } = turns;
   const isClosing = (): boolean => closing !== undefined;
-  const { sweep, leaveCold, discard, wasteOf, swept } = createSweep({
-    hot,
-    cold,
-    idle,
-    find,
-    remember,
-    endOf,
-    inTurn,
-    inBackground,
-    isClosing,
-  });
+  const { sweep, leaveCold, discard, wasteOf, swept } = createSweep({ hot, cold, idle, places, turns, isClosing });
   let closing: Promise<void> | undefined;
   const timer = setInterval(
     () => void sweep().catch(() => undefined),
@@ -235,7 +226,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  const listing = createListing({ hot, find, endOf, assertOpen });
+  const listing = createListing(hot, places, assertOpen);
 
   return {
     persistent: hot.persistent && cold.persistent,
@@ -303,17 +294,12 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
   };
 }
 
-function assertValid({ session, version, heading }: Commit): void {
-  if (version === 0 && !heading) throw invalidOption("the commit of version 0 needs a heading");
-  if (isLog(session)) throw invalidOption(`the id ${session} is reserved by the tiered store`);
+function assertValid(commit: Commit): void {
+  assertHeading(commit);
+  if (isLog(commit.session)) throw invalidOption(`the id ${commit.session} is reserved by the tiered store`);
 }
 
 /** Tells whether a writer saw the log with this end. */
 function isSame(seen: string | undefined, { mark }: LogEnd): boolean {
   return seen === undefined || isSameMark(seen, mark);
-}
-
-function hasTwins({ entries }: Commit): boolean {
-  const keys = entries.flatMap(({ key }) => key ?? []);
-  return new Set(keys).size < keys.length;
 }

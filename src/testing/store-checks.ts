@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { messageOf } from "../core/errors.ts";
 import type { Commit, Filter, Heading, Listed, Store } from "../core/store.ts";
+import { readPages } from "../stores/front/copy-log.ts";
 import { storeCases } from "./stores.ts";
 import type { Checked } from "./gym-checks.ts";
 
@@ -58,11 +59,7 @@ async function checkSessions(open: () => Promise<Store>): Promise<Checked> {
 
 async function readLog(store: Store, session: string): Promise<void> {
   await store.load(session);
-  for (let after = 0; ;) {
-    const entries = await store.read(session, after, 1000, 4 * 1024 * 1024);
-    if (entries === undefined || entries.length === 0) return;
-    after = entries.at(-1)!.version;
-  }
+  for await (const _ of readPages(store, session));
 }
 
 async function forget(open: () => Promise<Store>, sessions: Set<string>): Promise<void> {

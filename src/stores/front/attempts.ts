@@ -1,7 +1,6 @@
 // Calls a driver: within a time limit, with retries where they may help, and with failures that have a code.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
-import { createDeadlines, type Timed } from "./deadlines.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
 /** Milliseconds that a call may wait for the store, that its last verb has at least, and bytes per extra millisecond. */
@@ -92,4 +91,40 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
   }
 
   return { deadlines, limitFor, faultOf, coded, ask, askAgain, within };
+}
+
+/** A verb with a deadline, as a time of `performance.now()`. */
+interface Timed {
+  readonly until: number;
+  reject(error: Error): void;
+}
+
+/** Milliseconds between two checks for late verbs. */
+const pace = 50;
+
+/** `late` creates the error of a late verb; undefined if the verb may take longer. */
+function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined) {
+  const pending = new Set<T>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function look(): void {
+    const now = performance.now();
+    for (const each of pending) {
+      if (each.until > now) continue;
+      const error = late(each);
+      if (!error) continue;
+      pending.delete(each);
+      each.reject(error);
+    }
+    timer = pending.size > 0 ? setTimeout(look, pace) : undefined;
+  }
+
+  return {
+    /** Rejects the verb at its deadline, unless it is removed before. */
+    add(timed: T): void {
+      pending.add(timed);
+      timer ??= setTimeout(look, pace);
+    },
+    remove: (timed: T): void => void pending.delete(timed),
+  };
 }

@@ -1,5 +1,5 @@
 // Lists sessions page by page: filtered, without sessions opened meanwhile, and without repeated sessions.
-import { HoldfastError } from "../../core/errors.ts";
+import { HoldfastError, invalidOption } from "../../core/errors.ts";
 import type { Filter, Listed } from "../../core/store.ts";
 import type { Driver, Listing, Row, Rows } from "./driver.ts";
 import { copyHeading } from "./unit.ts";
@@ -38,12 +38,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
   async function* byOpening(filter: Filter): AsyncGenerator<Row> {
     const { after: session, ...asked } = filter;
     const after = session === undefined ? undefined : await placeOf(session);
-    if (session !== undefined && after === undefined) {
-      throw new HoldfastError(
-        "session_not_found",
-        `cannot list after session ${JSON.stringify(session)}: it does not exist`,
-      );
-    }
+    if (session !== undefined && after === undefined) throw unknownCursor(session);
     yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
   }
 
@@ -65,12 +60,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
 
   return async function* list(filter: Filter): AsyncGenerator<Listed> {
     assertOpen();
-    if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError(
-        "invalid_option",
-        "`after` cannot be combined with `idleBefore`, because it follows the order of opening",
-      );
-    }
+    assertCursor(filter);
     for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
       // Closed while the page was read, or while the caller had the row.
       assertOpen();
@@ -78,6 +68,17 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
       assertOpen();
     }
   };
+}
+
+/** Refuses a cursor in the order of idle time. */
+export function assertCursor({ after, idleBefore }: Filter): void {
+  if (after === undefined || idleBefore === undefined) return;
+  throw invalidOption("`after` cannot be combined with `idleBefore`, because it follows the order of opening");
+}
+
+export function unknownCursor(session: string): HoldfastError {
+  const message = `cannot list after session ${JSON.stringify(session)}: it does not exist`;
+  return new HoldfastError("session_not_found", message);
 }
 
 export function matches({ environment, ended, opened, touched }: Listed, filter: Filter): boolean {

@@ -28,8 +28,14 @@ export function assertDifferentSessions(commits: readonly { session: string }[])
   throw invalidOption("commits that are appended together must be of different sessions");
 }
 
-function toWrite({ session, version, seen, mark, entries: given, heading, snapshot }: Commit, driver: Driver): Write {
+/** Refuses to open a log without a heading. */
+export function assertHeading({ version, heading }: Commit): void {
   if (version === 0 && heading === undefined) throw invalidOption("the commit of version 0 needs a heading");
+}
+
+function toWrite(commit: Commit, driver: Driver): Write {
+  assertHeading(commit);
+  const { session, version, seen, mark, entries: given, heading, snapshot } = commit;
   const entries = (given.length === 1 ? [copyEntry(given[0])] : given.map(copyEntry)) as [NewEntry, ...NewEntry[]];
   const write: Write = {
     session,
@@ -77,7 +83,8 @@ export function copyHeading({ environment, opened, parent, ended }: Heading): He
   return copy;
 }
 
-function hasTwins({ entries }: Write): boolean {
+/** Whether two entries have the same key. */
+export function hasTwins({ entries }: Pick<Write, "entries">): boolean {
   if (entries.length === 1) return false;
   const keys = entries.flatMap(({ key }) => key ?? []);
   return new Set(keys).size < keys.length;

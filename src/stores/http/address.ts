@@ -1,5 +1,5 @@
 // Parses the URL of an HTTP store: the address, the token, and a name for messages, which contains no token.
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 
 export interface Address {
   origin: string;
@@ -13,20 +13,22 @@ export interface Address {
 export function addressOf(given: string): Address {
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw wrong("`url` must be the URL of a service, as in https://example.com/store");
+    throw invalidOption("`url` must be the URL of a service, as in https://example.com/store");
   }
   const path = url.pathname.replace(/\/+$/, "");
   const shown = url.origin + path;
-  if (url.search !== "" || url.hash !== "") throw wrong(`the URL of the HTTP store ${shown} must not have a ? or #`);
+  if (url.search !== "" || url.hash !== "")
+    throw invalidOption(`the URL of the HTTP store ${shown} must not have a ? or #`);
   if (url.password !== "") {
-    throw wrong(`the HTTP store ${shown} takes a token, not a name and a password, as in ${tokenIn(url, path)}`);
+    const message = `the HTTP store ${shown} takes a token, not a name and a password, as in ${tokenIn(url, path)}`;
+    throw invalidOption(message);
   }
   const token = url.username === "" ? process.env["HOLDFAST_STORE_TOKEN"]?.trim() : decoded(url.username, shown);
   const headers: Record<string, string> = { "content-type": "application/json", accept: "application/json" };
   if (token !== undefined && token !== "") {
     // A header cannot hold it. Refused here, because the message of the HTTP client would show the token.
     if (!/^[!-~]+$/.test(token))
-      throw wrong(`the token for the HTTP store ${shown} must be plain ASCII text without spaces`);
+      throw invalidOption(`the token for the HTTP store ${shown} must be plain ASCII text without spaces`);
     headers["authorization"] = `Bearer ${token}`;
   }
   return { origin: url.origin, path, headers, shown };
@@ -38,10 +40,6 @@ function decoded(text: string, shown: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw wrong(`the token in the URL of the HTTP store ${shown} is not valid percent-encoding`);
+    throw invalidOption(`the token in the URL of the HTTP store ${shown} is not valid percent-encoding`);
   }
-}
-
-function wrong(message: string): HoldfastError {
-  return new HoldfastError("invalid_option", message);
 }

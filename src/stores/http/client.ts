@@ -1,6 +1,5 @@
 // Sends one request to the service of an HTTP store, and classifies its refusals.
-import type { ErrorCode } from "../../core/errors.ts";
-import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import { exchange, ExchangeError } from "../../io/exchange.ts";
 import type { Call, Fault } from "../front.ts";
 import type { Address } from "./address.ts";

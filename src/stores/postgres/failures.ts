@@ -1,6 +1,5 @@
 // Classifies failures of Postgres: whether they may have changed something, and their error codes.
-import type { ErrorCode } from "../../core/errors.ts";
-import { messageOf } from "../../core/errors.ts";
+import { messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
 /** Thrown at the deadline of a verb. Its cause, if any, is the reason for the delay. */

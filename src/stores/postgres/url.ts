@@ -1,5 +1,5 @@
 // The URL of a Postgres store: our parameters, the parameters of pg, and the form for messages.
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 import type { Target } from "./connections.ts";
 
 const shape = "postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME&connections=NUMBER";
@@ -10,18 +10,18 @@ export function targetOf(given: string): Target {
   try {
     url = new URL(given);
   } catch {
-    throw new HoldfastError("invalid_option", `\`url\` is not a URL; it should look like ${shape}`);
+    throw invalidOption(`\`url\` is not a URL; it should look like ${shape}`);
   }
   if (url.protocol !== "postgres:" && url.protocol !== "postgresql:") {
-    throw new HoldfastError("invalid_option", `\`url\` must begin with postgres:// and look like ${shape}`);
+    throw invalidOption(`\`url\` must begin with postgres:// and look like ${shape}`);
   }
   const schema = url.searchParams.get("schema") ?? "holdfast";
   const connections = Number(url.searchParams.get("connections") ?? 4);
   if (schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0") || schema.includes("$")) {
-    throw new HoldfastError("invalid_option", "`schema` in the URL must be a name of 1 to 63 bytes, without $");
+    throw invalidOption("`schema` in the URL must be a name of 1 to 63 bytes, without $");
   }
   if (!Number.isInteger(connections) || connections < 1) {
-    throw new HoldfastError("invalid_option", "`connections` in the URL must be a whole number, at least 1");
+    throw invalidOption("`connections` in the URL must be a whole number, at least 1");
   }
   url.searchParams.delete("schema");
   url.searchParams.delete("connections");

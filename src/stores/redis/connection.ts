@@ -144,10 +144,8 @@ export function connectTo(address: Address): Connection {
     const answer = await runOn(`${prefix}:meta`, "meta", [format, wanted], call);
     const [found, count] = (answer as [string, string]).map(Number) as [number, number];
     if (!Number.isInteger(found) || !Number.isInteger(count) || count < 1) {
-      throw new HoldfastError(
-        "store_corrupt",
-        `${prefix}:meta in ${shown} was not written by Holdfast; nothing was changed`,
-      );
+      const message = `${prefix}:meta in ${shown} was not written by Holdfast; nothing was changed`;
+      throw new HoldfastError("store_corrupt", message);
     }
     if (found > format) {
       throw new HoldfastError(

@@ -1,6 +1,5 @@
 // Failures of Redis and of its client: their error codes, and whether anything can have happened.
-import type { ErrorCode } from "../../core/errors.ts";
-import { HoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
 /** Errors of Redis before it did anything, or of the client before it sent anything. Older servers quote them. */

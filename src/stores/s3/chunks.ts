@@ -1,10 +1,8 @@
 // The older part of a log: entries and snapshots in objects that never change, and pages that list such objects.
 import type { Snapshot } from "../../core/store.ts";
 import type { Call } from "../front.ts";
-import type { Client } from "./client.ts";
-import { backgroundCall } from "./client.ts";
-import type { Head, Kept, Ref } from "./head.ts";
-import { nameOf, parse } from "./head.ts";
+import { backgroundCall, type Client } from "./client.ts";
+import { nameOf, parse, type Head, type Kept, type Ref } from "./head.ts";
 
 /** The newest part of a log moves out of the head at this many entries or characters. */
 const tailEntries = 32;

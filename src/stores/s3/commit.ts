@@ -2,14 +2,11 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { Appended } from "../../core/store.ts";
 import type { Call, End, Write } from "../front.ts";
-import type { Chunks } from "./chunks.ts";
-import { folderOf, inParallel, isDue, parallel, sizeOf, without } from "./chunks.ts";
-import type { Client, Put } from "./client.ts";
-import { backgroundCall } from "./client.ts";
+import { folderOf, inParallel, isDue, parallel, sizeOf, without, type Chunks } from "./chunks.ts";
+import { backgroundCall, type Client, type Put } from "./client.ts";
 import type { Birth, Head } from "./head.ts";
 import { emptyHead, encodeHead, endsAt, judge, nameOf, pendingOf, randomMark, settled } from "./head.ts";
-import type { Heads, Known, State } from "./head-cache.ts";
-import { headKey } from "./head-cache.ts";
+import { headKey, type Heads, type Known, type State } from "./head-cache.ts";
 import { indexKey, nextOrder } from "./opening-index.ts";
 
 export interface WritingParts {

@@ -2,11 +2,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Call } from "../front.ts";
-import type { Chunks, Moved } from "./chunks.ts";
-import { sizeOf } from "./chunks.ts";
+import { sizeOf, type Chunks, type Moved } from "./chunks.ts";
 import type { Client } from "./client.ts";
-import type { Head, Summary } from "./head.ts";
-import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled } from "./head.ts";
+import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled, type Head, type Summary } from "./head.ts";
 
 /** A session at one time. */
 export interface State {

@@ -17,14 +17,8 @@ export interface Kept {
 export type Ref = [level: number, first: number, last: number];
 
 /** A commit that counts only if its intent is committed. */
-export interface Pending {
+export interface Pending extends Pick<Summary, "life" | "order" | "version" | "touched" | "heading" | "chain"> {
   intent: string;
-  life: string;
-  order: string;
-  version: number;
-  touched: number;
-  heading: Heading;
-  chain?: string;
   entries: Kept[];
   snapshot?: Snapshot;
 }
@@ -44,7 +38,7 @@ export interface Summary {
   heading: Heading;
   /** `VERSION:MARK`. It is outdated if the version differs from the log's: older versions of Holdfast write no marks. */
   chain?: string;
-  pending?: Pick<Pending, "intent" | "life" | "order" | "version" | "touched" | "heading" | "chain">;
+  pending?: Omit<Pending, "entries" | "snapshot">;
 }
 
 export interface Head extends Omit<Summary, "pending"> {
@@ -77,20 +71,14 @@ export function emptyHead(session: string): Head {
 
 /** The first line has the row for listings, the second line the rest. */
 export function encodeHead({ tail, fresh, chunks, snapshots, pending, ...summary }: Head): string {
-  const brief = pending && {
-    pending: {
-      intent: pending.intent,
-      life: pending.life,
-      order: pending.order,
-      version: pending.version,
-      touched: pending.touched,
-      heading: pending.heading,
-      chain: pending.chain,
-    },
-  };
-  const rest = pending && { entries: pending.entries, snapshot: pending.snapshot };
-  const first = JSON.stringify({ format, ...summary, ...brief });
-  return `${first}\n${JSON.stringify({ chunks, snapshots, tail, fresh, ...(rest && { pending: rest }) })}`;
+  const [first, second] = [
+    { format, ...summary },
+    { chunks, snapshots, tail, fresh },
+  ];
+  if (!pending) return `${JSON.stringify(first)}\n${JSON.stringify(second)}`;
+  const { entries, snapshot, ...brief } = pending;
+  const rest = { ...second, pending: { entries, snapshot } };
+  return `${JSON.stringify({ ...first, pending: brief })}\n${JSON.stringify(rest)}`;
 }
 
 export function decodeHead(text: string, what: string): Head {

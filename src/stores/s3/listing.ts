@@ -1,11 +1,9 @@
 // Lists sessions of the S3 store: the order comes from the names of the index, the rest from the heads.
 import type { Call, Listing, Row, Rows } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
-import type { Client } from "./client.ts";
 import { backgroundCall } from "./client.ts";
-import type { Summary } from "./head.ts";
-import { endOf, nameOf } from "./head.ts";
-import type { Heads } from "./head-cache.ts";
+import type { WritingParts } from "./commit.ts";
+import { endOf, nameOf, type Summary } from "./head.ts";
 import { isOwnAndAfter, nextOrder, parseIndexKey, placeOf } from "./opening-index.ts";
 
 /** Maximum number of cached rows. */
@@ -26,13 +24,7 @@ interface Candidate {
   fits(summary: Summary): boolean;
 }
 
-export interface ListingParts {
-  client: Client;
-  heads: Heads;
-  background(task: () => Promise<unknown>): void;
-}
-
-export function createLister({ client, heads, background }: ListingParts) {
+export function createLister({ client, heads, background }: WritingParts) {
   const rows = new Map<string, Known>();
 
   /** Reads the current row of a session. */

@@ -1,5 +1,5 @@
 // Parses the location of an S3 store, and its credentials.
-import { HoldfastError } from "../../core/errors.ts";
+import { invalidOption } from "../../core/errors.ts";
 
 export interface S3Credentials {
   accessKeyId: string;
@@ -31,17 +31,18 @@ export function locationOf(
   try {
     parsed = new URL(url);
   } catch {
-    throw invalid("`url` must look like s3://bucket/prefix");
+    throw invalidOption("`url` must look like s3://bucket/prefix");
   }
-  if (parsed.protocol !== "s3:" || parsed.hostname === "") throw invalid("`url` must look like s3://bucket/prefix");
+  if (parsed.protocol !== "s3:" || parsed.hostname === "")
+    throw invalidOption("`url` must look like s3://bucket/prefix");
   if (parsed.username !== "" || parsed.password !== "" || parsed.port !== "") {
-    throw invalid(
+    throw invalidOption(
       "`url` has more than a bucket and a prefix; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     );
   }
   const unknown = [...parsed.searchParams.keys()].find((name) => !parameters.has(name));
   if (unknown !== undefined) {
-    throw invalid(`\`url\` has an unknown parameter ${unknown}; the parameters are endpoint, region and style`);
+    throw invalidOption(`\`url\` has an unknown parameter ${unknown}; the parameters are endpoint, region and style`);
   }
 
   const bucket = parsed.hostname;
@@ -50,7 +51,7 @@ export function locationOf(
   const region = parsed.searchParams.get("region") ?? env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? "us-east-1";
   const given = parsed.searchParams.get("endpoint") ?? env["AWS_ENDPOINT_URL_S3"] ?? env["AWS_ENDPOINT_URL"];
   const style = parsed.searchParams.get("style") ?? (given !== undefined || bucket.includes(".") ? "path" : "host");
-  if (style !== "path" && style !== "host") throw invalid("`style` in `url` must be path or host");
+  if (style !== "path" && style !== "host") throw invalidOption("`style` in `url` must be path or host");
   const endpoint = endpointOf(given ?? `https://s3.${region}.amazonaws.com`);
   const base = endpoint.pathname.replace(/\/+$/, "");
   return {
@@ -65,11 +66,11 @@ export function locationOf(
 
 function endpointOf(text: string): URL {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
-    throw invalid("the S3 endpoint must look like https://host:port");
+    throw invalidOption("the S3 endpoint must look like https://host:port");
   }
   const endpoint = new URL(text);
   if (endpoint.username !== "" || endpoint.search !== "") {
-    throw invalid(
+    throw invalidOption(
       "the S3 endpoint must be an address only; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     );
   }
@@ -79,13 +80,9 @@ function endpointOf(text: string): URL {
 function credentialsIn(env: Record<string, string | undefined>): S3Credentials {
   const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: token } = env;
   if (!accessKeyId || !secretAccessKey) {
-    throw invalid(
+    throw invalidOption(
       "an S3 store needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give `credentials`",
     );
   }
   return { accessKeyId, secretAccessKey, ...(token && { sessionToken: token }) };
-}
-
-function invalid(message: string): HoldfastError {
-  return new HoldfastError("invalid_option", message);
 }

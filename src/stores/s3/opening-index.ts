@@ -1,7 +1,6 @@
 // The order of opening: each session has an empty object whose name sorts by the time of opening.
 import { randomBytes } from "node:crypto";
-import type { Head } from "./head.ts";
-import { nameOf } from "./head.ts";
+import { nameOf, type Head } from "./head.ts";
 
 /** Tells the sessions opened by this process from those of others, whose clocks may be ahead. */
 const own = randomBytes(4).toString("hex");

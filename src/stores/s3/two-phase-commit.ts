@@ -3,12 +3,9 @@ import type { Appended } from "../../core/store.ts";
 import type { Call, Unit, Write } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
 import { backgroundCall } from "./client.ts";
-import type { Commits, WritingParts } from "./commit.ts";
-import { hasKeys } from "./commit.ts";
-import type { Birth } from "./head.ts";
-import { judge, nameOf, pendingOf, randomMark, settled } from "./head.ts";
-import type { Known } from "./head-cache.ts";
-import { intentKey } from "./head-cache.ts";
+import { hasKeys, type Commits, type WritingParts } from "./commit.ts";
+import { judge, nameOf, pendingOf, randomMark, settled, type Birth } from "./head.ts";
+import { intentKey, type Known } from "./head-cache.ts";
 import { indexKey, nextOrder } from "./opening-index.ts";
 
 /** Milliseconds that heads may keep a decided commit as pending. Most are put again before that. */

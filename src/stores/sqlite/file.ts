@@ -95,10 +95,8 @@ export function openFile(path: string, durability: "process" | "power"): OpenedF
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined && !existsSync(dirname(path))) {
-      throw new HoldfastError(
-        "store_failed",
-        `cannot create ${path}: its folder does not exist; create ${dirname(path)} first`,
-      );
+      const message = `cannot create ${path}: its folder does not exist; create ${dirname(path)} first`;
+      throw new HoldfastError("store_failed", message);
     }
     if (size === undefined) create(path);
     // The file is first checked read-only, because closing a file that was opened for writing could write to it. A journal beside it
@@ -144,10 +142,8 @@ function versionOf(database: Database, path: string): number {
   const { tables, application, version } = database.prepare(readVersion).get() as Record<string, number>;
   if (tables === 0 && application === 0 && version === 0) return 0;
   if (application !== applicationId) {
-    throw new HoldfastError(
-      "store_corrupt",
-      `${path} is a database of another program; nothing was changed. Choose another file`,
-    );
+    const message = `${path} is a database of another program; nothing was changed. Choose another file`;
+    throw new HoldfastError("store_corrupt", message);
   }
   if (version! > migrations.length) {
     throw new HoldfastError(
@@ -176,10 +172,8 @@ function prepare(database: Database, path: string, durability: "process" | "powe
     journal_mode: string;
   };
   if (mode !== "wal") {
-    throw new HoldfastError(
-      "store_failed",
-      `${path} is on a file system that does not support SQLite's WAL mode; use a local disk`,
-    );
+    const message = `${path} is on a file system that does not support SQLite's WAL mode; use a local disk`;
+    throw new HoldfastError("store_failed", message);
   }
   // A long log before a checkpoint, so that busy pages are written back once for many commits. A short wait within
   // SQLite, because it blocks the thread.

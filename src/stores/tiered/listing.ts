@@ -1,19 +1,11 @@
 // Lists sessions of the tiered store from the hot store alone, which has a ticket of every session.
-import { HoldfastError } from "../../core/errors.ts";
 import type { Filter, Listed, Store } from "../../core/store.ts";
+import { assertCursor, unknownCursor } from "../front/listing.ts";
 import { copyHeading } from "../front/unit.ts";
-import type { LogEnd, Place } from "./wrap.ts";
+import type { Places } from "./places.ts";
 import { hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
 
-export interface Access {
-  hot: Store;
-  /** Returns the current place of a session. */
-  find(session: string): Promise<Place | undefined>;
-  endOf(log: string): Promise<LogEnd | undefined>;
-  assertOpen(): void;
-}
-
-export function createListing({ hot, find, endOf, assertOpen }: Access) {
+export function createListing(hot: Store, { find, endOf }: Places, assertOpen: () => void) {
   /** Returns the row of a session as it is now. `listed` is the row that the hot store has under its id. */
   async function rowOf(session: string, listed?: Listed): Promise<Listed | undefined> {
     for (let missed: string | undefined; ;) {
@@ -37,10 +29,7 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
   async function* inOrderOfOpening(filter: Filter): AsyncGenerator<Listed> {
     const { environment, open, ...rest } = filter;
     const place = filter.after === undefined ? undefined : await find(filter.after);
-    if (filter.after !== undefined && (!place || place.ticket.place === "gone")) {
-      const message = `cannot list after session ${JSON.stringify(filter.after)}: it does not exist`;
-      throw new HoldfastError("session_not_found", message);
-    }
+    if (filter.after !== undefined && (!place || place.ticket.place === "gone")) throw unknownCursor(filter.after);
     for await (const listed of hot.list(rest)) {
       const row = isLog(listed.session) ? undefined : await rowOf(listed.session, listed);
       if (!row || (environment !== undefined && row.environment !== environment)) continue;
@@ -68,19 +57,12 @@ export function createListing({ hot, find, endOf, assertOpen }: Access) {
     }
   }
 
-  async function* listing(filter: Filter): AsyncGenerator<Listed> {
+  return async function* listing(filter: Filter): AsyncGenerator<Listed> {
     assertOpen();
-    if (filter.idleBefore !== undefined && filter.after !== undefined) {
-      throw new HoldfastError(
-        "invalid_option",
-        "`after` cannot be combined with `idleBefore`, because it follows the order of opening",
-      );
-    }
+    assertCursor(filter);
     for await (const row of filter.idleBefore === undefined ? inOrderOfOpening(filter) : inOrderOfIdleness(filter)) {
       yield row;
       assertOpen();
     }
-  }
-
-  return listing;
+  };
 }

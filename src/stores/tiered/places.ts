@@ -1,11 +1,12 @@
 // The places of sessions in a tiered store: reads their tickets, and caches them.
 import type { Entry, Store } from "../../core/store.ts";
-import type { LogEnd, Place } from "./wrap.ts";
-import { fromLog, isLog, placeIn } from "./wrap.ts";
+import { fromLog, isLog, placeIn, type LogEnd, type Place } from "./wrap.ts";
 
 const remembered = 50_000;
 /** Milliseconds for which a place is cached. */
 const rememberedFor = 600_000;
+
+export type Places = ReturnType<typeof createPlaces>;
 
 export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();

@@ -1,6 +1,8 @@
 // The sweep of the tiered store: moves idle sessions to the cold store, and deletes abandoned logs.
 import type { Listed, Store } from "../../core/store.ts";
-import type { LogEnd, Place, Ticket } from "./wrap.ts";
+import type { Places } from "./places.ts";
+import type { Turns } from "./turns.ts";
+import type { LogEnd, Ticket } from "./wrap.ts";
 import {
   copyTo,
   fromLog,
@@ -19,11 +21,8 @@ export interface Sweeping {
   hot: Store;
   cold: Store;
   idle: number;
-  find(session: string): Promise<Place | undefined>;
-  remember(session: string, place: Place | undefined, since: number): void;
-  endOf(log: string): Promise<LogEnd | undefined>;
-  inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T>;
-  inBackground(work: Promise<unknown>): void;
+  places: Places;
+  turns: Turns;
   isClosing(): boolean;
 }
 
@@ -36,7 +35,9 @@ const aDay = 24 * anHour;
 /** Minimum milliseconds that a cold log is kept after its session moved back: a crash may lose newest hot commits. */
 const leastGrace = 600_000;
 
-export function createSweep({ hot, cold, idle, find, remember, endOf, inTurn, inBackground, isClosing }: Sweeping) {
+export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweeping) {
+  const { find, remember, endOf } = places;
+  const { inTurn, inBackground } = turns;
   /** Logs that no ticket seems to need, and when to delete them, by the clock of this process. */
   const waste = new Map<string, { store: Store; due: number }>();
   // At a random time, so that processes do not search at once. Also if no process runs for a whole day.

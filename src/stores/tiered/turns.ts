@@ -1,40 +1,28 @@
 // The order of work in a tiered store: calls on one session run one by one, clean-up runs concurrently.
-export function createTurns() {
-  const turns = new Map<string, Promise<void>>();
-  const aside = new Set<Promise<void>>();
+import { createSessionQueue } from "../front/session-queue.ts";
 
-  /** Runs after all earlier work of this process on any of these sessions. */
-  function inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T> {
-    const before = sessions.flatMap((session) => turns.get(session) ?? []);
-    const work = before.length === 0 ? run() : Promise.all(before).then(run);
-    const done: Promise<void> = work.then(
-      () => undefined,
-      () => undefined,
-    );
-    for (const session of sessions) turns.set(session, done);
-    void done.then(() => {
-      for (const session of sessions) if (turns.get(session) === done) turns.delete(session);
-    });
-    return work;
-  }
+export type Turns = ReturnType<typeof createTurns>;
+
+export function createTurns() {
+  const { alone } = createSessionQueue<never>(0, () => undefined);
+  const running = new Set<Promise<unknown>>();
 
   /** Starts clean-up. Only `close` waits for it. If it fails, a later sweep does it. */
   function inBackground(work: Promise<unknown>): void {
-    const done: Promise<void> = work
-      .then(
-        () => undefined,
-        () => undefined,
-      )
-      .finally(() => aside.delete(done));
-    aside.add(done);
+    const done: Promise<unknown> = work.catch(() => undefined).finally(() => running.delete(done));
+    running.add(done);
+  }
+
+  /** Runs after all earlier work of this process on any of these sessions. */
+  function inTurn<T>(sessions: string[], run: () => Promise<T>): Promise<T> {
+    const work = alone(sessions, run);
+    inBackground(work);
+    return work;
   }
 
   /** Resolves when nothing is running. */
   async function settled(): Promise<void> {
-    while (turns.size + aside.size > 0) {
-      await Promise.all([...turns.values(), ...aside]);
-      await Promise.resolve();
-    }
+    while (running.size > 0) await Promise.all(running);
   }
 
   return { inTurn, inBackground, settled };

@@ -1,8 +1,8 @@
 // Checks of what a model or another client must not be able to do: open a session by an altered cookie, or use the
 // protocol's own routes as tools.
 import assert from "node:assert/strict";
-import type { Json } from "../../core/json.ts";
-import { forgedWithItsName } from "./forged-cookie.ts";
+import { createHash, createHmac } from "node:crypto";
+import { parseJson, type Json } from "../../core/json.ts";
 import {
   continues,
   inText,
@@ -106,3 +106,20 @@ function alterations(value: string): string[] {
   const number = /^\d{1,12}$/.test(value) ? Number(value) : undefined;
   return number === undefined ? altered : [...altered, String(number + 1), String(number - 1)];
 }
+
+/**
+ * Signs the content of a cookie of NeMo Gym's servers again, whose secret key is its own name, as itsdangerous' TimestampSigner does. Returns undefined
+ * if the cookie has another form.
+ */
+function forgedWithItsName(name: string, value: string): string | undefined {
+  const [content = "", time, signature, ...more] = value.replace(/^"(.*)"$/, "$1").split(".");
+  if (time === undefined || signature === undefined || more.length > 0 || !isSession(content)) return undefined;
+  const seconds = Buffer.alloc(4);
+  seconds.writeUInt32BE(Math.floor(Date.now() / 1000));
+  const signed = `${content}.${seconds.toString("base64url")}`;
+  const key = createHash("sha1").update(`itsdangerous.Signersigner${name}`).digest();
+  return `${signed}.${createHmac("sha1", key).update(signed).digest("base64url")}`;
+}
+
+const isSession = (content: string): boolean =>
+  typeof parseJson(Buffer.from(content, "base64").toString()) === "object";

@@ -1,7 +1,7 @@
 // createGymClient(): a client of the gym protocol that keeps cookies and records its requests as curl commands.
 import http from "node:http";
 import https from "node:https";
-import type { Json } from "../../core/json.ts";
+import { jsonOrText, type Json } from "../../core/json.ts";
 
 export interface GymReply {
   status: number;
@@ -12,15 +12,7 @@ export interface GymReply {
   isNew: boolean;
 }
 
-export interface GymClient {
-  get(path: string): Promise<GymReply>;
-  /** Sends a value as JSON. */
-  post(path: string, body: Json, headers?: Headers): Promise<GymReply>;
-  /** Sends a body as it is. */
-  postText(path: string, text: string): Promise<GymReply>;
-  /** A copy of its cookies. */
-  cookies(): Map<string, string>;
-}
+export type GymClient = ReturnType<typeof createGymClient>;
 
 type Headers = { [name: string]: string };
 
@@ -44,7 +36,7 @@ export interface GymClientOptions extends ClientOptions {
 const timeout = 60_000;
 const [kept, keptSecure] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })];
 
-export function createGymClient(options: GymClientOptions): GymClient {
+export function createGymClient(options: GymClientOptions) {
   const { url, name, commands, cookies = "merge", connections = "kept" } = options;
   let jar = new Map(options.jar);
   const isSecure = url.startsWith("https:");
@@ -63,13 +55,16 @@ export function createGymClient(options: GymClientOptions): GymClient {
     const set = answer.set.map((line) => /^([^=;]*)=([^;]*)/.exec(line));
     const fresh = new Map(set.map((match) => [match?.[1] ?? "", match?.[2] ?? ""]));
     jar = cookies === "replace" ? fresh : new Map([...jar, ...fresh]);
-    return { status: answer.status, body: parsed(answer.text), cookie: fresh.size > 0, isNew: answer.isNew };
+    return { status: answer.status, body: jsonOrText(answer.text), cookie: fresh.size > 0, isNew: answer.isNew };
   }
 
   return {
-    get: (path) => send("GET", path),
-    post: (path, body, headers) => send("POST", path, JSON.stringify(body), headers),
-    postText: (path, text) => send("POST", path, text),
+    get: (path: string) => send("GET", path),
+    /** Sends a value as JSON. */
+    post: (path: string, body: Json, headers?: Headers) => send("POST", path, JSON.stringify(body), headers),
+    /** Sends a body as it is. */
+    postText: (path: string, text: string) => send("POST", path, text),
+    /** A copy of its cookies. */
     cookies: () => new Map(jar),
   };
 }
@@ -133,15 +128,6 @@ export function networkFailure(thrown: unknown): string | undefined {
   const codes = causes.map((cause) => (Object(cause) as { code?: unknown }).code);
   const known = codes.find((code) => typeof code === "string" && Object.hasOwn(networkErrors, code));
   return known === undefined ? undefined : networkErrors[known as string];
-}
-
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    // A tool may answer with any text.
-    return text;
-  }
 }
 
 function quoted(text: string): string {

@@ -1,12 +1,12 @@
 // Cases of append: accepted commits, refused commits, and that a refusal leaves no trace.
 import assert from "node:assert/strict";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
+import { onStore, type StoreCase } from "./harness.ts";
 import {
   append,
   bare,
   bodiesUpTo,
   buildCommit,
+  expectAnswer,
   expectLog,
   findRow,
   grow,
@@ -18,7 +18,7 @@ import {
 
 export const appendCases: StoreCase[] = [
   onStore("a commit on version 0 opens a log", async (store) => {
-    assert.equal(await append(store, { session: "a", version: 0, entries: ['{"first":true}'] }), "ok");
+    await expectAnswer(store, { session: "a", version: 0, entries: ['{"first":true}'] }, "ok");
     await expectLog(store, "a", ['{"first":true}']);
   }),
 
@@ -43,7 +43,7 @@ export const appendCases: StoreCase[] = [
     await write(store, { session: "a", version: 0 });
     const first = await markOf(store, "a");
     await write(store, { session: "a", version: 1, seen: first, entries: [{ at: noon + 5 }] });
-    assert.equal(await append(store, { session: "a", version: 2, seen: first }), "conflict", "one that saw another");
+    await expectAnswer(store, { session: "a", version: 2, seen: first }, "conflict", "one that saw another");
     const second = await markOf(store, "a");
     await write(store, { session: "a", version: 2, seen: second, entries: [{ at: noon + 6 }, { at: noon + 7 }] });
     const deleted = await markOf(store, "a");
@@ -71,8 +71,8 @@ export const appendCases: StoreCase[] = [
     await write(store, { session: "a", version: 3, entries: ['"4"'] });
     await write(store, { session: "a", version: 4, entries: ['"5"', '"6"'] });
     await expectLog(store, "a", ['"1"', '"2"', '"3"', '"4"', '"5"', '"6"']);
-    assert.equal(await append(store, { session: "a", version: 5 }), "conflict", "a version inside a commit");
-    assert.equal(await append(store, { session: "a", version: 3 }), "conflict", "the end of an older commit");
+    await expectAnswer(store, { session: "a", version: 5 }, "conflict", "a version inside a commit");
+    await expectAnswer(store, { session: "a", version: 3 }, "conflict", "the end of an older commit");
   }),
 
   onStore("ATOMIC: a commit with a stale version stores nothing", async (store) => {
@@ -105,7 +105,7 @@ export const appendCases: StoreCase[] = [
   onStore("ATOMIC: a commit with a version that is still to come stores nothing", async (store) => {
     await grow(store, "a", 3);
     for (const version of [4, 5, 1_000_000]) {
-      assert.equal(await append(store, { session: "a", version }), "conflict", `on version ${version} of 3`);
+      await expectAnswer(store, { session: "a", version }, "conflict", `on version ${version} of 3`);
     }
     await expectLog(store, "a", bodiesUpTo(3));
   }),
@@ -113,7 +113,7 @@ export const appendCases: StoreCase[] = [
   onStore("ATOMIC: a commit on a log that is not there stores nothing", async (store) => {
     for (const version of [1, 7]) {
       const given = { session: "a", version, heading: { environment: "shop" }, snapshot: '"no"' };
-      assert.equal(await append(store, given), "conflict", `a commit on version ${version} of no log`);
+      await expectAnswer(store, given, "conflict", `a commit on version ${version} of no log`);
     }
     await expectLog(store, "a", undefined);
     assert.equal(await store.count("shop"), 0, "the count of open sessions");
@@ -122,7 +122,7 @@ export const appendCases: StoreCase[] = [
   onStore("a refused writer reads what it missed and commits on that", async (store) => {
     await grow(store, "a", 2);
     await write(store, { session: "a", version: 2, entries: ['"theirs"'] });
-    assert.equal(await append(store, { session: "a", version: 2, entries: ['"ours"'] }), "conflict");
+    await expectAnswer(store, { session: "a", version: 2, entries: ['"ours"'] }, "conflict");
     assert.deepEqual(bare(await store.read("a", 2)), numbered(['"theirs"'], 2), "the tail that was missed");
     await write(store, { session: "a", version: 3, entries: ['"ours"'] });
     await expectLog(store, "a", [...bodiesUpTo(2), '"theirs"', '"ours"']);
@@ -138,7 +138,7 @@ export const appendCases: StoreCase[] = [
     assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '"a1"' }, "its key");
     const { snapshot, entries } = (await store.load("a"))!;
     assert.deepEqual({ snapshot, entries }, { snapshot: { version: 1, body: '"a"' }, entries: [] }, "its snapshot");
-    assert.equal(await append(store, { session: "a", version: 3 }), "conflict", "the version is that of its own log");
+    await expectAnswer(store, { session: "a", version: 3 }, "conflict", "the version is that of its own log");
     await write(store, { session: "a", version: 1 });
   }),
 

@@ -1,8 +1,7 @@
 // Cases of close: accepted writes finish, and then every verb is refused.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
-import type { StoreCase } from "./harness.ts";
-import { onStorage, onStore } from "./harness.ts";
+import { onStorage, onStore, type StoreCase } from "./harness.ts";
 import { append, bodiesUpTo, collect, buildCommit, expectLog, grow, noon } from "./logs.ts";
 
 const verbs: Record<string, (store: Store) => Promise<unknown>> = {

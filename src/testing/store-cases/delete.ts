@@ -1,8 +1,7 @@
 // Cases of delete: no trace of the session remains, other sessions are untouched, and old writers are refused.
 import assert from "node:assert/strict";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
-import { append, bare, bodiesUpTo, expectLog, findRow, grow, ids, markOf, noon, write } from "./logs.ts";
+import { onStore, type StoreCase } from "./harness.ts";
+import { append, bare, bodiesUpTo, expectAnswer, expectLog, findRow, grow, ids, markOf, noon, write } from "./logs.ts";
 
 export const deleteCases: StoreCase[] = [
   onStore("deleting says whether there was something to delete", async (store) => {
@@ -90,10 +89,10 @@ export const deleteCases: StoreCase[] = [
   onStore("SERIAL: a writer that saw a session before it was deleted is refused", async (store) => {
     await grow(store, "a", 5);
     await store.delete("a");
-    assert.equal(await append(store, { session: "a", version: 5, heading: {} }), "conflict", "after it was deleted");
+    await expectAnswer(store, { session: "a", version: 5, heading: {} }, "conflict", "after it was deleted");
     await expectLog(store, "a", undefined, "after a refused commit");
     await write(store, { session: "a", version: 0, entries: ['"new"'] });
-    assert.equal(await append(store, { session: "a", version: 5 }), "conflict", "after it was opened again");
+    await expectAnswer(store, { session: "a", version: 5 }, "conflict", "after it was opened again");
     await expectLog(store, "a", ['"new"'], "after a refused commit");
   }),
 

@@ -1,8 +1,7 @@
 // Cases of keys: a key belongs to at most one entry of a log. This makes a repeated call harmless.
 import assert from "node:assert/strict";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
-import { append, bare, expectLog, findRow, grow, noon, write } from "./logs.ts";
+import { onStore, type StoreCase } from "./harness.ts";
+import { append, bare, expectAnswer, expectLog, findRow, grow, noon, write } from "./logs.ts";
 
 export const keyCases: StoreCase[] = [
   onStore("ONCE: an entry is found by its key", async (store) => {
@@ -47,15 +46,11 @@ export const keyCases: StoreCase[] = [
 
   onStore("ONCE: two entries of one commit with the same key are a duplicate, and nothing is stored", async (store) => {
     const entries = [{ body: '"1"', key: "k" }, '"2"', { body: '"3"', key: "k" }];
-    assert.equal(
-      await append(store, { session: "a", version: 0, entries }),
-      "duplicate",
-      "in a commit that opens a log",
-    );
+    await expectAnswer(store, { session: "a", version: 0, entries }, "duplicate", "in a commit that opens a log");
     await expectLog(store, "a", undefined, "after a duplicate");
     assert.equal(await store.count("shop"), 0, "the count of open sessions");
     await grow(store, "a", 1);
-    assert.equal(await append(store, { session: "a", version: 1, entries }), "duplicate", "in a later commit");
+    await expectAnswer(store, { session: "a", version: 1, entries }, "duplicate", "in a later commit");
     await expectLog(store, "a", ['{"n":1}'], "after a duplicate");
     assert.equal(await store.find("a", "k"), undefined, "the key was stored all the same");
     await write(store, { session: "a", version: 1, entries: [{ key: "k" }] });
@@ -66,19 +61,11 @@ export const keyCases: StoreCase[] = [
     await write(store, { session: "a", version: 1 });
     // A retry has often lost the race against its first attempt. It must learn that the call was applied, not retry.
     for (const version of [0, 1, 5]) {
-      assert.equal(
-        await append(store, { session: "a", version, entries: [{ key: "k" }] }),
-        "duplicate",
-        `on ${version}`,
-      );
+      await expectAnswer(store, { session: "a", version, entries: [{ key: "k" }] }, "duplicate", `on ${version}`);
     }
     const twice = [{ key: "x" }, { key: "x" }];
-    assert.equal(
-      await append(store, { session: "a", version: 0, entries: twice }),
-      "duplicate",
-      "within a stale commit",
-    );
-    assert.equal(await append(store, { session: "none", version: 5, entries: twice }), "duplicate", "without a log");
+    await expectAnswer(store, { session: "a", version: 0, entries: twice }, "duplicate", "within a stale commit");
+    await expectAnswer(store, { session: "none", version: 5, entries: twice }, "duplicate", "without a log");
     await expectLog(store, "a", ['{"n":1}', '{"n":2}']);
   }),
 
@@ -88,7 +75,7 @@ export const keyCases: StoreCase[] = [
       await write(store, { session: "a", version, entries: [{ key: `k${version}` }], snapshot: `"at ${version + 1}"` });
     }
     for (const key of ["first", "k1", "k50", "k99"]) {
-      assert.equal(await append(store, { session: "a", version: 100, entries: [{ key }] }), "duplicate", `key ${key}`);
+      await expectAnswer(store, { session: "a", version: 100, entries: [{ key }] }, "duplicate", `key ${key}`);
     }
     assert.deepEqual(bare(await store.find("a", "first")), { version: 1, body: '{"n":1}' });
     assert.deepEqual(bare(await store.find("a", "k98")), { version: 99, body: '{"n":99}' });
@@ -111,6 +98,6 @@ export const keyCases: StoreCase[] = [
     assert.equal(await store.find("a", ""), undefined, "an entry without a key has not the empty one");
     await write(store, { session: "a", version: 3, entries: [{ body: '"empty"', key: "" }] });
     assert.deepEqual(bare(await store.find("a", "")), { version: 4, body: '"empty"' });
-    assert.equal(await append(store, { session: "a", version: 4, entries: [{ key: "" }] }), "duplicate");
+    await expectAnswer(store, { session: "a", version: 4, entries: [{ key: "" }] }, "duplicate");
   }),
 ];

@@ -1,7 +1,6 @@
 // Cases of listings while sessions are opened, touched, ended and deleted, as in sweeps and exports.
 import assert from "node:assert/strict";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
+import { onStore, type StoreCase } from "./harness.ts";
 import { collect, ids, noon, write } from "./logs.ts";
 import type { Filter, Store } from "../../core/store.ts";
 

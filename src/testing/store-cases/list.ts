@@ -1,9 +1,8 @@
 // Cases of list and count: the content of rows, the filters, and the order.
 import assert from "node:assert/strict";
 import type { Filter, Heading, Listed, Store } from "../../core/store.ts";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
-import { append, collect, grow, ids, noon, findRow, tidy, write } from "./logs.ts";
+import { onStore, type StoreCase } from "./harness.ts";
+import { collect, expectAnswer, findRow, grow, ids, noon, tidy, write } from "./logs.ts";
 
 /** Writes 24 sessions that differ in every filtered property. Each has its own time of touch. */
 async function zoo(store: Store): Promise<Listed[]> {
@@ -174,7 +173,7 @@ export const listCases: StoreCase[] = [
     assert.equal(await store.count("chess"), 1);
     assert.equal(await store.count("Shop"), 0, "names differ by case");
     assert.equal(await store.count("none"), 0);
-    assert.equal(await append(store, { session: "b", version: 0 }), "conflict");
+    await expectAnswer(store, { session: "b", version: 0 }, "conflict");
     assert.equal(await store.count("shop"), 2, "after a refused opening");
   }),
 

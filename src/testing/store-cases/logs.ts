@@ -38,6 +38,16 @@ export function append(store: Store, given: CommitOptions): Promise<Appended> {
   return store.append(buildCommit(given));
 }
 
+/** Appends, and fails unless this is the answer. */
+export async function expectAnswer(
+  store: Store,
+  given: CommitOptions,
+  expected: Appended,
+  message?: string,
+): Promise<void> {
+  assert.equal(await append(store, given), expected, message);
+}
+
 /** Appends, and fails unless the answer is "ok". */
 export async function write(store: Store, given: CommitOptions): Promise<void> {
   const answer = await append(store, given);
@@ -71,6 +81,11 @@ export async function markOf(store: Store, session: string): Promise<string> {
 /** Returns entries with these bodies, numbered from `after` + 1. */
 export function numbered(bodies: string[], after = 0): BareEntry[] {
   return bodies.map((body, index) => ({ version: after + index + 1, body }));
+}
+
+/** Returns the bodies of a log. */
+export async function readBodies(store: Store, session: string): Promise<string[]> {
+  return ((await store.read(session, 0)) ?? []).map(({ body }) => body);
 }
 
 /** Returns the default bodies written by `grow` and `buildCommit`. */

@@ -1,13 +1,13 @@
 // Cases of persistent stores: data written by one handle is found by another, later and concurrently.
 import assert from "node:assert/strict";
 import type { Store } from "../../core/store.ts";
-import type { StoreCase } from "./harness.ts";
-import { onStorage } from "./harness.ts";
+import { onStorage, type StoreCase } from "./harness.ts";
 import {
   append,
   bare,
   bodiesUpTo,
   collect,
+  expectAnswer,
   expectLog,
   findRow,
   grow,
@@ -17,7 +17,7 @@ import {
   tidy,
   write,
 } from "./logs.ts";
-import { insist, tally } from "./races.ts";
+import { expectBodies, insist, tally } from "./races.ts";
 
 /** Reads everything a store holds of these sessions, through every verb. */
 async function portrait(store: Store): Promise<unknown> {
@@ -78,14 +78,10 @@ export const persistentCases: StoreCase[] = [
     await fill(first);
     await first.close();
     const store = await open();
-    assert.equal(
-      await append(store, { session: "a", version: 3, entries: [{ key: "l" }] }),
-      "duplicate",
-      "a known key",
-    );
-    assert.equal(await append(store, { session: "a", version: 2 }), "conflict", "a stale version");
-    assert.equal(await append(store, { session: "a", version: 0 }), "conflict", "opening an existing store");
-    assert.equal(await append(store, { session: "gone", version: 1 }), "conflict", "a session that was deleted");
+    await expectAnswer(store, { session: "a", version: 3, entries: [{ key: "l" }] }, "duplicate", "a known key");
+    await expectAnswer(store, { session: "a", version: 2 }, "conflict", "a stale version");
+    await expectAnswer(store, { session: "a", version: 0 }, "conflict", "opening an existing store");
+    await expectAnswer(store, { session: "gone", version: 1 }, "conflict", "a session that was deleted");
     await write(store, { session: "a", version: 3, entries: [{ key: "k" }] });
     await expectLog(store, "a", bodiesUpTo(4));
   }),
@@ -121,11 +117,7 @@ export const persistentCases: StoreCase[] = [
         numbered([`{"n":${version + 1}}`], version),
         "read by the second",
       );
-      assert.equal(
-        await append(second, { session: "a", version }),
-        "conflict",
-        "the second on a version it saw before",
-      );
+      await expectAnswer(second, { session: "a", version }, "conflict", "the second on a version it saw before");
       await write(second, {
         session: "a",
         version: version + 1,
@@ -133,7 +125,7 @@ export const persistentCases: StoreCase[] = [
       });
       assert.equal((await first.find("a", `k${version}`))?.version, version + 2, "found by the first");
       const again = { session: "a", version: version + 2, entries: [{ key: `k${version}` }] };
-      assert.equal(await append(first, again), "duplicate", "the first with the second's key");
+      await expectAnswer(first, again, "duplicate", "the first with the second's key");
       assert.deepEqual((await second.load("a"))?.snapshot, { version: version + 1, body: `"at ${version + 1}"` });
       assert.deepEqual(await findRow(first, "a"), await findRow(second, "a"), "both list the same");
     }
@@ -148,7 +140,7 @@ export const persistentCases: StoreCase[] = [
     assert.deepEqual(await ids(first, { open: true }), ["a", "c"]);
     assert.equal(await second.delete("a"), true);
     await expectLog(first, "a", undefined, "after the other handle deleted it");
-    assert.equal(await append(first, { session: "a", version: 2 }), "conflict", "a commit on it");
+    await expectAnswer(first, { session: "a", version: 2 }, "conflict", "a commit on it");
     assert.equal(await first.delete("a"), false, "deleting it again");
     assert.equal(await first.count("shop"), 1, "the count after one was deleted");
     await write(first, { session: "a", version: 0, entries: ['"new"'] });
@@ -188,15 +180,7 @@ export const persistentCases: StoreCase[] = [
     await grow(handles[0], "a", 1);
     const bodies = Array.from({ length: 60 }, (_, index) => `"${index}"`);
     await Promise.all(bodies.map((body, index) => insist(handles[index % 2 === 0 ? 0 : 1], "a", body)));
-    for (const store of handles) {
-      const entries = await store.read("a", 1);
-      assert.deepEqual(entries?.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
-      assert.deepEqual(
-        entries?.map(({ version }) => version),
-        bodies.map((_, index) => index + 2),
-        "no version twice",
-      );
-    }
+    for (const store of handles) await expectBodies(store, bodies);
   }),
 
   onStorage("ISOLATION: two handles that write different sessions at once do not refuse each other", async (open) => {

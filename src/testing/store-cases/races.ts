@@ -1,9 +1,8 @@
 // Cases of concurrent writers on one open store.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
-import { append, bodiesUpTo, expectLog, grow, ids, findRow, write } from "./logs.ts";
+import { onStore, type StoreCase } from "./harness.ts";
+import { append, bodiesUpTo, expectLog, grow, ids, findRow, write, readBodies } from "./logs.ts";
 
 /** Counts the answers by kind. */
 export function tally(answers: Appended[]): Record<Appended, number> {
@@ -20,6 +19,15 @@ export async function insist(store: Store, session: string, body: string): Promi
     if ((await append(store, { session, version, entries: [body] })) === "ok") return;
   }
   assert.fail(`${body} was refused 10,000 times`);
+}
+
+/** Compares the entries of the log "a" after the first one with bodies in any order. */
+export async function expectBodies(store: Store, bodies: string[]): Promise<void> {
+  const entries = (await store.read("a", 1)) ?? [];
+  assert.deepEqual(entries.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
+  const versions = entries.map(({ version }) => version);
+  const expected = bodies.map((_, index) => index + 2);
+  assert.deepEqual(versions, expected, "no version twice");
 }
 
 export const raceCases: StoreCase[] = [
@@ -66,13 +74,7 @@ export const raceCases: StoreCase[] = [
     await grow(store, "a", 1);
     const bodies = Array.from({ length: 64 }, (_, index) => `"${index}"`);
     await Promise.all(bodies.map((body) => insist(store, "a", body)));
-    const entries = await store.read("a", 1);
-    assert.deepEqual(entries?.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
-    assert.deepEqual(
-      entries?.map(({ version }) => version),
-      bodies.map((_, index) => index + 2),
-      "no version twice",
-    );
+    await expectBodies(store, bodies);
   }),
 
   onStore("ISOLATION: 100 sessions that commit 50 times each, all at once, keep their own logs", async (store) => {
@@ -87,11 +89,7 @@ export const raceCases: StoreCase[] = [
     );
     for (const session of names) {
       const bodies = Array.from({ length: 50 }, (_, version) => `"${session} ${version}"`);
-      assert.deepEqual(
-        (await store.read(session, 0))?.map(({ body }) => body),
-        bodies,
-        `the log of ${session}`,
-      );
+      assert.deepEqual(await readBodies(store, session), bodies, `the log of ${session}`);
       assert.deepEqual((await store.load(session))?.snapshot, { version: 40, body: `"${session}"` }, `of ${session}`);
     }
     assert.deepEqual((await ids(store)).toSorted(), names.toSorted(), "each is listed once");

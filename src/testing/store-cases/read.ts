@@ -1,8 +1,7 @@
 // Cases of read and load: the tail of a log, the shortest way to a version, and the role of snapshots.
 import assert from "node:assert/strict";
 import type { Entry, Snapshot, Store } from "../../core/store.ts";
-import type { StoreCase } from "./harness.ts";
-import { onStore } from "./harness.ts";
+import { onStore, type StoreCase } from "./harness.ts";
 import { bare, bodiesUpTo, expectLog, grow, noon, numbered, write } from "./logs.ts";
 
 /** Loads a version of the log written by `withSnapshots`. */
