@@ -1,12 +1,5 @@
-// digestJson(): the digest of a JSON value, equal for equal values in any order of keys.
+// canonicalText(): a text of a JSON value to digest, equal for equal values in any order of keys.
 import type { Json } from "./json.ts";
-
-/** Returns the SHA-256 of the value's canonical text, in hexadecimal. */
-export async function digestJson(value: Json): Promise<string> {
-  // Web Crypto, because core/ imports nothing; it is asynchronous only.
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(canonicalText(value)));
-  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 /** Returns JSON without white space, with keys sorted by UTF-16 code units. */
 export function canonicalText(value: Json): string {

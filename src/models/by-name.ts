@@ -17,27 +17,20 @@ export async function withModel(agent: Agent, name: string): Promise<Agent> {
 export async function modelNamed(name: string, seed = 0): Promise<Model> {
   const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
   switch (kind) {
-    case "random": {
-      const { randomModel } = await import("./random.ts");
-      return randomModel({ seed: rest === "" ? seed : parseSeed(name, rest) });
-    }
-    case "openai": {
-      const { openaiModel } = await import("./openai.ts");
-      return openaiModel({ model: given(name, rest, "openai:gpt-5.1") });
-    }
-    case "chat": {
-      const { chatModel } = await import("./chat.ts");
-      return chatModel({ model: given(name, rest, "chat:llama3.2") });
-    }
+    case "random":
+      return (await import("./random.ts")).randomModel({ seed: rest === "" ? seed : parseSeed(name, rest) });
+    case "openai":
+      return (await import("./openai.ts")).openaiModel({ model: given(name, rest, "openai:gpt-5.1") });
+    case "chat":
+      return (await import("./chat.ts")).chatModel({ model: given(name, rest, "chat:llama3.2") });
     case "anthropic": {
-      const { anthropicModel } = await import("./anthropic.ts");
-      return anthropicModel({ model: given(name, rest, "anthropic:claude-sonnet-4-5") });
+      const model = given(name, rest, "anthropic:claude-sonnet-4-5");
+      return (await import("./anthropic.ts")).anthropicModel({ model });
     }
     case "recorded": {
       const file = given(name, rest, "recorded:answers.jsonl");
       if (!existsSync(file)) throw cannotLoad(`the recording ${file} does not exist`);
-      const { recordedModel } = await import("./recorded.ts");
-      return recordedModel({ file });
+      return (await import("./recorded.ts")).recordedModel({ file });
     }
     default:
       throw invalidOption(`"${name}" is not a model; choose one of ${names}`);

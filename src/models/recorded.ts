@@ -1,7 +1,9 @@
 // recordedModel(): replays answers of another model from a file, and records the missing ones.
-import { digestJson } from "../core/digest.ts";
+import { hash } from "node:crypto";
+import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
+import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { givePieces, refuseCancelled } from "./local-response.ts";
 import type { Model, ModelResponse } from "../core/model.ts";
 import { appendEntry, prepare, readEntries } from "./recorded/file.ts";
@@ -48,24 +50,19 @@ export function recordedModel({ file, model }: RecordedModelOptions): Model {
     return loading;
   };
 
-  // Serialised: equal requests would otherwise take their answers in an arbitrary order.
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
-    const mine = last.then(run);
-    last = mine.catch(() => undefined);
-    return mine;
-  };
+  // Equal requests would otherwise take their answers in an arbitrary order.
+  const inTurn = createKeyedQueue();
 
   return {
     name: `recorded:${file}`,
     async respond(request, options = {}) {
       refuseCancelled(options.signal);
       const asked = copyJson(request, "the request", "drop");
-      const { digest, response, given } = await inTurn(async () => {
+      const digest = hash("sha256", canonicalText(asked));
+      const { response, given } = await inTurn(digest, async () => {
         const answers = await loaded();
-        const digest = await digestJson(asked);
         refuseCancelled(options.signal);
-        return { digest, ...take(answers, digest) };
+        return take(answers, digest);
       });
       if (response) {
         givePieces(response.output, options);

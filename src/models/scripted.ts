@@ -1,9 +1,8 @@
 // scriptedModel(): answers from a script, for tests, examples and solutions, without a key or a network.
-import { assistantTurns } from "../core/model.ts";
+import { assistantTurns, type Item, type Model, type ModelRequest, type ModelResponse } from "../core/model.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { callItem, givePieces, madeResponse, orCancelled, refuseCancelled, textItem } from "./local-response.ts";
-import type { Item, Model, ModelRequest, ModelResponse } from "../core/model.ts";
 
 export interface ScriptedCall {
   name: string;

@@ -1,9 +1,10 @@
 // The recorded model: recording, replaying, and a file shared by concurrent or killed processes.
+import { hash } from "node:crypto";
 import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { digestJson } from "../../src/core/digest.ts";
+import { canonicalText } from "../../src/core/digest.ts";
 import { HoldfastError } from "../../src/core/errors.ts";
 import { answerText, type Item, type Model, type ModelRequest, type Piece } from "../../src/core/model.ts";
 import { recordedModel } from "../../src/models/recorded.ts";
@@ -56,7 +57,7 @@ describe("recording", () => {
     const response = await recordedModel({ file, model: countingModel() }).respond(asking("a"));
     const text = await readFile(file, "utf8");
     expect(text.endsWith("}\n")).toBe(true);
-    const digest = await digestJson(asking("a") as never);
+    const digest = hash("sha256", canonicalText(asking("a") as never));
     expect(JSON.parse(text)).toEqual({ digest, model: "counting", request: asking("a"), response });
   });
 
@@ -154,7 +155,7 @@ describe("replaying", () => {
     await expect(recordedModel({ file }).respond(request)).rejects.toMatchObject({
       code: "model_exhausted",
       message:
-        `${file} has no answer to the request ${await digestJson(request as never)}: ` +
+        `${file} has no answer to the request ${hash("sha256", canonicalText(request as never))}: ` +
         'the nearest recorded request differs first at /input/2/output: recorded "3", asked "4"',
     });
     const warmer = recordedModel({ file }).respond({ input: [user("a")], temperature: 1 });

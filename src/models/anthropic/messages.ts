@@ -1,7 +1,8 @@
 // Converts items to messages of Anthropic's API: content blocks, in turns of user and assistant.
+import { parseJson } from "../../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type Item } from "../../core/model.ts";
 import type { FunctionCallOutput, ModelRequest, Reasoning } from "../../core/model.ts";
-import { isFields, parsed, type Fields } from "../wire/fields.ts";
+import { isFields, type Fields } from "../wire/fields.ts";
 
 export interface AnthropicMessage {
   role: "user" | "assistant";
@@ -77,7 +78,7 @@ function toTurn(item: Item): { role: "user" | "assistant"; blocks: Block[] } {
 
 /** Parses a call's arguments. The API accepts only objects, and documents this key for invalid arguments. */
 function parseInput(text: string): Fields {
-  const input = parsed(text);
+  const input = parseJson(text);
   return isFields(input) ? input : { INVALID_JSON: text };
 }
 

@@ -1,9 +1,10 @@
 // Reads a stream of Anthropic's API: passes on its pieces and assembles the complete message.
+import { jsonOrText } from "../../core/json.ts";
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
-import { growFields, isFields, parsed, present, without, type Fields } from "../wire/fields.ts";
+import { growFields, isFields, present, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
 import { answerIn } from "./answer.ts";
 
@@ -62,7 +63,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     const text = inputs.get(block)?.join("");
     if (text === undefined) return block;
     // A call keeps its text: the pieces were parts of it, and it may be invalid JSON.
-    return { ...block, input: block["type"] === "tool_use" ? text : (parsed(text) ?? text) };
+    return { ...block, input: block["type"] === "tool_use" ? text : jsonOrText(text) };
   }
 
   /** Adds the fields sent at the end of the message. Its token counts are totals. */

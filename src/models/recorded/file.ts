@@ -2,7 +2,7 @@
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
-import type { Json } from "../../core/json.ts";
+import { parseJson, type Json } from "../../core/json.ts";
 import type { ModelResponse } from "../../core/model.ts";
 import { privateFile } from "../../io/private-files.ts";
 
@@ -52,12 +52,8 @@ async function* readLines(file: string): AsyncGenerator<{ text: string; whole: b
 }
 
 function parse(text: string): Entry | undefined {
-  try {
-    const entry = JSON.parse(text) as Partial<Entry> | null;
-    return typeof entry?.digest === "string" && Array.isArray(entry.response?.output) ? (entry as Entry) : undefined;
-  } catch {
-    return undefined;
-  }
+  const entry = parseJson(text) as Partial<Entry> | null | undefined;
+  return typeof entry?.digest === "string" && Array.isArray(entry.response?.output) ? (entry as Entry) : undefined;
 }
 
 function corrupt(file: string, line: number): HoldfastError {

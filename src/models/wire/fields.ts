@@ -42,15 +42,6 @@ export const textIn = (value: unknown): string | undefined =>
 /** Returns a number; 0 for any other value. */
 export const countIn = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-/** Parses JSON; returns undefined for invalid text. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Adds a part of a streamed value: lists and objects grow, and strings with "join". Any other value is replaced. */
 function grown(before: unknown, part: unknown, strings: "join" | "replace"): unknown {
   if (part === undefined || part === null) return before ?? part;

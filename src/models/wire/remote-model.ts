@@ -1,13 +1,12 @@
 // A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` has the differences.
 import { HoldfastError, messageOf } from "../../core/errors.ts";
-import { setOwn } from "../../core/json.ts";
+import { parseJson, setOwn } from "../../core/json.ts";
 import type { Model, ModelRequest, ModelResponse, Piece, RespondOptions } from "../../core/model.ts";
 import { toPieces } from "../local-response.ts";
 import { resolveEndpoint, type Endpoint, type EndpointDefaults, type EndpointOptions } from "./endpoint.ts";
-import type { Answer } from "../../io/exchange.ts";
-import { broken, complaintIn, Fault, complaintFault, statusFault, shortened } from "./fault.ts";
-import { isFields, parsed, type Fields } from "./fields.ts";
-import { post, type Post } from "./http.ts";
+import { exchange, ExchangeError, type Answer, type ExchangeRequest } from "../../io/exchange.ts";
+import { broken, cancelled, complaintIn, Fault, complaintFault, statusFault, shortened } from "./fault.ts";
+import { isFields, type Fields } from "./fields.ts";
 import { retrying, retryAfter, waitFor, type Wait } from "./retry.ts";
 import { parseEvents } from "./sse.ts";
 
@@ -88,7 +87,7 @@ export function remoteModel(
     const type = String(headers["content-type"] ?? "");
     if (status < 200 || status > 299) {
       const text = await answer.text();
-      throw statusFault(status, parsed(text), text, retryAfter(headers));
+      throw statusFault(status, parseJson(text), text, retryAfter(headers));
     }
     // Servers label streams inconsistently, and some send a complete answer for a stream, or the reverse.
     const isStream = /event-stream/.test(type) || (asked && !/json|html/.test(type));
@@ -99,7 +98,7 @@ export function remoteModel(
   }
 
   function readWhole(text: string, type: string, request: ModelRequest): ModelResponse {
-    const body = parsed(text);
+    const body = parseJson(text);
     if (body === undefined) {
       if (text === "") throw broken("an empty body");
       throw broken(`${type || "a body"} that is not JSON (is the base URL right?)`, text);
@@ -109,6 +108,21 @@ export function remoteModel(
   }
 
   return { name, respond };
+}
+
+type Post = Omit<ExchangeRequest, "method">;
+
+/** Sends a request once. Its faults tell whether another attempt may help. */
+async function post<T>(request: Post, read: (answer: Answer) => Promise<T>): Promise<T> {
+  try {
+    return await exchange(request, read);
+  } catch (thrown) {
+    if (thrown instanceof Fault) throw thrown;
+    if (request.signal?.aborted) throw cancelled(request.signal);
+    if (!(thrown instanceof ExchangeError)) throw thrown;
+    const code = thrown.kind === "timeout" ? "model_timeout" : "model_failed";
+    throw new Fault(thrown.message, { code, again: thrown.kind !== "too_large" });
+  }
 }
 
 async function readStream(answer: Answer, reader: StreamReader): Promise<ModelResponse> {
@@ -130,7 +144,7 @@ async function readStream(answer: Answer, reader: StreamReader): Promise<ModelRe
 }
 
 function eventIn(data: string): Fields {
-  const event = parsed(data);
+  const event = parseJson(data);
   if (!isFields(event)) throw broken("an event that is not a JSON object", data);
   const complaint = isError(event) ? complaintIn(event) : undefined;
   if (complaint) throw complaintFault(complaint);
