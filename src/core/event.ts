@@ -302,6 +302,36 @@ export type Event =
   | TurnReleased;
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
 
+/** The logs that have events of each type. */
+const logsWith: { readonly [Type in Event["type"]]: "all" | "episodes" | "conversations" | "shared state" } = {
+  "session.opened": "all",
+  "session.seeded": "episodes",
+  "tool.called": "episodes",
+  "tool.claimed": "episodes",
+  "tool.settled": "episodes",
+  "session.verified": "episodes",
+  "session.updated": "conversations",
+  "session.rewound": "all",
+  "session.closed": "all",
+  "invocation.began": "conversations",
+  "turn.taken": "conversations",
+  "turn.renewed": "conversations",
+  "turn.released": "conversations",
+  "agent.began": "conversations",
+  "model.answered": "conversations",
+  "tools.started": "conversations",
+  "tools.answered": "conversations",
+  "agent.ended": "conversations",
+  "agent.failed": "conversations",
+  "shared.changed": "shared state",
+};
+
+export const eventTypes = Object.keys(logsWith) as Event["type"][];
+
+/** Tells whether sessions of a kind have events of a type. */
+export const isEventOf = (kind: "episodes" | "conversations", type: Event["type"]): boolean =>
+  logsWith[type] === kind || logsWith[type] === "all";
+
 /** An event with its version in the log. */
 export type NumberedEvent = Event & { version: number };
 

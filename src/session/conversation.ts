@@ -47,23 +47,6 @@ export interface ConversationOptions extends EngineOptions {
 const shortestPause = 10;
 const longestPause = 250;
 
-const eventTypes: ReadonlySet<Event["type"]> = new Set([
-  "session.opened",
-  "session.updated",
-  "session.rewound",
-  "session.closed",
-  "invocation.began",
-  "turn.taken",
-  "turn.renewed",
-  "turn.released",
-  "agent.began",
-  "model.answered",
-  "tools.started",
-  "tools.answered",
-  "agent.ended",
-  "agent.failed",
-]);
-
 export function createConversations(options: ConversationOptions): Conversations {
   const { app, store, timeout = 60_000 } = options;
   if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
@@ -85,7 +68,6 @@ export function createConversations(options: ConversationOptions): Conversations
       logs,
       readState,
       fork,
-      eventTypes,
       restore,
       conversation: {
         describeConversation,

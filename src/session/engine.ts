@@ -39,8 +39,6 @@ export interface Kind<State, Fork extends ForkOptions> {
   readState(session: Session): State | Promise<State>;
   /** Creates a fork of a session. */
   fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
-  /** The valid event types of a saved session. */
-  eventTypes: ReadonlySet<Event["type"]>;
   /** Creates a session with the events of a saved one. */
   restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
   /** Functions for conversations only: for their info, for saving them, and for refusals during a turn. */
@@ -228,7 +226,7 @@ export function createEngine<State, Fork extends ForkOptions>(
   }
 
   function restore(id: string, saved: SavedSession): Promise<Session> {
-    const checked = checkedSave(saved, kind.eventTypes);
+    const checked = checkedSave(saved, kind.conversation ? "conversations" : "episodes");
     const [opened, ...rest] = checked.events;
     const events = [{ ...opened, environment } as Event, ...rest];
     return kind.restore(id, events, checked).catch((thrown: unknown) => {

@@ -2,7 +2,7 @@
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
-import { seedKey, type Event, type EventOf, type Labels } from "../core/event.ts";
+import { seedKey, type EventOf, type Labels } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
@@ -24,17 +24,6 @@ export interface EpisodeOptions<E extends AnyEnvironment> extends EngineOptions 
   environment: E;
 }
 
-const eventTypes: ReadonlySet<Event["type"]> = new Set([
-  "session.opened",
-  "session.seeded",
-  "session.verified",
-  "session.rewound",
-  "session.closed",
-  "tool.called",
-  "tool.claimed",
-  "tool.settled",
-]);
-
 export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions<E>): Episodes<E> {
   const { environment, store, timeout = 60_000 } = options;
   if (!isTimeout(timeout)) throw invalidOption(`the timeout must be ${timeoutRange}`);
@@ -46,7 +35,6 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       logs,
       readState: ({ state }) => copyJson(state, "state") as never,
       fork,
-      eventTypes,
       restore: (id, events) => logs.create(id, events),
     },
     options,

@@ -1,4 +1,5 @@
 // Schemas of the replies of the REST API, for the OpenAPI document. Tests check real replies against them.
+import { eventTypes } from "../../core/event.ts";
 import type { FieldSchema } from "../http/field-schema.ts";
 
 const text = { type: "string" } as const;
@@ -30,30 +31,7 @@ const listed = {
 const schema = { ...anyObject, description: "a JSON Schema" } as const;
 const event = shape({
   version: { type: "integer", minimum: 1 },
-  type: {
-    type: "string",
-    enum: [
-      "session.opened",
-      "session.seeded",
-      "tool.called",
-      "tool.claimed",
-      "tool.settled",
-      "session.verified",
-      "session.updated",
-      "session.rewound",
-      "session.closed",
-      "invocation.began",
-      "turn.taken",
-      "turn.renewed",
-      "turn.released",
-      "agent.began",
-      "model.answered",
-      "tools.started",
-      "tools.answered",
-      "agent.ended",
-      "agent.failed",
-    ],
-  },
+  type: { type: "string", enum: eventTypes.filter((type) => type !== "shared.changed") },
   at: time,
 });
 const error = shape({
