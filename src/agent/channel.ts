@@ -1,19 +1,6 @@
 // createChannel(): passes values from running code to the reader of a generator. A writer waits for the reader.
 
-export interface Channel<T> {
-  /** Resolves when the reader has taken the value and asks for the next; at once after `close`. */
-  put(value: T): Promise<void>;
-  /** Adds a value without waiting. */
-  drop(value: T): void;
-  /** Resolves when the reader has taken all values. */
-  taken(): Promise<void>;
-  /** Yields the values until the work is done. */
-  read(work: Promise<unknown>): AsyncGenerator<T, void, undefined>;
-  /** Ends the reading. */
-  close(): void;
-}
-
-export function createChannel<T>(): Channel<T> {
+export function createChannel<T>() {
   /** An entry without a value waits until all before it are taken. */
   const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
@@ -21,23 +8,27 @@ export function createChannel<T>(): Channel<T> {
   /** Releases the writer of the value that the reader has now. */
   let current = (): void => undefined;
   return {
-    put(value) {
+    /** Resolves when the reader has taken the value and asks for the next; at once after `close`. */
+    put(value: T): Promise<void> {
       if (closed) return Promise.resolve();
       return new Promise((taken) => {
         waiting.push({ value, taken });
         wake();
       });
     },
-    drop(value) {
+    /** Adds a value without waiting. */
+    drop(value: T): void {
       if (closed) return;
       waiting.push({ value, taken: () => undefined });
       wake();
     },
-    taken() {
+    /** Resolves when the reader has taken all values. */
+    taken(): Promise<void> {
       if (closed || waiting.length === 0) return Promise.resolve();
       return new Promise((taken) => waiting.push({ taken }));
     },
-    async *read(work) {
+    /** Yields the values until the work is done. */
+    async *read(work: Promise<unknown>): AsyncGenerator<T, void, undefined> {
       let done = false;
       const finish = (): void => {
         done = true;
@@ -63,7 +54,8 @@ export function createChannel<T>(): Channel<T> {
         }
       }
     },
-    close() {
+    /** Ends the reading. */
+    close(): void {
       closed = true;
       current();
       for (const { taken } of waiting.splice(0)) taken();

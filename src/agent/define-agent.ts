@@ -39,19 +39,6 @@ export interface AgentOptions<Tools> {
   limits?: AgentLimits;
 }
 
-const known: Record<keyof AgentOptions<never>, true> = {
-  name: true,
-  description: true,
-  instruction: true,
-  model: true,
-  tools: true,
-  toolsets: true,
-  agents: true,
-  callbacks: true,
-  outputKey: true,
-  limits: true,
-};
-
 const knownLimits: Record<keyof AgentLimits, true> = { steps: true, tokens: true, seconds: true, empty: true };
 
 const aroundAgent = { beforeAgent: true, afterAgent: true };
@@ -86,6 +73,7 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     throw wrong(`the agent ${name} needs a model, such as scriptedModel(["Hello!"])`);
   }
   const { callbacks = {}, outputKey, limits = {} } = options;
+  const known = { name, description, instruction, model, tools, toolsets, agents, callbacks, outputKey, limits };
   refuseUnknown(`the agent ${name}`, options, known, wrong);
   refuseUnknown(`\`callbacks\` of ${name}`, callbacks, knownCallbacks, wrong);
   refuseUnknown(`\`limits\` of ${name}`, limits, knownLimits, wrong);

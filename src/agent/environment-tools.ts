@@ -2,10 +2,9 @@
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import type { ToolSchema } from "../core/model.ts";
-import { toJsonSchema } from "../core/schema.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { derivedId, whenDecided } from "./episodes.ts";
+import { toolSchema } from "./list-tools.ts";
 
 export interface EnvironmentToolsOptions {
   /** Returns the task of the episode, at the first call. By default the agent's state key `task`. */
@@ -30,12 +29,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   const { environment } = sessions;
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;
-  const schemas = [...environment.definitions].map(([name, { description, input }]): ToolSchema => ({
-    type: "function",
-    name,
-    description,
-    parameters: { type: "object", properties: {}, ...toJsonSchema(input) },
-  }));
+  const schemas = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
   /** Sessions that are being opened: the calls of one answer are concurrent. */
   const opening = new Map<string, Promise<unknown>>();
 

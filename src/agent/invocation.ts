@@ -2,14 +2,13 @@
 // the steps that an interrupted run has committed.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
-import type { AgentState } from "../core/shared-state.ts";
+import { splitDelta, type AgentState } from "../core/shared-state.ts";
 import { changed, topKey, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Piece } from "../core/model.ts";
-import { splitDelta } from "../core/shared-state.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
 import { thrownIn } from "../session/thrown.ts";
 import { cancelledRun, sourceOf, sourceThrown } from "./callbacks.ts";

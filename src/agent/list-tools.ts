@@ -1,16 +1,19 @@
 // Lists the tools of an agent for people: its own, and those of its toolsets.
 import { agentSchema, type Agent, type ReadonlyAgentContext } from "../core/agent.ts";
+import type { ToolDefinition } from "../core/environment.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { toJsonSchema } from "../core/schema.ts";
+
+/** Returns the schema of a tool. */
+export function toolSchema(name: string, { description, input }: ToolDefinition): ToolSchema {
+  const parameters = { type: "object", properties: {}, ...toJsonSchema(input) };
+  return { type: "function", name, description, parameters };
+}
 
 /** Returns the schemas of an agent's own tools. */
 export function ownTools(agent: Agent): ToolSchema[] {
   const tools = agent.kind === "model" ? [...agent.tools] : [];
-  return tools.map(([name, made]) => {
-    if (!("run" in made)) return agentSchema(name, made);
-    const parameters = { type: "object", properties: {}, ...toJsonSchema(made.input) };
-    return { type: "function", name, description: made.description, parameters };
-  });
+  return tools.map(([name, made]) => ("run" in made ? toolSchema(name, made) : agentSchema(name, made)));
 }
 
 /** Returns the schemas of toolsets, as a new conversation would see them. Leaves out a toolset that cannot be reached. */

@@ -14,9 +14,9 @@ import {
 } from "../core/model.ts";
 import { cancelledRun, firstValue, marked, orAborted, toResponse } from "./callbacks.ts";
 import { itemsFor } from "./sight.ts";
-import { fillInstruction } from "./instruction.ts";
 import { placed, type Invocation } from "./invocation.ts";
 import type { Place } from "./world.ts";
+import type { AgentState } from "../core/shared-state.ts";
 
 type Answered = EventOf<"model.answered"> & { version: number };
 
@@ -174,5 +174,19 @@ function withCallIds(output: unknown, used: Set<string>): unknown {
     for (let more = 2; used.has(call_id); more++) call_id = `${wanted}_${more}`;
     used.add(call_id);
     return call_id === given ? item : { ...(item as object), call_id };
+  });
+}
+
+/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, stay unchanged. */
+const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
+
+/** Returns the instruction with values of the state. A missing key is an error, unless it ends with "?". */
+function fillInstruction(instruction: string, state: AgentState): string {
+  return instruction.replaceAll(reference, (_, key: string, optional: string | undefined) => {
+    const value: unknown = Object.hasOwn(state, key) ? state[key] : undefined;
+    if (value !== undefined && value !== null) return typeof value === "string" ? value : JSON.stringify(value);
+    if (optional) return "";
+    const message = `the instruction names {${key}}, which the state does not have; write {${key}?} if it may be missing`;
+    throw new HoldfastError("missing_state", message, { detail: { key } });
   });
 }

@@ -2,13 +2,12 @@
 // compares them, and provides recorded results.
 import type { Agent } from "../core/agent.ts";
 import type { Entered, NewAgentEvent } from "../core/agent-sessions.ts";
-import type { AgentState } from "../core/shared-state.ts";
+import { prefixed, splitDelta, type AgentState } from "../core/shared-state.ts";
 import { changed, type Delta } from "../core/delta.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, EventOf } from "../core/event.ts";
 import { equalJson, firstDifference, type Json } from "../core/json.ts";
 import { toText, type FunctionCallOutput, type ModelResponse } from "../core/model.ts";
-import { prefixed, splitDelta } from "../core/shared-state.ts";
 import { withoutLease } from "../session/entered.ts";
 import { comparableDelta, comparableFields, inWords, named, type Difference } from "./difference.ts";
 import type { Place, Result, World } from "./world.ts";

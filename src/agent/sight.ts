@@ -8,7 +8,7 @@ import {
   type FunctionCallOutput,
   type Item,
 } from "../core/model.ts";
-import type { View } from "../core/turn.ts";
+import type { View } from "../core/conversation.ts";
 import { transferTool } from "./transfer.ts";
 
 /** Selects the part of the conversation that an agent sees. */

@@ -6,14 +6,10 @@ import type { ToolSchema } from "../core/model.ts";
 /** The tool with which a model transfers the conversation. */
 export const transferTool = "transfer_to_agent";
 
-export interface Family {
-  find(name: string): Agent | undefined;
-  /** Returns the agents to which an agent can transfer. */
-  targets(agent: ModelAgent): Agent[];
-}
+export type Family = ReturnType<typeof createFamily>;
 
 /** Collects an agent and all agents below it. Names must differ, because a log identifies agents by name. */
-export function createFamily(root: Agent): Family {
+export function createFamily(root: Agent) {
   const parents = new Map<string, Agent | undefined>();
   const members = new Map<string, Agent>();
   const add = (agent: Agent, parent: Agent | undefined): void => {
@@ -26,8 +22,9 @@ export function createFamily(root: Agent): Family {
   };
   add(root, undefined);
   return {
-    find: (name) => members.get(name),
-    targets(agent) {
+    find: (name: string): Agent | undefined => members.get(name),
+    /** Returns the agents to which an agent can transfer. */
+    targets(agent: ModelAgent): Agent[] {
       const parent = parents.get(agent.name);
       // The order inside a sequence, a loop or a parallel is fixed.
       const above =

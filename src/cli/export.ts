@@ -27,8 +27,5 @@ export function addExport(program: Command): void {
     .option("--force", "overwrite an existing file")
     .option("--json", "print the result as JSON")
     .addHelpText("after", example)
-    .action(async (file: string, flags: ExportFlags) => {
-      const { runExport } = await import("./export/command.ts");
-      await runExport(file, flags);
-    });
+    .action(async (file: string, flags: ExportFlags) => (await import("./export/command.ts")).runExport(file, flags));
 }

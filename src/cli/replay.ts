@@ -24,8 +24,7 @@ export function addReplay(program: Command): void {
     )
     .option("--json", "print a line of JSON for each episode")
     .addHelpText("after", example)
-    .action(async (file: string | undefined, flags: ReplayFlags) => {
-      const { runReplay } = await import("./replay/command.ts");
-      await runReplay(file, flags);
-    });
+    .action(async (file: string | undefined, flags: ReplayFlags) =>
+      (await import("./replay/command.ts")).runReplay(file, flags),
+    );
 }

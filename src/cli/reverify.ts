@@ -33,8 +33,7 @@ export function addReverify(program: Command): void {
     .option("--force", "overwrite existing files")
     .option("--json", "print the result as JSON")
     .addHelpText("after", example)
-    .action(async (file: string, flags: ReverifyFlags) => {
-      const { runReverify } = await import("./reverify/command.ts");
-      await runReverify(file, flags);
-    });
+    .action(async (file: string, flags: ReverifyFlags) =>
+      (await import("./reverify/command.ts")).runReverify(file, flags),
+    );
 }

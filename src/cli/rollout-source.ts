@@ -3,14 +3,14 @@ import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { storeFileFor } from "../rollout/output.ts";
 import { locateStore, untrustedText, type StoreLocation } from "../rollout/store-location.ts";
-import type { BadRow } from "../rollout/tasks.ts";
+import type { OnBad } from "../rollout/tasks.ts";
 import { plain } from "./plain.ts";
 import { openStore } from "../stores/open.ts";
 
 const mostNotes = 10;
 
 /** Reports invalid lines on the error output. The rest of the file is read, and the exit code is 1. */
-export function createComplaints(): (bad: BadRow, file: string) => void {
+export function createComplaints(): OnBad {
   let count = 0;
   return ({ line, problem }, file) => {
     process.exitCode = 1;

@@ -17,8 +17,7 @@ export function addRuns(program: Command): void {
     .argument("[folder]", "folder of collections", "runs")
     .option("--json", "print a line of JSON for each collection")
     .addHelpText("after", example)
-    .action(async (folder: string, flags: { json?: boolean }) => {
-      const { listRuns } = await import("./runs/command.ts");
-      listRuns(folder, flags.json ?? false);
-    });
+    .action(async (folder: string, flags: { json?: boolean }) =>
+      (await import("./runs/command.ts")).listRuns(folder, flags.json ?? false),
+    );
 }

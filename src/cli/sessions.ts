@@ -7,7 +7,7 @@ import type { Json } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
 import type { SessionSource, SourceOptions } from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
-import { plain } from "./plain.ts";
+import { plain, print } from "./plain.ts";
 import { addCopy } from "./sessions/copy.ts";
 
 interface Flags extends Omit<SourceOptions, "code"> {
@@ -158,8 +158,7 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
   const { loadServed } = await import("../rollout/load.ts");
   const loaded = target === undefined ? undefined : await loadServed(target);
   const code = loaded && ("agent" in loaded ? loaded.agent : loaded.environment);
-  const only = { ...(environment !== undefined && { environment }), ...(agent !== undefined && { agent }) };
-  const source = await openSource(from, { ...only, code, ...(token !== undefined && { token }) });
+  const source = await openSource(from, { environment, agent, code, token });
   try {
     await run(source);
   } finally {
@@ -169,11 +168,7 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
 
 async function list(source: SessionSource, { open, ended, user, label: labels, json }: Flags): Promise<void> {
   if (!json) print(`${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended`);
-  const filter = {
-    ...(open !== ended && { open: open === true }),
-    ...(user !== undefined && { user }),
-    ...(labels && { labels }),
-  };
+  const filter = { open: open === ended ? undefined : open === true, user, labels };
   for await (const listed of source.list(filter)) print(json ? JSON.stringify(listed) : sessionLine(listed));
 }
 
@@ -259,8 +254,4 @@ function aboutEvent(event: NumberedEvent): string {
     default:
       return "";
   }
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

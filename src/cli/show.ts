@@ -26,8 +26,5 @@ export function addShow(program: Command): void {
     .option("--store <url>", "store of the sessions, as in sqlite:FILE")
     .option("--json", "print JSON")
     .addHelpText("after", example)
-    .action(async (file: string, flags: ShowFlags) => {
-      const { showRollout } = await import("./show/command.ts");
-      await showRollout(file, flags);
-    });
+    .action(async (file: string, flags: ShowFlags) => (await import("./show/command.ts")).showRollout(file, flags));
 }

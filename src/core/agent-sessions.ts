@@ -1,9 +1,8 @@
 // Types of a conversation that is entered by one run of an agent.
-import type { Conversation } from "./conversation.ts";
+import type { Conversation, View } from "./conversation.ts";
 import type { Delta } from "./delta.ts";
 import type { AgentEvent, Event, EventOf, Lease, NumberedEvent, AgentOutcome, OpenTurn } from "./event.ts";
 import type { AgentState } from "./shared-state.ts";
-import type { View } from "./turn.ts";
 
 export interface EnterOptions {
   signal?: AbortSignal | undefined;

@@ -1,5 +1,5 @@
 // Folds the part of a log that only conversations have: the speaker and the open turn.
-import type { Event, EventOf, OpenTurn } from "./event.ts";
+import type { Event, EventOf, NumberedEvent, OpenTurn } from "./event.ts";
 
 export interface Conversation {
   /**
@@ -13,6 +13,11 @@ export interface Conversation {
   turn?: OpenTurn;
   /** It keeps `user:` and `app:` keys to itself. */
   isolated?: true;
+}
+
+/** Another fold of a conversation, for the loop of an agent. The engine keeps it between turns, and adds every event in force. */
+export interface View {
+  add(event: NumberedEvent): void;
 }
 
 /** Tells whether a log is a conversation of an agent, not an episode of an environment. */

@@ -34,9 +34,6 @@ interface Sampling {
 /**
  * Makes a value from a schema: the same value for the same random numbers. Without `random` it is a plain example, with
  * defaults, first choices and required properties only. It ends for every schema. `not`, `if` and `contains` are ignored.
- *
- * @example
- * sample({ type: "object", properties: { by: { type: "integer", minimum: 3 } }, required: ["by"] }); // { by: 3 }
  */
 export function sample(schema: JsonSchema, random: Random = plainest): Json {
   return valueFor(schema, { root: schema, random, left: most.schemas }, 0);

@@ -1,5 +1,6 @@
 // Protocol: a wire format that serves sessions. It translates and makes no decisions.
-import type { HoldfastError } from "./errors.ts";
+import { ellipsis } from "./ellipsis.ts";
+import { HoldfastError } from "./errors.ts";
 
 /** A request, independent of any HTTP library. */
 export interface Request {
@@ -31,6 +32,12 @@ export interface Reply {
   about?: { session?: string; call?: string; rollout?: string };
   /** The error, for the server's log. */
   thrown?: unknown;
+}
+
+/** Refuses a method that a path does not support. */
+export function notAllowed(path: string, method: string, allow: string[]): HoldfastError {
+  const message = `${ellipsis(path, 100)} supports ${allow.join(" or ")}, not ${ellipsis(method, 100)}`;
+  return new HoldfastError("method_not_allowed", message, { detail: { allow } });
 }
 
 /** Turns an error into a reply. */

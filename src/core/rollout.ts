@@ -101,6 +101,11 @@ export interface ForkedRollout extends PlayedEpisode {
 /** The result of playing an episode. */
 export type Played = ScoredRollout | FailedRollout | ForkedRollout;
 
+/** Returns the result of an episode that failed before it had fields. */
+export function failedRollout(session: string, kind: FailureKind, reason: string): FailedRollout {
+  return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
+}
+
 /**
  * Plays an episode to its end, or continues an interrupted one. Never rejects. The failure of a cancelled episode is
  * not an outcome: it continues later.

@@ -16,27 +16,24 @@ export function applyUpdate(state: unknown, { key, change }: Update): void {
   if (value !== undefined) (state as State)[key] = value;
 }
 
-export interface Updates {
-  /** Applies an update at once. */
-  add(update: Update): void;
-  /** Returns, in order, the updates of keys without other changes. */
-  list(): Update[];
-}
+export type Updates = ReturnType<typeof createUpdates>;
 
 /** Creates the updates of one draft. */
-export function createUpdates(draft: Draft<unknown>): Updates {
+export function createUpdates(draft: Draft<unknown>) {
   const updates: Update[] = [];
   /** The value of each key after its last update; undefined if it was assigned before the first. */
   const last = new Map<string, Json | undefined>();
   const readValue = (key: string): Json => copyJson((draft.state as State)[key] ?? null, "state", "refuse", `/${key}`);
   return {
-    add(update) {
+    /** Applies an update at once. */
+    add(update: Update): void {
       const { key } = update;
       const isMixed = last.has(key) ? last.get(key) === undefined : draft.isChanged(key);
       applyUpdate(draft.state, update);
       updates.push(update);
       last.set(key, isMixed ? undefined : readValue(key));
     },
-    list: () => updates.filter(({ key }) => equalJson(last.get(key), readValue(key))),
+    /** Returns, in order, the updates of keys without other changes. */
+    list: (): Update[] => updates.filter(({ key }) => equalJson(last.get(key), readValue(key))),
   };
 }

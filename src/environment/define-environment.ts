@@ -48,20 +48,6 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   checkState?: boolean;
 }
 
-const known: Record<keyof EnvironmentOptions<Schema, Schema, never>, true> = {
-  name: true,
-  description: true,
-  state: true,
-  task: true,
-  seed: true,
-  tools: true,
-  verify: true,
-  unseeded: true,
-  reseed: true,
-  bestReward: true,
-  checkState: true,
-};
-
 /**
  * Defines an environment: it seeds an episode, offers tools to a model, keeps state across calls, and scores the
  * result.
@@ -104,6 +90,7 @@ export function defineEnvironment<
   if (typeof name !== "string" || !/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name)) {
     throw wrong(`the name "${name}" is not 1 to 64 letters, digits, "-" and "_"`);
   }
+  const known = { name, description, state, task, seed, tools, verify, unseeded, reseed, bestReward, checkState };
   refuseUnknown(`the environment ${name}`, options, known, wrong);
   for (const [option, schema] of Object.entries({ state, task })) {
     if (schema !== undefined && !isSchema(schema)) {

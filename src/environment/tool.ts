@@ -41,15 +41,6 @@ interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOp
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
-const known: Record<keyof ExternalToolOptions<unknown, unknown, Schema, unknown>, true> = {
-  description: true,
-  input: true,
-  timeout: true,
-  concurrent: true,
-  effects: true,
-  run: true,
-};
-
 // A tool has the type of a plain function. TypeScript delays checking a call that returns a function until it knows the
 // surrounding types. With any other return type, `state` would be unknown in `run`.
 
@@ -76,7 +67,7 @@ export function tool(options: ToolOptions<Schema> & { concurrent?: boolean; effe
   const { description, input, timeout, concurrent, effects, run } = options;
   const wrong = (message: string): HoldfastError => new HoldfastError("invalid_environment", message);
   if (typeof run !== "function") throw wrong("a tool needs a `run` function");
-  refuseUnknown("a tool", options, known, wrong);
+  refuseUnknown("a tool", options, { description, input, timeout, concurrent, effects, run }, wrong);
   if (input !== undefined && !isSchema(input)) {
     throw wrong("the `input` of a tool must be a schema, as in z.object({ … })");
   }

@@ -17,16 +17,7 @@ function release(): void {
   if (waiting.length > 0) setImmediate(release);
 }
 
-/**
- * Gives a function to call between two steps of long work. It lets the event loop run if the work has taken 5 ms.
- *
- * @example
- * const pace = createPace();
- * for (const row of rows) {
- *   add(row);
- *   await pace();
- * }
- */
+/** Gives a function to call between two steps of long work. It lets the event loop run if the work has taken 5 ms. */
 export function createPace(): () => Promise<void> | undefined {
   let since = performance.now();
   return () => {

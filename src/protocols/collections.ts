@@ -1,6 +1,6 @@
 // collectionsProtocol(): tells the viewer about a whole server, under /v1: environments, agents, and collections row by row.
 import { HoldfastError } from "../core/errors.ts";
-import type { Protocol, Reply } from "../core/protocol.ts";
+import { notAllowed, type Protocol, type Reply } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
 import type { About, RowSummary, Collection, WholeRow } from "../rollout/collection-view.ts";
 
@@ -20,11 +20,7 @@ export function collectionsProtocol({ about, collections }: CollectionsProtocolO
   const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
   async function replyTo(method: string, path: string, query: URLSearchParams): Promise<Reply> {
-    if (method !== "GET") {
-      throw new HoldfastError("method_not_allowed", `${path.slice(0, 100)} supports GET, not ${method}`, {
-        detail: { allow: ["GET"] },
-      });
-    }
+    if (method !== "GET") throw notAllowed(path, method, ["GET"]);
     if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
     const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(?:\/(rows|search|totals)(?:\/([^/]+))?)?$/.exec(path) ?? [];
     if (name === undefined || (number !== undefined && rest !== "rows"))

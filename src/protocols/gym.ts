@@ -4,7 +4,7 @@ import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
-import { errorReply, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
+import { errorReply, notAllowed, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createAggregateReply } from "./gym/aggregate-reply.ts";
 import { parseCookie, readCookies, writeCookie } from "./gym/cookie.ts";
@@ -314,9 +314,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       const tool = verb || request.method !== "POST" ? undefined : parseTool(path);
       if (!verb && tool === undefined) {
         if (request.method !== "GET" || !isServedByPost(path)) return undefined;
-        const message = `${path} supports POST, not ${request.method}`;
-        const refusal = new HoldfastError("method_not_allowed", message, { detail: { allow: ["POST"] } });
-        return withCookie(errorReply(refusal), identifyCaller(request));
+        return withCookie(errorReply(notAllowed(path, request.method, ["POST"])), identifyCaller(request));
       }
       const caller = identifyCaller(request);
       const exchange: Exchange = { request, caller, rollout };

@@ -2,9 +2,9 @@
 // the verdict.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import type { Protocol, Reply, Request } from "../core/protocol.ts";
+import { notAllowed, type Protocol, type Reply } from "../core/protocol.ts";
 import { newSeed, randomStream } from "../core/random.ts";
-import { readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
+import { failedRollout, readRandomSeed, type Play, type Played, type Rollout, type TaskRow } from "../core/rollout.ts";
 import { failureFields, withFlatMetrics } from "../rollout/row-fields.ts";
 
 export interface RunProtocolOptions {
@@ -33,8 +33,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
     try {
       rollout = toRollout(await prepare(given), session);
     } catch (thrown) {
-      const failure = { kind: "task" as const, reason: messageOf(thrown) };
-      return answerTo(given, { outcome: "failed", fields: {}, session, failure });
+      return answerTo(given, failedRollout(session, "task", messageOf(thrown)));
     }
     return answerTo(rollout.row, await play(rollout, signal));
   }
@@ -44,18 +43,13 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
     async handle(request) {
       const [, rollout, path] = /^(?:\/ng-rollout\/([A-Za-z0-9][A-Za-z0-9._-]*))?(\/.*)$/s.exec(request.path) ?? [];
       if (path !== "/run") return undefined;
-      assertPost(request);
+      if (request.method !== "POST") throw notAllowed(path, request.method, ["POST"]);
       const body = await run(parseRow(request.body), request.signal);
       const reply: Reply = { status: 200, body, about: { session: String(body["session_id"]) } };
       if (rollout !== undefined) reply.about = { ...reply.about, rollout };
       return reply;
     },
   };
-}
-
-function assertPost({ method }: Request): void {
-  if (method === "POST") return;
-  throw new HoldfastError("method_not_allowed", `/run supports POST, not ${method}`, { detail: { allow: ["POST"] } });
 }
 
 function parseRow(body: unknown): TaskRow {

@@ -1,6 +1,6 @@
 // The process of one rollout that was being played when its worker ended. It plays what its worker sends, and ends.
 import { messageOf } from "../core/errors.ts";
-import type { Played } from "../core/rollout.ts";
+import { failedRollout, type Played } from "../core/rollout.ts";
 import { endTelemetry } from "../telemetry/process.ts";
 import type { AloneRequest } from "./alone.ts";
 import { createCollections } from "./collections.ts";
@@ -26,10 +26,7 @@ async function play({ collection, rollout, maxBlocked, ...options }: AloneReques
       startWatchdog({ maxBlocked, parent });
       return own(rollout, stopping.signal);
     })
-    .catch((thrown: unknown): Played => {
-      const failure = { kind: "store" as const, reason: messageOf(thrown) };
-      return { outcome: "failed", fields: {}, session: rollout.session, failure };
-    });
+    .catch((thrown: unknown): Played => failedRollout(rollout.session, "store", messageOf(thrown)));
   await collections.close();
   await endTelemetry();
   process.send?.(played, () => process.exit(0));

@@ -2,7 +2,7 @@
 import { fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
 import type { CollectionsOptions } from "./collections.ts";
 import type { QueuedCollection } from "./job.ts";
@@ -45,7 +45,7 @@ export function createAlone(options: AloneOptions): (collection: QueuedCollectio
   return (collection) => async (rollout, signal) => {
     await enter();
     try {
-      if (signal.aborted) return ended(rollout, "internal", "it was cancelled");
+      if (signal.aborted) return failedRollout(rollout.session, "internal", "it was cancelled");
       return await playIn({ ...options, collection, rollout }, signal);
     } finally {
       leave();
@@ -62,8 +62,9 @@ function playIn(request: AloneRequest, signal: AbortSignal): Promise<Played> {
       resolve(played ?? otherwise);
     };
     child.on("message", (message) => (played = message as Played));
-    child.on("error", ({ message }) => end(ended(request.rollout, "internal", `its process failed: ${message}`)));
-    child.on("exit", (code, by) => end(ended(request.rollout, "worker", exitText(code, by, request.maxBlocked))));
+    const { session } = request.rollout;
+    child.on("error", ({ message }) => end(failedRollout(session, "internal", `its process failed: ${message}`)));
+    child.on("exit", (code, by) => end(failedRollout(session, "worker", exitText(code, by, request.maxBlocked))));
     const stopListening = onAbort(signal, () => {
       if (child.connected) child.send("stop", () => undefined);
       setTimeout(() => child.kill("SIGKILL"), mostStopping).unref();
@@ -75,8 +76,4 @@ function playIn(request: AloneRequest, signal: AbortSignal): Promise<Played> {
 function exitText(code: number | null, by: NodeJS.Signals | null, maxBlocked: number): string {
   if (by === blockedSignal) return `its process was blocked for ${maxBlocked / 1000} s`;
   return by === null ? `its process ended with code ${code}` : `its process was ended by ${by}`;
-}
-
-function ended({ session }: Rollout, kind: "worker" | "internal", reason: string): Played {
-  return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
 }

@@ -22,14 +22,6 @@ export interface CollectionsOptions {
   folder: string;
 }
 
-export interface Collections {
-  /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
-  openPlayer(collection: QueuedCollection): Promise<Play>;
-  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
-  readCut(collection: QueuedCollection, rollout: Rollout): Promise<string | undefined>;
-  close(): Promise<void>;
-}
-
 /** Number of unused collections to keep ready. */
 const mostIdle = 8;
 
@@ -44,7 +36,9 @@ interface Shared {
   users: number;
 }
 
-export function createCollections(options: CollectionsOptions): Collections {
+export type Collections = ReturnType<typeof createCollections>;
+
+export function createCollections(options: CollectionsOptions) {
   const { queue, store: override, concurrency, folder } = options;
   /** By settings, least recently used first. */
   const known = new Map<string, Ready>();
@@ -124,7 +118,8 @@ export function createCollections(options: CollectionsOptions): Collections {
   }
 
   return {
-    async openPlayer({ settings }) {
+    /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
+    async openPlayer({ settings }: QueuedCollection): Promise<Play> {
       const key = JSON.stringify(settings);
       const ready = known.get(key) ?? { player: open(settings as unknown as PlaySettings), active: 0 };
       known.delete(key);
@@ -146,11 +141,12 @@ export function createCollections(options: CollectionsOptions): Collections {
         throw thrown;
       }
     },
-    async readCut({ settings }, rollout) {
+    /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+    async readCut({ settings }: QueuedCollection, rollout: Rollout): Promise<string | undefined> {
       const player = await known.get(JSON.stringify(settings))?.player;
       return player?.readCut?.(rollout);
     },
-    async close() {
+    async close(): Promise<void> {
       await Promise.allSettled([...known.values()].map(async ({ player }) => (await player).stop()));
     },
   };

@@ -6,10 +6,10 @@ import type { Json } from "../core/json.ts";
 import type { QueuedCollection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
 import type { CollectionRecord } from "../rollout/collection-record.ts";
-import { queueAddress } from "./address.ts";
-import type { CollectionSettings, Target } from "../rollout/collection-settings.ts";
+import { queueAddress } from "./connection.ts";
+import type { CollectionSettings, SourceSettings, Target } from "../rollout/collection-settings.ts";
 import { digestFiles } from "../rollout/build-record.ts";
-import type { Player, SourceSettings } from "../rollout/source.ts";
+import type { Player } from "../rollout/source.ts";
 
 /** The settings from which a worker builds its player. */
 export interface PlaySettings extends Omit<SourceSettings, "concurrency" | "model" | "agent"> {

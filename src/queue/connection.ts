@@ -1,8 +1,8 @@
 // connectQueue(): loads the queue's packages and opens clients that wait for an absent server.
 import type * as Bullmq from "bullmq";
 import type { Redis } from "ioredis";
-import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { Address } from "../stores/redis/address.ts";
+import { HoldfastError, messageOf, invalidOption } from "../core/errors.ts";
+import { addressOf, type Address } from "../stores/redis/address.ts";
 import { createClient, type Client } from "../stores/redis/client.ts";
 import { isHopeless } from "../stores/redis/failures.ts";
 
@@ -117,4 +117,17 @@ function tellOutages(client: Client, shown: string, say: (text: string) => void)
     if (isTold) say(`the queue at ${shown} is back`);
     isTold = false;
   });
+}
+
+export function queueAddress(url: string): QueueAddress {
+  if (/^rediss?(\+\w+)?:\/\//.test(url)) return { ...addressOf({ url }), typed: maskCredentials(url) };
+  const [scheme] = url.split(":", 1);
+  const shown = /^[a-z0-9+.-]+:/.test(url) ? `${scheme}:` : `"${url}"`;
+  throw invalidOption(`a queue is redis://HOST, as in redis://127.0.0.1:6379, not ${shown}`);
+}
+
+/** Replaces user and password by placeholders. Quotes the URL if a shell would interpret a part of it. */
+function maskCredentials(url: string): string {
+  const typed = url.replace(/\/\/([^:]*):.*@/s, (_, user) => (user === "" ? "//:PASSWORD@" : "//USER:PASSWORD@"));
+  return /^[\w:/.,+@-]+$/.test(typed) ? typed : `'${typed.replaceAll("'", "%27")}'`;
 }

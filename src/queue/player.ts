@@ -2,8 +2,9 @@
 import type { Job } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import { equalJson } from "../core/json.ts";
-import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { failedRollout, type Played, type Rollout } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
+import type { Player } from "../rollout/source.ts";
 import { connectQueue, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
@@ -21,12 +22,6 @@ export interface QueuePlayerOptions {
   collection: QueuedCollection;
   /** Receives messages for people: no worker is running, or the queue is unreachable. */
   say(text: string): void;
-}
-
-export interface QueuePlayer {
-  play: Play;
-  /** Removes unstarted jobs after a cancellation, and leftovers otherwise. */
-  stop(): Promise<void>;
 }
 
 interface Waiting {
@@ -48,7 +43,7 @@ const sayEvery = 30_000;
  * A rollout is a job whose id derives from its session. A queued job is not added again. A job that finished while no
  * collector waited returns its result at once. Results stay in the queue until they are delivered.
  */
-export async function openQueuePlayer({ address, collection, say }: QueuePlayerOptions): Promise<QueuePlayer> {
+export async function openQueuePlayer({ address, collection, say }: QueuePlayerOptions): Promise<Player> {
   const connection = await connectQueue(address, say);
   const queue: RolloutQueue = new connection.bullmq.Queue(queueName, queueOptions(connection));
   queue.on("error", () => undefined);
@@ -80,7 +75,11 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     if (!found) return;
     newest = Date.now();
     const isPlayed = returnvalue !== null && returnvalue !== undefined;
-    found.end(isPlayed ? withOutcome(returnvalue) : failed(found.rollout, failedReason ?? "the worker gave no result"));
+    found.end(
+      isPlayed
+        ? withOutcome(returnvalue)
+        : failedRollout(found.rollout.session, "internal", failedReason ?? "the worker gave no result"),
+    );
     // The caller writes the result first. If this process is killed before that, the result is still in the queue.
     setImmediate(() => leave(queue.remove(id)));
   }
@@ -187,7 +186,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         };
         const cancel = (): void => {
           isCancelled = true;
-          own.end(failed(rollout, "it was cancelled"));
+          own.end(failedRollout(rollout.session, "internal", "it was cancelled"));
           // Wait until it is queued, or it would stay behind.
           leave(own.putting.then(() => withdraw(id)));
         };
@@ -196,6 +195,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         stopListening = onAbort(signal, cancel);
         if (!signal.aborted) void look(id);
       }),
+    /** Removes unstarted jobs after a cancellation, and leftovers otherwise. */
     async stop() {
       await Promise.all(leaving);
       if (!isCancelled) await clear();
@@ -213,8 +213,4 @@ function withOutcome(played: Played & { failure?: object; forked?: number }): Pl
   const { forked, ...rest } = played as Omit<Played, "outcome"> & { failure?: object; forked?: number };
   if (forked !== undefined) return { ...rest, outcome: "forked", version: forked };
   return { ...rest, outcome: rest.failure ? "failed" : "scored" } as Played;
-}
-
-function failed({ session }: Rollout, reason: string): Played {
-  return { outcome: "failed", fields: {}, session, failure: { kind: "internal", reason } };
 }

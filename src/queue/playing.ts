@@ -1,7 +1,7 @@
 // A rollout that a worker is playing: how it is ended early, and how long that may take.
 import { setTimeout as delay } from "node:timers/promises";
 import { onAbort } from "../io/abort.ts";
-import type { Play, Played, Rollout } from "../core/rollout.ts";
+import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
 
 export interface Playing {
   readonly signal: AbortSignal;
@@ -58,12 +58,7 @@ export const mostStopping = 2000;
 export async function playUntil(play: Play, rollout: Rollout, signal: AbortSignal): Promise<Played> {
   let stopListening = (): void => undefined;
   const late = new Promise<Played>((resolve) => {
-    const cancelled: Played = {
-      outcome: "failed",
-      fields: {},
-      session: rollout.session,
-      failure: { kind: "internal", reason: "cancelled" },
-    };
+    const cancelled = failedRollout(rollout.session, "internal", "cancelled");
     stopListening = onAbort(signal, () => setTimeout(() => resolve(cancelled), mostStopping).unref());
   });
   try {

@@ -1,6 +1,5 @@
-// surveyQueue(): lists the jobs of the queue by collection. `queue status` prints it and `queue clear` selects from it.
+// queueStatus() and clearQueue(): report the jobs of a queue by collection, and remove the ones without a collector.
 import { connectQueue, type Connection, type QueueAddress } from "./connection.ts";
-import { readHeartbeats } from "./heartbeats.ts";
 import {
   doneChannel,
   parseJob,
@@ -11,6 +10,7 @@ import {
   type RolloutQueue,
   type Trouble,
 } from "./job.ts";
+import { toConnectionName, parseName } from "./worker-name.ts";
 
 export interface CollectionStatus {
   run: string;
@@ -31,7 +31,7 @@ export interface CollectionStatus {
   trouble?: Trouble;
 }
 
-export interface Survey {
+interface Survey {
   /** Job ids by state. */
   ids: { [state in "waiting" | "active" | "delayed" | "finished" | "failed"]: string[] };
   /** By the prefix of their job ids. */
@@ -42,7 +42,7 @@ export interface Survey {
 }
 
 /** Opens the queue for one operation. */
-export async function withQueue<T>(
+async function withQueue<T>(
   address: QueueAddress,
   use: (queue: RolloutQueue, connection: Connection) => Promise<T>,
 ): Promise<T> {
@@ -58,7 +58,7 @@ export async function withQueue<T>(
   }
 }
 
-export async function surveyQueue(queue: RolloutQueue, connection: Connection): Promise<Survey> {
+async function surveyQueue(queue: RolloutQueue, connection: Connection): Promise<Survey> {
   const ids: Survey["ids"] = {
     waiting: await queue.getRanges(["wait"], 0, -1),
     active: await queue.getRanges(["active"], 0, -1),
@@ -117,4 +117,84 @@ const hasTrouble = new Set(["delayed", "active"]);
 async function readTrouble(queue: RolloutQueue, id: string, state: string): Promise<{ trouble?: Trouble }> {
   const trouble = parseTrouble((await queue.getJob(id))?.progress);
   return trouble && (state === "delayed" || trouble.type === "crashed") ? { trouble } : {};
+}
+
+/**
+ * Returns the seconds of silence by worker name, measured by the server's clock. A worker on a lost machine stays
+ * listed for minutes. Returns undefined if the server does not list connections.
+ */
+async function readHeartbeats({ onEach, prefix }: Connection): Promise<Map<string, number> | undefined> {
+  const lists = await onEach(async (server) => String(await server.client("LIST"))).catch(() => undefined);
+  if (!lists) return undefined;
+  const heartbeats = new Map<string, number>();
+  const start = toConnectionName(prefix, "");
+  for (const line of lists.flatMap((list) => list.split("\n"))) {
+    const [, name = "", idle] = / name=(\S+) .*\bidle=(\d+) /.exec(line) ?? [];
+    if (!name.startsWith(start)) continue;
+    const worker = name.slice(start.length);
+    heartbeats.set(worker, Math.min(Number(idle), heartbeats.get(worker) ?? Infinity));
+  }
+  return heartbeats;
+}
+
+export interface QueueStatus {
+  queue: string;
+  collections: CollectionStatus[];
+  workers: WorkerStatus[];
+}
+
+export interface WorkerStatus {
+  host: string;
+  pid: number;
+  /** Start time. */
+  since: string;
+  /** Seconds of silence. A healthy worker is never silent for more than two. */
+  silent: number;
+  concurrency: number;
+  active: number;
+}
+
+export async function queueStatus(address: QueueAddress): Promise<QueueStatus> {
+  return withQueue(address, async (queue, connection) => {
+    const { collections, heartbeats, activeBy } = await surveyQueue(queue, connection);
+    const workers = [...heartbeats].flatMap(([name, silent]) => {
+      const found = parseName(name);
+      if (!found) return [];
+      return [{ ...found, since: new Date(found.since).toISOString(), silent, active: activeBy.get(name) ?? 0 }];
+    });
+    const sorted = workers.sort((a, b) => a.since.localeCompare(b.since) || a.pid - b.pid);
+    return { queue: address.shown, collections: [...collections.values()], workers: sorted };
+  });
+}
+
+export interface Cleared {
+  queue: string;
+  /** Collections without a collector, as they were found. */
+  collections: CollectionStatus[];
+  /** Number of removed rollouts and results. */
+  removed: number;
+}
+
+/** Jobs removed at a time. */
+const atOnce = 500;
+
+/**
+ * Removes waiting results and unstarted rollouts of collections without a collector. Rollouts that a worker is playing
+ * stay. A collector that returns at this moment loses nothing: it queues missing rollouts again, and finished ones are
+ * in their sessions.
+ */
+export async function clearQueue(address: QueueAddress, remove: boolean): Promise<Cleared> {
+  return withQueue(address, async (queue, connection) => {
+    const { ids, collections } = await surveyQueue(queue, connection);
+    const isLeft = (id: string): boolean => collections.get(parseCollectionKey(id))?.collector === false;
+    const left = remove ? Object.values(ids).flat().filter(isLeft) : [];
+    let removed = 0;
+    for (let at = 0; at < left.length; at += atOnce) {
+      // Returns 0 for a job that a worker holds.
+      const gone = await Promise.all(left.slice(at, at + atOnce).map((id) => queue.remove(id)));
+      removed += gone.reduce((sum, count) => sum + count, 0);
+    }
+    const found = [...collections.values()].filter(({ collector }) => !collector);
+    return { queue: address.shown, collections: found, removed };
+  });
 }

@@ -50,9 +50,8 @@ async function chooseModels(
   if (given) return () => given.model;
   const solution = typeof target === "string" ? await loadSolution(target) : undefined;
   if (solution) return ({ row }) => solutionModel(solution, row);
-  throw invalidOption(
-    "the scripted model needs a solution.ts beside the environment; add one, or choose another --model",
-  );
+  const message = "the scripted model needs a solution.ts beside the environment; add one, or choose another --model";
+  throw invalidOption(message);
 }
 
 function withField(model: Model, { task, repeat, origin }: Rollout): Model {

@@ -11,7 +11,7 @@ import { numberedRollouts } from "./collection-index.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
 import { createTotals } from "./collection-index/totals.ts";
 import { cannotWrite } from "./output.ts";
-import type { BadRow } from "./tasks.ts";
+import type { OnBad } from "./tasks.ts";
 
 export interface BundleOptions {
   /** The folder to write. */
@@ -23,7 +23,7 @@ export interface BundleOptions {
   /** Returns the log of a session, or undefined if it does not exist. */
   events(session: string): Promise<NumberedEvent[] | undefined>;
   onRow(): void;
-  onBad(bad: BadRow, file: string): void;
+  onBad: OnBad;
   /** Called when a session's log is too large for the page and is left out. */
   onLongLog(session: string): void;
 }

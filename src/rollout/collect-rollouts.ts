@@ -7,12 +7,11 @@ import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
-import { storeFileFor } from "./output.ts";
+import { storeFileFor, outputPaths, writeWhole } from "./output.ts";
 import { forgetIn } from "./forget.ts";
 import { locate } from "./load.ts";
-import type { CollectionMetrics } from "./metrics.ts";
+import { createMetrics, type CollectionMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
-import { outputPaths } from "./output.ts";
 import { assertRequest } from "./prepare.ts";
 import { buildRecord } from "./build-record.ts";
 import { writeRecord, type CollectionRecord, type CollectionSummary } from "./collection-record.ts";
@@ -20,7 +19,7 @@ import { openPlaySource, type OnEvent, type Player, type Source } from "./source
 import { describeStore, storeToResume } from "./store-location.ts";
 import { countLines, readRows } from "./tasks.ts";
 import { createTree } from "./tree.ts";
-import { writeMetrics } from "./write-metrics.ts";
+import { finishedRollouts } from "./finished.ts";
 
 /** Observes a collection. */
 export type CollectionHooks = Pick<
@@ -156,4 +155,38 @@ function locateCode(target: Target | undefined, { out, server, agent }: Collecti
   if (!existsSync(target)) return { target };
   const way = relative(resolve(dirname(out)), resolve(target)).replaceAll("\\", "/");
   return { target: isAbsolute(way) || way.startsWith("..") ? way : `./${way}` };
+}
+
+async function writeMetrics(out: string, agent: string, seed: number): Promise<CollectionMetrics> {
+  const metrics = createMetrics({ seed });
+  // Invalid lines were not written by this collection.
+  for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
+  const result = metrics.result();
+  const { agent_metrics, key_metrics, pass_metrics } = result;
+  const entry = { agent_ref: { name: agent }, agent_metrics: { ...agent_metrics, ...pass_metrics }, key_metrics };
+  const opening = JSON.stringify([{ ...entry, group_level_metrics: [] }], null, 2).replace(/\[\]\s*\}\s*\]$/, "[");
+  const planned = new Map<number, number>();
+  for await (const read of readRows(outputPaths(out).inputs)) {
+    const task = "row" in read ? Number(read.row["_ng_task_index"]) : Number.NaN;
+    planned.set(task, (planned.get(task) ?? 0) + 1);
+  }
+  await writeWhole(
+    outputPaths(out).metrics,
+    toText(
+      opening,
+      metrics.groups((task) => planned.get(task)),
+    ),
+  );
+  return result;
+}
+
+/** Yields one group at a time: together they are as long as the rows. */
+function* toText(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
+  yield opening;
+  let separator = "\n";
+  for (const group of groups) {
+    yield `${separator}      ${JSON.stringify(group)}`;
+    separator = ",\n";
+  }
+  yield "\n    ]\n  }\n]\n";
 }

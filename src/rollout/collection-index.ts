@@ -10,7 +10,7 @@ import { outputPaths } from "./output.ts";
 import { matchesRow } from "./collection-index/search.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
 import { createTotals } from "./collection-index/totals.ts";
-import { readRowAt, type BadRow } from "./tasks.ts";
+import { readRowAt, type BadRow, type OnBad } from "./tasks.ts";
 
 /** A batch ends at this many summaries, or after this many bytes of the file, so the first batch arrives soon. */
 const [mostRows, mostBytes] = [500, 4 * 1024 * 1024];
@@ -23,7 +23,7 @@ export interface NumberedRollout extends Finished {
 /** Numbers the rows of a collection: first the rows of the file, then the failures beside it. */
 export async function* numberedRollouts(
   file: string,
-  onBad: (bad: BadRow, file: string) => void = () => undefined,
+  onBad: OnBad = () => undefined,
 ): AsyncGenerator<NumberedRollout, void, undefined> {
   let number = 0;
   for await (const finished of finishedRollouts(file, onBad)) yield { ...finished, number: number++ };
@@ -35,7 +35,7 @@ export async function* numberedRollouts(
  */
 export function openCollection(details: CollectionDetails): Collection {
   const { file } = details;
-  let places: RowIndex | undefined;
+  let places: Awaited<ReturnType<typeof indexRows>> | undefined;
 
   async function* summaries(): AsyncGenerator<RowSummary[], void, undefined> {
     const found = await indexRows(file);
@@ -91,25 +91,20 @@ export function openCollection(details: CollectionDetails): Collection {
   };
 }
 
-interface RowIndex {
-  add(finished: Finished): void;
-  /** Reads a row by index, if it is still at its position. */
-  read(number: number): Promise<TaskRow | undefined>;
-}
-
 /** Indexes the positions of rows. Rows after the scored ones are in the file of failures. */
-async function indexRows(file: string): Promise<RowIndex> {
+async function indexRows(file: string) {
   const { failures } = outputPaths(file);
   const [starts, lengths]: [number[], number[]] = [[], []];
   const before = await readInode(file);
   let scored = 0;
   return {
-    add({ place }) {
+    add({ place }: Finished): void {
       starts.push(place.at);
       lengths.push(place.bytes);
       if (place.file === file) scored++;
     },
-    async read(number) {
+    /** Reads a row by index, if it is still at its position. */
+    async read(number: number): Promise<TaskRow | undefined> {
       const [at, bytes] = [starts[number], lengths[number]];
       if (at === undefined || bytes === undefined || (await readInode(file)) !== before) return undefined;
       const handle = await open(number < scored ? file : failures).catch(() => undefined);

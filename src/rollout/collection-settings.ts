@@ -8,9 +8,8 @@ import type { Branching } from "./tree.ts";
 /** An environment, or the folder, file or package that exports one. */
 export type Target = string | AnyEnvironment;
 
-export interface CollectionSettings {
-  /** The file of tasks. Default: `tasks.jsonl` beside the environment. */
-  tasks?: string;
+/** The settings that outcomes depend on, and the concurrency. */
+export interface SourceSettings {
   /** A model or its name, for example `chat:llama3.2`. Default "scripted". */
   model: string | Model;
   /** An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the built-in agent. */
@@ -19,20 +18,8 @@ export interface CollectionSettings {
   agentName?: string;
   /** URL of a server with the environment. Default: the environment runs here. */
   server?: string;
-  /** The file of rows; it must end in `.jsonl`. */
-  out: string;
-  /** URL of the store of the sessions. Default: a SQLite file beside `out`. */
-  store?: string;
-  /** Queue from which workers take the rollouts; undefined to play them here. */
-  queue?: string;
-  /** How often each task is played. Default 1. */
-  repeats: number;
-  /** Where episodes are forked. Default: nowhere. */
-  branch?: Branching[];
   /** Rollouts played or queued at once. Default 32. */
   concurrency: number;
-  /** Maximum attempts of a rollout that fails. Default 3. */
-  attempts: number;
   /** Maximum answers of the model in an episode. Default: the limit of the agent. */
   maxSteps?: number;
   /** Milliseconds that an episode may take. Default: unlimited. */
@@ -43,12 +30,8 @@ export interface CollectionSettings {
   replyIdle?: number;
   /** Megabytes of the largest reply. Default: 64. */
   maxReply?: number;
-  /** Plays only this many rows of the tasks. Default: all. */
-  limit?: number;
   /** Random seed of environments, the random model and confidence intervals. Default 0. */
   seed: number;
-  /** Default "per-task". */
-  randomSeed?: RandomSeedPolicy;
   temperature?: number;
   topP?: number;
   /** The maximum number of tokens of each answer. */
@@ -57,6 +40,27 @@ export interface CollectionSettings {
   system?: string;
   /** Fields for every request to the model, such as `{ reasoning: { effort: "low" } }`. */
   request?: { [field: string]: Json };
+}
+
+export interface CollectionSettings extends SourceSettings {
+  /** The file of tasks. Default: `tasks.jsonl` beside the environment. */
+  tasks?: string;
+  /** The file of rows; it must end in `.jsonl`. */
+  out: string;
+  /** URL of the store of the sessions. Default: a SQLite file beside `out`. */
+  store?: string;
+  /** Queue from which workers take the rollouts; undefined to play them here. */
+  queue?: string;
+  /** How often each task is played. Default 1. */
+  repeats: number;
+  /** Where episodes are forked. Default: nowhere. */
+  branch?: Branching[];
+  /** Maximum attempts of a rollout that fails. Default 3. */
+  attempts: number;
+  /** Plays only this many rows of the tasks. Default: all. */
+  limit?: number;
+  /** Default "per-task". */
+  randomSeed?: RandomSeedPolicy;
   /** Continue when the first rollouts fail for a reason that would hit all of them. Default false. */
   keepGoing?: boolean;
   /** Continues a collection. Default false. */

@@ -40,11 +40,6 @@ export interface Comparison {
 /**
  * Compares two collections task by task, so that easy and hard tasks do not blur the difference. Uses only tasks with a
  * reward in both, and throws if no such task exists.
- *
- * @example
- * const { difference, changed } = compareRuns(before.result(), after.result());
- * difference; // { value: 0.125, low: 0.05, high: 0.2 }
- * changed[0]; // { task: 3, first: 0, second: 1, difference: 1 }
  */
 export function compareCollections(
   first: ComparedCollection,

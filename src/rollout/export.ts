@@ -4,17 +4,18 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { toChat, type ChatRollout, type ToMessages } from "./export/chat.ts";
-import { rowsByTask } from "./export/groups.ts";
-import { assertFile, isFailed, rolloutName } from "./finished.ts";
+import { assertFile, isFailed, rolloutName, rolloutIndex } from "./finished.ts";
 import { mean, sampleStd } from "./metrics/statistics.ts";
-import { readRows, type BadRow } from "./tasks.ts";
+import { readGoodRows, readRowAt, type Span, type OnBad } from "./tasks.ts";
+import { open } from "node:fs/promises";
+import { createRowNumbering } from "./number-rows.ts";
 
 export interface ExportOptions {
   /** chat: every scored rollout. sft: rollouts with at least `minReward`. grpo: one line per task. */
   format: "chat" | "sft" | "grpo";
   minReward: number;
   toMessages: ToMessages;
-  onBad(bad: BadRow, file: string): void;
+  onBad: OnBad;
 }
 
 export interface ExportCounts {
@@ -45,12 +46,7 @@ async function* single(
 ): AsyncGenerator<TaskRow, void, undefined> {
   const least = format === "sft" ? minReward : -Infinity;
   assertFile(file);
-  for await (const read of readRows(file)) {
-    if (!("row" in read)) {
-      onBad(read, file);
-      continue;
-    }
-    const { row } = read;
+  for await (const { row } of readGoodRows(file, onBad)) {
     const reward = readReward(row);
     if (reward === undefined || reward < least) {
       counts.left_out++;
@@ -119,4 +115,43 @@ function converted(row: TaskRow, toMessages: ToMessages): ChatRollout {
   } catch (cause) {
     throw new HoldfastError("invalid_input", `${rolloutName(row)} cannot be exported: ${messageOf(cause)}`, { cause });
   }
+}
+
+interface RowsOfTask {
+  task: number;
+  /** Sorted by repeat. */
+  rows: TaskRow[];
+}
+
+interface Place extends Span {
+  repeat: number;
+}
+
+async function* rowsByTask(file: string, onBad: OnBad): AsyncGenerator<RowsOfTask, void, undefined> {
+  assertFile(file);
+  const places = await placesIn(file, onBad);
+  const handle = await open(file);
+  try {
+    for (const task of [...places.keys()].sort((a, b) => a - b)) {
+      const ordered = (places.get(task) ?? []).sort((a, b) => a.repeat - b.repeat);
+      const rows: TaskRow[] = [];
+      for (const place of ordered) rows.push((await readRowAt(handle, place)) as TaskRow);
+      yield { task, rows };
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+async function placesIn(file: string, onBad: OnBad): Promise<Map<number, Place[]>> {
+  const places = new Map<number, Place[]>();
+  const number = createRowNumbering([file]);
+  for await (const { row, at, bytes } of readGoodRows(file, onBad)) {
+    const { task = 0, repeat = 0 } = rolloutIndex(await number(row));
+    const place = { repeat, at, bytes };
+    const known = places.get(task);
+    if (known) known.push(place);
+    else places.set(task, [place]);
+  }
+  return places;
 }

@@ -5,7 +5,7 @@ import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { createRowNumbering } from "./number-rows.ts";
 import { outputPaths } from "./output.ts";
-import { readRows, type BadRow, type Span } from "./tasks.ts";
+import { readGoodRows, readRows, type Span, type OnBad } from "./tasks.ts";
 
 export interface Finished {
   /** The row. If the file does not number its tasks, the row has numbers by the content of its task. */
@@ -38,20 +38,13 @@ export function rolloutName(row: TaskRow): string {
  * @example
  * for await (const { row } of finishedRollouts("runs/counter.jsonl", console.error)) console.log(row["reward"]);
  */
-export async function* finishedRollouts(
-  file: string,
-  onBad: (bad: BadRow, file: string) => void,
-): AsyncGenerator<Finished, void, undefined> {
+export async function* finishedRollouts(file: string, onBad: OnBad): AsyncGenerator<Finished, void, undefined> {
   assertFile(file);
   const { failures } = outputPaths(file);
   const hasFailures = existsSync(failures) && statSync(failures).size > 0;
   const scored = new Set<string>();
   const number = createRowNumbering(hasFailures ? [file, failures] : [file]);
-  for await (const read of readRows(file)) {
-    if (!("row" in read)) {
-      onBad(read, file);
-      continue;
-    }
+  for await (const read of readGoodRows(file, onBad)) {
     if (hasFailures) scored.add(toKey(read.row));
     yield { row: await number(read.row), failed: isFailed(read.row), place: toPlace(file, read) };
   }
@@ -65,13 +58,12 @@ export async function* finishedRollouts(
 async function* lastFailures(
   file: string,
   scored: Set<string>,
-  onBad: (bad: BadRow, file: string) => void,
+  onBad: OnBad,
 ): AsyncGenerator<Finished, void, undefined> {
   const last = new Map<string, number>();
   for await (const read of readRows(file)) if ("row" in read) last.set(toKey(read.row), read.line);
-  for await (const read of readRows(file)) {
-    if (!("row" in read)) onBad(read, file);
-    else if (isLast(read.row, read.line)) yield { row: read.row, failed: true, place: toPlace(file, read) };
+  for await (const read of readGoodRows(file, onBad)) {
+    if (isLast(read.row, read.line)) yield { row: read.row, failed: true, place: toPlace(file, read) };
   }
 
   function isLast(row: TaskRow, line: number): boolean {

@@ -56,10 +56,8 @@ export interface GymClientOptions {
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
   const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    throw new HoldfastError(
-      "invalid_agent",
-      `"${url}" is not a valid server URL; give one such as http://localhost:8080`,
-    );
+    const message = `"${url}" is not a valid server URL; give one such as http://localhost:8080`;
+    throw new HoldfastError("invalid_agent", message);
   }
   const root = url.replace(/\/+$/, "");
   const { origin, pathname } = new URL(root);

@@ -1,6 +1,6 @@
 // holdfast/rollout: collects, reads and measures rollouts from code.
 export { collectRollouts, type CollectionHooks, type CollectionResult } from "./collect-rollouts.ts";
-export type { CollectionSettings } from "./collection-settings.ts";
+export type { CollectionSettings, SourceSettings } from "./collection-settings.ts";
 export { createPlayer, type PlayerOptions } from "./play/player.ts";
 export { finishedRollouts } from "./finished.ts";
 export { createMetrics, type CollectionMetrics } from "./metrics.ts";

@@ -6,10 +6,10 @@ import { createJiti, type Jiti } from "jiti";
 import { isAgent } from "../agent/define-agent.ts";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { cannotLoad, messageOf } from "../core/errors.ts";
+import { cannotLoad, messageOf, isHoldfastError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
-import { explainLoadError, isUnparsed } from "./load-error.ts";
+import { authorsLine, shortenPath } from "../session/thrown.ts";
 
 /** An environment and the files beside it. */
 export interface Loaded {
@@ -165,3 +165,27 @@ function environmentIn(module: Module, target: string): AnyEnvironment {
   if (typeof name === "string" && definitions instanceof Map) return made as AnyEnvironment;
   throw cannotLoad(`the default export of ${target} is not an environment; make one with defineEnvironment({ … })`);
 }
+
+const parseError = /^ParseError: (.*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/s;
+
+/** Returns the place and the message of an error, as in "environment.ts:12:5: Unexpected token". */
+function explainLoadError(thrown: unknown, target: string): string {
+  const [, problem, file = "", line, column] = parseError.exec(messageOf(thrown)) ?? [];
+  if (problem !== undefined) return `${shortenPath(file)}:${line}:${Number(column) + 1}: ${problem}`;
+  const [message = ""] = messageOf(thrown).split("\n");
+  const found = authorsLine(thrown);
+  if (!found) return `cannot load ${target}: ${message}`;
+  const name = thrown instanceof Error && thrown.name !== "Error" && !isHoldfastError(thrown) ? `${thrown.name}: ` : "";
+  return `${shortenPath(found.path)}:${found.line}${importColumn(found, message)}: ${name}${message}`;
+}
+
+/** Returns the column of a missing import, as in ":19". */
+function importColumn({ path, line }: { path: string; line: number }, message: string): string {
+  const [, specifier] = /^Cannot find (?:module|package) '([^']+)'/.exec(message) ?? [];
+  if (specifier === undefined || !existsSync(path)) return "";
+  const at = readFileSync(path, "utf8").split("\n")[line - 1]?.indexOf(specifier) ?? -1;
+  return at < 0 ? "" : `:${at + 1}`;
+}
+
+/** Tells whether a module does not parse, so that none of its code has run. */
+const isUnparsed = (thrown: unknown): boolean => thrown instanceof SyntaxError && !authorsLine(thrown);

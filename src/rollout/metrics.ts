@@ -5,10 +5,9 @@ import { isObject } from "../core/json.ts";
 import { createPace } from "../io/pace.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
-import { addCosts, type Costs } from "./metrics/costs.ts";
 import { createFailures, type FailureCount } from "./metrics/failures.ts";
 import { histogram, type Bin } from "./metrics/histogram.ts";
-import { readOutcome } from "./metrics/outcome.ts";
+import { addCosts, readOutcome, type Costs } from "./metrics/outcome.ts";
 import { areRates, bestOf, passMetrics, toNames, worstOf, type Score } from "./metrics/pass.ts";
 import { createRollouts, type Rollouts } from "./metrics/rollouts.ts";
 import { readRow } from "./metrics/row.ts";
@@ -122,10 +121,6 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
 /**
  * Returns `mean`, `max`, `min`, `median` and `std` of every number, over all rows and per task. `std` is the sample's;
  * for a single row it is 0.
- *
- * @example
- * const metrics = await aggregate([{ _ng_task_index: 0, reward: 1 }, { _ng_task_index: 1, reward: 0 }]);
- * metrics.key_metrics; // { "mean/reward": 0.5 }
  */
 export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {

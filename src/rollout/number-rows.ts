@@ -10,10 +10,6 @@ import { readRows } from "./tasks.ts";
  * Returns a function that gives each row without `_ng_task_index` the number of its task, and its number among the
  * rollouts of that task. Rows with a number are returned unchanged. No task gets a number that occurs in the files: they
  * are read once for that, when the first row without a number comes.
- *
- * @example
- * const number = createRowNumbering(["rows.jsonl"]);
- * for (const row of rows) (await number(row))["_ng_task_index"]; // 0, 1, 0 for the prompts "a", "b", "a"
  */
 export function createRowNumbering(files: string[]): (row: TaskRow) => Promise<TaskRow> {
   const tasks = new Map<string, { task: number; rollouts: number }>();

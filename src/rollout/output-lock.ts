@@ -6,10 +6,6 @@ import { invalidOption } from "../core/errors.ts";
 import { makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite, outputPaths } from "./output.ts";
 
-export interface Claim {
-  release(): void;
-}
-
 /** Number of attempts: two processes that arrive together see each other, and both retreat. */
 const tries = 4;
 
@@ -18,7 +14,7 @@ const tries = 4;
  * others, so at least one of two sees the other. The file of a killed process is ignored, because that process no
  * longer exists.
  */
-export async function claimOutput(out: string): Promise<Claim> {
+export async function claimOutput(out: string): Promise<{ release(): void }> {
   const prefix = outputPaths(out).run.replace(/json$/, "");
   const own = `${prefix}${process.pid}.${readStartTime(process.pid)}.lock`;
   for (let left = tries; ; left--) {

@@ -1,9 +1,9 @@
 // Prepares a row for a rollout: checks it, and adds the environment's tools and the command's settings.
+import { toolSchema } from "../agent/list-tools.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { toJsonSchema } from "../core/schema.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
 import { isUrl, type CollectionSettings } from "./collection-settings.ts";
 
@@ -11,19 +11,14 @@ type RowFlags = Pick<CollectionSettings, "temperature" | "topP" | "maxTokens" | 
 
 /** Returns a function that prepares rows, and throws when a row is invalid. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
-  const tools = [...environment.definitions].map(([name, { description, input }]) => ({
-    type: "function",
-    name,
-    description,
-    parameters: { type: "object", properties: {}, ...toJsonSchema(input) },
-  }));
+  const tools = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
 
   return (row: TaskRow): Promise<TaskRow> => {
     const params = Object(row["responses_create_params"]) as TaskRow;
     const named = new Set(toolNamesIn(row));
     // Uses the environment's descriptions: a row only has to name its tools.
     const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
-    const filled = { ...row, responses_create_params: { ...params, tools: offered as Json } };
+    const filled = { ...row, responses_create_params: { ...params, tools: offered as unknown as Json } };
     return toldRow(row, filled, { environment, agent, flags });
   };
 }

@@ -66,14 +66,7 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
 type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
 
 function createJudge(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
-  return async (response, version) => {
-    const asked = {
-      ...(response !== undefined && { response }),
-      ...(version !== undefined && { version }),
-      ...(task && { task }),
-    };
-    return (await sessions.verify(session, asked)).verdict;
-  };
+  return async (response, version) => (await sessions.verify(session, { response, version, task })).verdict;
 }
 
 async function judged(

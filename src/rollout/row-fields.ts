@@ -41,9 +41,6 @@ const aboutEpisode = new Set(["responses_create_params", "stopped", "holdfast", 
 /**
  * Puts what verify returned beside the reward under `metrics`, so that it cannot overwrite a field of the task. A server
  * returns the fields of the task too: with `echoed`, fields with the same value there are dropped.
- *
- * @example
- * toVerdictFields({ reward: 1, cash: 52 }); // { reward: 1, metrics: { cash: 52 } }
  */
 export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];

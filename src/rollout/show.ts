@@ -8,7 +8,7 @@ import { finishedRollouts, isFailed, rolloutIndex, type RolloutIndex } from "./f
 import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import { readMetrics } from "./row-fields.ts";
-import type { BadRow } from "./tasks.ts";
+import type { OnBad } from "./tasks.ts";
 
 /** The new value of a key of the state; without a value, the key was removed. */
 export interface Change {
@@ -51,7 +51,7 @@ export interface RolloutChoice {
 export async function findRollout(
   file: string,
   wanted: RolloutChoice,
-  onBad: (bad: BadRow, file: string) => void,
+  onBad: OnBad,
 ): Promise<{ row: TaskRow | undefined; repeats: number[] }> {
   let best: { row: TaskRow; key: number[] } | undefined;
   const repeats: number[] = [];

@@ -1,5 +1,5 @@
 // solutionModel(): a model that plays a solution. Given the results so far, it makes the next calls. It keeps no state.
-import type { Json } from "../core/json.ts";
+import { jsonOrText, type Json } from "../core/json.ts";
 import { isFunctionCall, toText, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
@@ -37,16 +37,8 @@ function readTurns(input: Item[]): Json[][] {
       open = true;
     } else if (item.type === "function_call_output") {
       open = false;
-      turns.at(-1)?.push(parsed(toText((item as FunctionCallOutput).output)));
+      turns.at(-1)?.push(jsonOrText(toText((item as FunctionCallOutput).output)));
     }
   }
   return turns;
-}
-
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
 }

@@ -2,7 +2,7 @@
 import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts";
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
-import { readCut } from "./play/cut.ts";
+import { readCut } from "./play/failure.ts";
 import { createPlayer, type PlayerOptions } from "./play/player.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
@@ -12,7 +12,7 @@ import { createSessions } from "../session/sessions.ts";
 import { loadEnvironment } from "./load.ts";
 import type { Telemetry } from "../telemetry/start.ts";
 import { telemetry } from "../telemetry/process.ts";
-import { isUrl, type CollectionSettings, type Target } from "./collection-settings.ts";
+import { isUrl, type SourceSettings, type Target } from "./collection-settings.ts";
 import { createAgents, type Agents } from "./agents.ts";
 import { preparing, toldRow } from "./prepare.ts";
 
@@ -38,27 +38,6 @@ export interface Player {
   /** Waits for running rollouts. */
   stop(): Promise<void>;
 }
-
-/** The settings that outcomes depend on, and the concurrency. */
-export type SourceSettings = Pick<
-  CollectionSettings,
-  | "agent"
-  | "agentName"
-  | "server"
-  | "model"
-  | "seed"
-  | "maxSteps"
-  | "timeout"
-  | "temperature"
-  | "topP"
-  | "maxTokens"
-  | "system"
-  | "request"
-  | "concurrency"
-  | "replyTimeout"
-  | "replyIdle"
-  | "maxReply"
->;
 
 export async function openPlaySource(target: Target | undefined, flags: SourceSettings): Promise<Source> {
   if (isUrl(flags.agent)) return agentSource(flags.agent, flags);

@@ -41,6 +41,17 @@ export async function* readRows(
   }
 }
 
+/** Called with a line that is not a valid row, and with its file. */
+export type OnBad = (bad: BadRow, file: string) => void;
+
+/** Yields the valid rows of a file, in order. */
+export async function* readGoodRows(file: string, onBad: OnBad): AsyncGenerator<ReadRow & Span, void, undefined> {
+  for await (const read of readRows(file)) {
+    if ("row" in read) yield read;
+    else onBad(read, file);
+  }
+}
+
 /** Counts the lines that could be rows, up to a limit. */
 export async function countLines(file: string, limit = Infinity): Promise<number> {
   let count = 0;

@@ -19,21 +19,15 @@ export interface Node {
   depth: number;
 }
 
-export interface Tree {
-  /** Number of rollouts below a node of that depth, if every episode is forked. */
-  leaves(depth: number): number;
-  /** Returns the tool step after which a node is forked. */
-  forkStep(node: Node): number | undefined;
-  children(node: Node): Node[];
-}
-
-export function createTree(given: readonly Branching[]): Tree {
+export function createTree(given: readonly Branching[]) {
   const branchings = [...given].sort((a, b) => a.step - b.step);
+  /** Number of rollouts below a node of that depth, if every episode is forked. */
   const leaves = (depth: number): number => branchings.slice(depth).reduce((count, { ways }) => count * ways, 1);
   return {
     leaves,
-    forkStep: ({ depth }) => branchings[depth]?.step,
-    children({ task, index, branch, depth }) {
+    /** Returns the tool step after which a node is forked. */
+    forkStep: ({ depth }: Node): number | undefined => branchings[depth]?.step,
+    children({ task, index, branch, depth }: Node): Node[] {
       const below = leaves(depth + 1);
       return Array.from({ length: branchings[depth]?.ways ?? 0 }, (_, way) => ({
         task,

@@ -1,16 +1,6 @@
 // createWork(): a work queue: follow-up items first (depth first), then the next item of the source.
 
-export interface Work<T> {
-  /**
-   * Returns the next item; undefined when everything is done. Waits while running items may add more. Call `done` once
-   * per item.
-   */
-  next(): Promise<T | undefined>;
-  /** Ends a running item and adds its follow-ups. */
-  done(more: T[]): void;
-}
-
-export function createWork<T>(source: AsyncIterator<T, void, undefined>): Work<T> {
+export function createWork<T>(source: AsyncIterator<T, void, undefined>) {
   /** Last in, first out, which keeps it short. */
   const stack: T[] = [];
   let [underWay, isOver] = [0, false];
@@ -22,7 +12,8 @@ export function createWork<T>(source: AsyncIterator<T, void, undefined>): Work<T
   };
 
   return {
-    async next() {
+    /** Returns the next item; undefined when everything is done. Waits while running items may add more. */
+    async next(): Promise<T | undefined> {
       for (;;) {
         const top = stack.pop();
         if (top !== undefined) return begun(top);
@@ -36,7 +27,8 @@ export function createWork<T>(source: AsyncIterator<T, void, undefined>): Work<T
         isOver = true;
       }
     },
-    done(more) {
+    /** Ends a running item and adds its follow-ups. Called once per item. */
+    done(more: T[]): void {
       underWay--;
       stack.push(...more.toReversed());
       for (const wake of waiting) wake();

@@ -23,23 +23,17 @@ export interface AccessOptions {
   origins?: readonly string[] | undefined;
 }
 
-export interface Access {
-  /** Refuses requests from pages of other sites. `isGuarded`: the path also wants the token, or this machine. */
-  assertAllowed(request: Pick<Request, "headers">, isGuarded: boolean): void;
-  /** The headers by which a browser lets a page on the list read a reply; undefined for every other request. */
-  corsHeaders(request: Pick<Request, "headers">): { [name: string]: string } | undefined;
-}
-
 /**
  * Builds the checks of a server. A browser adds the Origin of a page to every request that can change something. A site can
  * point its own name at this machine, but then the Host header has that name: so without the token a page must be on the list,
  * or come from a name that no site can register.
  */
-export function createAccess({ token, origins = [] }: AccessOptions): Access {
+export function createAccess({ token, origins = [] }: AccessOptions) {
   const isBearer = token === undefined ? undefined : bearerCheck(token);
   const listed = new Set(origins.map((origin) => checkedOrigin(origin)));
   return {
-    assertAllowed({ headers }, isGuarded) {
+    /** Refuses requests from pages of other sites. `isGuarded`: the path also wants the token, or this machine. */
+    assertAllowed({ headers }: Pick<Request, "headers">, isGuarded: boolean): void {
       const { host = "", origin, authorization } = headers;
       const isOurs = isGuarded && isBearer?.(authorization) === true;
       if (origin !== undefined && !listed.has(origin.toLowerCase())) {
@@ -48,14 +42,13 @@ export function createAccess({ token, origins = [] }: AccessOptions): Access {
       }
       if (!isGuarded || isOurs) return;
       if (isBearer) {
-        throw new HoldfastError(
-          "unauthorized",
-          "the bearer token is missing or wrong; send the server's token as Authorization: Bearer TOKEN",
-        );
+        const message = "the bearer token is missing or wrong; send the server's token as Authorization: Bearer TOKEN";
+        throw new HoldfastError("unauthorized", message);
       }
       if (!isLocalName(host)) throw notLocal();
     },
-    corsHeaders({ headers: { origin } }) {
+    /** The headers by which a browser lets a page on the list read a reply; undefined for every other request. */
+    corsHeaders({ headers: { origin } }: Pick<Request, "headers">): { [name: string]: string } | undefined {
       if (origin === undefined || !listed.has(origin.toLowerCase())) return undefined;
       return {
         "access-control-allow-origin": origin,

@@ -1,6 +1,7 @@
 // createApp(): takes a request, returns a reply. Routes requests to protocols and turns failures into replies.
+import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
+import { errorReply, notAllowed, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { createAccess, type AccessOptions } from "./access.ts";
 import type { Log } from "./log.ts";
@@ -40,13 +41,7 @@ const methods = new Set(["GET", "POST", "PUT", "PATCH", "DELETE"]);
 const ownPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 const readyWithin = 2_000;
 
-/**
- * Serves protocols without a port; `listen` adds one.
- *
- * @example
- * const app = createApp({ mounts: [{ prefix: "", protocols: [gym, rest] }], store, metrics, log });
- * const { status, body } = await app.handle(request);
- */
+/** Serves protocols without a port; `listen` adds one. */
 export function createApp({ mounts, store, metrics, log, token, origins, peers }: AppOptions): App {
   const routes = [...mounts].sort((a, b) => b.prefix.length - a.prefix.length);
   const { assertAllowed, corsHeaders } = createAccess({ token, origins });
@@ -55,7 +50,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
   /** Serves the server's own paths. */
   async function own(request: Request): Promise<Reply> {
     assertAllowed(request, request.path === "/metrics");
-    if (request.method !== "GET") throw notAllowed(request.method, ["GET"]);
+    if (request.method !== "GET") throw notAllowed(request.path, request.method, ["GET"]);
     if (request.path === "/healthz") return { status: 200, body: { status: "ok" } };
     if (request.path === "/readyz") return ready();
     return {
@@ -88,7 +83,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
 
   /** Tries the protocols of every mount that contains the path. `request.path` is relative to the mount meanwhile. */
   async function routed(request: Request, path: string): Promise<Reply> {
-    if (!methods.has(request.method)) throw notAllowed(request.method, [...methods]);
+    if (!methods.has(request.method)) throw notAllowed("the server", request.method, [...methods]);
     for (const mount of routes) {
       const rest = within(mount.prefix, path);
       if (rest === undefined) continue;
@@ -103,7 +98,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
         if (reply) return reply;
       }
     }
-    throw new HoldfastError("not_found", `no route matches ${request.method} ${shortened(path)}`);
+    throw new HoldfastError("not_found", `no route matches ${request.method} ${ellipsis(path, 200)}`);
   }
 
   /** Lets the protocols of the mount decorate a reply that none of them made. */
@@ -182,11 +177,6 @@ function guardedIn(path: string): string | undefined {
   return /^\/+(v1|view)(?:\/|$)/i.exec(plain)?.[1]?.toLowerCase();
 }
 
-function notAllowed(method: string, allow: string[]): HoldfastError {
-  const message = `${shortened(method)} is not supported; use ${allow.join(", ")}`;
-  return new HoldfastError("method_not_allowed", message, { detail: { allow } });
-}
-
 /** Turns a failure into a reply. Foreign errors show no details, because their messages may contain secrets. */
 function failureReply(thrown: unknown): Reply {
   if (isHoldfastError(thrown)) return errorReply(thrown);
@@ -197,5 +187,3 @@ const findRollout = (path: string): string | undefined => {
   if (!path.includes("/ng-rollout/")) return undefined;
   return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/|$)/.exec(path)?.[1];
 };
-
-const shortened = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}…` : text);

@@ -14,19 +14,15 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 export function bodyFault({ headers }: IncomingMessage, limits: Limits): HoldfastError | undefined {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
-    return new HoldfastError(
-      "unsupported_media_type",
-      "a compressed body is not supported; send it without content-encoding",
-    );
+    const message = "a compressed body is not supported; send it without content-encoding";
+    return new HoldfastError("unsupported_media_type", message);
   }
   const type = headers["content-type"];
   // A page can send a body without a type to another site, and the browser does not ask that site first.
   const isPage = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
   if (type === undefined ? isPage : type !== "application/json" && !isJson(type)) {
-    return new HoldfastError(
-      "unsupported_media_type",
-      "the content type is not JSON; send content-type: application/json",
-    );
+    const message = "the content type is not JSON; send content-type: application/json";
+    return new HoldfastError("unsupported_media_type", message);
   }
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
 }

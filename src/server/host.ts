@@ -7,8 +7,7 @@ import type { Reply } from "../core/protocol.ts";
 import type { App } from "./app.ts";
 import { bodyFault, hasBody } from "./body.ts";
 import { limitsWith, type Limits } from "./limits.ts";
-import { hostFault, parseFault } from "./request-faults.ts";
-import { HostRequest } from "./request.ts";
+import { HostRequest, hostFault, parseFault } from "./request.ts";
 import { sendStream, sendWhole } from "./send.ts";
 import { createTurns } from "./turns.ts";
 import { createUploads, type Upload } from "./uploads.ts";
@@ -49,13 +48,7 @@ interface Exchange {
   endStream?: () => void;
 }
 
-/**
- * Serves an app on a port.
- *
- * @example
- * const host = await listen(app, { port: 8080 });
- * process.once("SIGTERM", () => void host.close());
- */
+/** Serves an app on a port. */
 export async function listen(app: App, { host = "127.0.0.1", port, limits: given }: ListenOptions): Promise<Host> {
   const limits = limitsWith(given);
   const exchanges = serveExchanges(app, limits);

@@ -1,5 +1,5 @@
 // serve(): serves environments and agents over HTTP. Wires engines, protocols, tokens, metrics and the host together.
-import { createSessionPlayer, type ModelFor } from "../rollout/play/continue-session.ts";
+import { createSessionPlayer, type ModelFor, type SessionPlayer } from "../rollout/play/continue-session.ts";
 import { createPlayer } from "../rollout/play/player.ts";
 import { run } from "../agent/run.ts";
 import type { Agent, ModelAgent } from "../core/agent.ts";
@@ -7,7 +7,6 @@ import type { Conversations, Sessions } from "../core/sessions.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { invalidOption } from "../core/errors.ts";
 import { isReservedPath } from "../core/reserved-names.ts";
-import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Rollout, TaskRow } from "../core/rollout.ts";
 import type { Collection } from "../rollout/collection-view.ts";
@@ -224,24 +223,13 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     prefix: "",
     protocols: [...own, ...(mounts.find(({ prefix }) => prefix === `/${root}`)?.protocols ?? [])],
   });
-  const app = createApp({
-    mounts,
-    store,
-    metrics,
-    log,
-    token,
-    origins: options.origins,
-    ...(peers && { peers }),
-  });
+  const app = createApp({ mounts, store, metrics, log, token, origins: options.origins, peers });
   const stop = async (within?: number): Promise<void> => {
     const options = within === undefined ? {} : { within };
     await Promise.all([...engines, ...conversing, conversations].map((engine) => engine.stop(options)));
   };
-  const listening = await listen(telemetry?.requests(app) ?? app, {
-    host,
-    port,
-    ...(options.limits && { limits: options.limits }),
-  }).catch(async (thrown: unknown) => {
+  const where = { host, port, limits: options.limits };
+  const listening = await listen(telemetry?.requests(app) ?? app, where).catch(async (thrown: unknown) => {
     await stop();
     throw thrown;
   });

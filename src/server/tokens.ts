@@ -1,6 +1,7 @@
 // createTokens(): signs session tokens, and finds the keys to sign them with.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
+import { parseJson } from "../core/json.ts";
 import type { Tokens } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 
@@ -106,15 +107,7 @@ export async function keysFromStore(store: Store): Promise<string[]> {
 async function storedKey(store: Store): Promise<string | undefined> {
   const entry = (await store.read(keysLog, 0, 1))?.[0];
   if (!entry) return undefined;
-  const { key } = parsed(entry.body);
+  const { key } = Object(parseJson(entry.body)) as { key?: unknown };
   if (typeof key === "string" && key.length >= shortestSecret) return key;
   throw new HoldfastError("store_corrupt", "the key of the session tokens in the store is damaged");
-}
-
-function parsed(body: string): { key?: unknown } {
-  try {
-    return Object(JSON.parse(body)) as { key?: unknown };
-  } catch {
-    return {};
-  }
 }

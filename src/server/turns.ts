@@ -9,10 +9,6 @@ export type InTurn = (work: () => void, priority?: number) => void;
 /**
  * Gives a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn that took
  * longer than 1 ms, the event loop is left to others for as long.
- *
- * @example
- * const inTurn = createTurns(1);
- * for (const text of texts) inTurn(() => parse(text));
  */
 export function createTurns(most: number): InTurn {
   const waiting: { next: () => void; priority: number }[] = [];

@@ -31,17 +31,7 @@ export interface UploadsOptions {
   metrics: { arriving: number };
 }
 
-export interface Uploads {
-  /**
-   * Reads a body and calls `done` once, or never if it is ended first. The rest of a refused body is read and discarded, so
-   * the connection can carry the next request.
-   */
-  begin(incoming: IncomingMessage, done: (fault: HoldfastError | undefined, body?: unknown) => void): Upload;
-  /** Discards a body that was refused by its headers. */
-  discard(incoming: IncomingMessage): void;
-}
-
-export function createUploads({ limits, tick, metrics }: UploadsOptions): Uploads {
+export function createUploads({ limits, tick, metrics }: UploadsOptions) {
   const readInTurn = createTurns(readsPerTurn);
   const parseInTurn = createTurns(1);
   const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
@@ -56,7 +46,11 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions): Upload
   }
 
   return {
-    begin(incoming, done) {
+    /**
+     * Reads a body and calls `done` once, or never if it is ended first. The rest of a refused body is read and discarded, so
+     * the connection can carry the next request.
+     */
+    begin(incoming: IncomingMessage, done: (fault: HoldfastError | undefined, body?: unknown) => void): Upload {
       const { socket } = incoming;
       const chunks: Buffer[] = [];
       let checkShape: ReturnType<typeof createShapeCheck> | undefined;
@@ -91,10 +85,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions): Upload
         held += chunk.length;
         if (size > limits.body) return tooLarge(limits);
         if (held > limits.uploads) {
-          return new HoldfastError(
-            "too_busy",
-            "the server is receiving too many large bodies at once; try again later",
-          );
+          const message = "the server is receiving too many large bodies at once; try again later";
+          return new HoldfastError("too_busy", message);
         }
         chunks.push(chunk);
         // Deeper nesting needs at least two brackets per level, so short bodies are not scanned.
@@ -158,7 +150,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions): Upload
         },
       };
     },
-    discard(incoming) {
+    /** Discards a body that was refused by its headers. */
+    discard(incoming: IncomingMessage): void {
       incoming.on("data", () => takeTurn(incoming, 0));
     },
   };

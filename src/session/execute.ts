@@ -7,27 +7,16 @@ import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
 import { applyUpdate, createUpdates } from "../core/update.ts";
-import { guarded, HandlerCall } from "./handler.ts";
-import type { Stops } from "./open-log.ts";
+import { guarded, HandlerCall, type HandlerOptions } from "./handler.ts";
 import { buildDelta, runForOutcome, refusal, withDelta, type Finished } from "./outcome.ts";
 
 /** One execution of a tool: all its inputs except the state. */
-export interface Execution {
-  session: string;
+export interface Execution extends Omit<HandlerOptions, "what"> {
   tool: string;
   call: string | undefined;
-  at: number;
-  /** Milliseconds, for a tool without a timeout. */
-  timeout: number;
-  /** The source of its random numbers. */
-  seed: number;
-  draws: number;
   task: Json | null;
-  signal?: AbortSignal | undefined;
-  stops?: Stops | undefined;
   /** The agent whose tool it is. */
   agent?: ToolAgent | undefined;
-  onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
 /** A tool with valid arguments. */

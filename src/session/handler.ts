@@ -13,6 +13,7 @@ import type { Stops } from "./open-log.ts";
 export interface HandlerOptions {
   session: string;
   at: number;
+  /** Milliseconds, for a tool without a timeout. */
   timeout: number;
   /** The source of its random numbers. */
   seed: number;

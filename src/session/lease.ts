@@ -30,22 +30,16 @@ export interface Hold {
   end(): void;
 }
 
-export interface Leases {
-  /** Returns the milliseconds until the open turn may be taken over; 0 without a holder. Needs a refreshed log. */
-  remaining(log: OpenLog): number;
-  /** Returns a refusal while another process runs a turn. */
-  refusal(log: OpenLog): HoldfastError | undefined;
-  /** Begins to hold a turn. `renew` commits that the run is alive. */
-  hold(renew: () => Promise<void>): Hold;
-}
+export type Leases = ReturnType<typeof createLeases>;
 
-export function createLeases(lapsesAfter = defaultLease): Leases {
+export function createLeases(lapsesAfter = defaultLease) {
   if (!isTimeout(lapsesAfter)) throw invalidOption(`the lease must be ${timeoutRange}`);
   const engine = randomBytes(9).toString("base64url");
   const holding = new Set<string>();
   const watched = new Map<string, { version: number; owner: string; since: number }>();
   let count = 0;
 
+  /** Returns the milliseconds until the open turn may be taken over; 0 without a holder. Needs a refreshed log. */
   function remaining({ id, session }: OpenLog): number {
     const lease = session.conversation?.turn?.lease;
     const isOver = lease?.owner.startsWith(`${engine}.`) && !holding.has(lease.owner);
@@ -67,11 +61,13 @@ export function createLeases(lapsesAfter = defaultLease): Leases {
 
   return {
     remaining,
-    refusal(log) {
+    /** Returns a refusal while another process runs a turn. */
+    refusal(log: OpenLog): HoldfastError | undefined {
       const left = remaining(log);
       return left > 0 ? busyError(log.id, left) : undefined;
     },
-    hold(renew) {
+    /** Begins to hold a turn. `renew` commits that the run is alive. */
+    hold(renew: () => Promise<void>): Hold {
       const lease = { owner: `${engine}.${(count++).toString(36)}`, lapsesAfter };
       holding.add(lease.owner);
       let newest = performance.now();

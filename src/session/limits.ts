@@ -2,8 +2,8 @@
 import { invalidOption } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
 import type { Filter, Store } from "../core/store.ts";
+import { createKeyedQueue } from "../io/keyed-queue.ts";
 import type { OpenLog } from "./open-log.ts";
-import { createSteadyClock } from "./steady-clock.ts";
 
 export interface Limits {
   /** Milliseconds without a commit after which a session ends; more than its longest call takes. Default: never. */
@@ -25,11 +25,10 @@ export function createLimits(
     if (!(value > 0)) throw invalidOption(`the limit \`${name}\` must be a number above 0`);
   }
   const readClock = createSteadyClock();
-  let room: Promise<unknown> = Promise.resolve();
+  const inTurn = createKeyedQueue();
   /** Set while more sessions are surplus than one opening ends, for example after the limit was lowered. */
   let clearing: Promise<void> | undefined;
   const cleared = (): void => void (clearing = undefined);
-  let sweep: Promise<unknown> = Promise.resolve();
 
   async function endAll(filter: Filter, reason: EndReason, atMost = Infinity, spared?: string): Promise<number> {
     let ended = 0;
@@ -46,12 +45,10 @@ export function createLimits(
    * counts the sessions that the previous one has ended.
    */
   function makeRoom(spared?: string): Promise<number> {
-    const making = room.then(async () => {
+    return inTurn("room", async () => {
       const surplus = (await store.count(environment)) - sessions;
       return endAll({ idleBefore: Infinity }, "capacity", Math.min(surplus, piece), spared);
     });
-    room = making.catch(() => 0);
-    return making;
   }
 
   /** Ends all surplus sessions, in pieces. Sessions that open meanwhile wait for one piece, not for all. */
@@ -85,11 +82,7 @@ export function createLimits(
     /** The interval at which `expire` is useful, in milliseconds; undefined without time limits. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
     /** Serialised: a second sweep would see sessions that the first is ending as busy, and finish too early. */
-    expire(): Promise<number> {
-      const sweeping = sweep.then(endAllOver);
-      sweep = sweeping.catch(() => 0);
-      return sweeping;
-    },
+    expire: (): Promise<number> => inTurn("sweep", endAllOver),
     /** Called after a session was opened. If all others are busy, the surplus one stays until the next opening. */
     async opened(session: string): Promise<void> {
       // The new session is open, even if ending another one fails.
@@ -97,5 +90,32 @@ export function createLimits(
       const ended = await makeRoom(session).catch(() => 0);
       if (ended === piece) clearing ??= makeAllRoom().then(cleared, cleared);
     },
+  };
+}
+
+/** Milliseconds by which a wall clock may be corrected at once. */
+const correction = 1_000;
+
+/** Milliseconds for which a jump must last before it is accepted. */
+const lasting = 60_000;
+
+/**
+ * Returns the time. After the wall clock has jumped ahead or back, time continues as before the jump for a minute of
+ * the monotonic clock. So only a clock that stays wrong for a minute can end a session.
+ */
+function createSteadyClock(): () => number {
+  let offset = Date.now() - performance.now();
+  let jump: { offset: number; since: number } | undefined;
+  return () => {
+    const now = performance.now();
+    const seen = Date.now() - now;
+    if (Math.abs(seen - offset) <= correction) {
+      [offset, jump] = [seen, undefined];
+    } else if (!jump || Math.abs(seen - jump.offset) > correction) {
+      jump = { offset: seen, since: now };
+    } else if (now - jump.since >= lasting) {
+      [offset, jump] = [seen, undefined];
+    }
+    return now + offset;
   };
 }

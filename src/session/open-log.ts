@@ -1,7 +1,7 @@
 // An open log: the fold of a session's log as far as this process has read it, and its users in this process.
 import type { HoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
-import type { View } from "../core/turn.ts";
+import type { View } from "../core/conversation.ts";
 import type { Cached } from "./cache.ts";
 
 /** Stops the handlers that run on a session. */

@@ -18,15 +18,9 @@ export interface TurnRequest {
 
 type Began = EventOf<"invocation.began"> & { version: number };
 
-export interface Turns {
-  /**
-   * Decides on a log that was just refreshed. Returns the turn to continue, the recorded turn of a repeat, or undefined to
-   * begin one. Commits nothing.
-   */
-  decide(log: OpenLog, request: TurnRequest): Promise<{ open: OpenTurn } | { recorded: RecordedTurn } | undefined>;
-}
+type Decision = { open: OpenTurn } | { recorded: RecordedTurn } | undefined;
 
-export function createTurns(logs: Logs): Turns {
+export function createTurns(logs: Logs) {
   async function findBegan(log: OpenLog, { call, digest }: TurnRequest): Promise<Began | undefined> {
     assertCallId(call);
     if (call === undefined) return undefined;
@@ -53,7 +47,11 @@ export function createTurns(logs: Logs): Turns {
   }
 
   return {
-    async decide(log, request) {
+    /**
+     * Decides on a log that was just refreshed. Returns the turn to continue, the recorded turn of a repeat, or undefined to
+     * begin one. Commits nothing.
+     */
+    async decide(log: OpenLog, request: TurnRequest): Promise<Decision> {
       const { turn } = log.session.conversation ?? {};
       const began = await findBegan(log, request);
       if (began && turn?.invocation !== began.invocation) return { recorded: await readRecorded(log, began) };

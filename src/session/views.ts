@@ -3,7 +3,7 @@
 import type { Event, NumberedEvent } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import { decode, isInForce } from "../core/session.ts";
-import type { View } from "../core/turn.ts";
+import type { View } from "../core/conversation.ts";
 import type { Logs } from "./log.ts";
 import type { KeptView, OpenLog } from "./open-log.ts";
 
@@ -13,16 +13,9 @@ export interface Steps {
   bytes: number[];
 }
 
-export interface Views {
-  /** Reads the events of the open turn, if there is one. */
-  openSteps(log: OpenLog): Promise<Steps>;
-  /** Returns a view of all events in force. `steps` are the newest of them: they are not read again. */
-  current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V>;
-  /** Adds the events of a finished turn to the views, so that the next turn need not read them. */
-  catchUp(log: OpenLog, steps: Steps): void;
-}
+export type Views = ReturnType<typeof createViews>;
 
-export function createViews(logs: Logs): Views {
+export function createViews(logs: Logs) {
   /** Yields the events in force after a version and up to another. */
   async function* inForce(log: OpenLog, after: number, upTo: number) {
     for await (const page of logs.pages(log.id, after, upTo)) {
@@ -34,7 +27,8 @@ export function createViews(logs: Logs): Views {
   }
 
   return {
-    async openSteps(log) {
+    /** Reads the events of the open turn, if there is one. */
+    async openSteps(log: OpenLog): Promise<Steps> {
       const steps: Steps = { events: [], bytes: [] };
       const turn = log.session.conversation?.turn;
       if (!turn) return steps;
@@ -45,6 +39,7 @@ export function createViews(logs: Logs): Views {
       }
       return steps;
     },
+    /** Returns a view of all events in force. `steps` are the newest of them: they are not read again. */
     async current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V> {
       const kept = (log.views ??= { bytes: 0, byKey: new Map() });
       let known = kept.byKey.get(key);
@@ -60,7 +55,8 @@ export function createViews(logs: Logs): Views {
       addSteps(log, known, steps);
       return known.view as V;
     },
-    catchUp(log, steps) {
+    /** Adds the events of a finished turn to the views, so that the next turn need not read them. */
+    catchUp(log: OpenLog, steps: Steps): void {
       const [first] = steps.events;
       if (!first) return;
       for (const known of log.views?.byKey.values() ?? []) {

@@ -45,10 +45,6 @@ const complaintInterval = 60_000;
 /**
  * Starts tracing if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set. The packages read
  * OpenTelemetry's other variables themselves.
- *
- * @example
- * const telemetry = await startTelemetry(process.env);
- * const store = telemetry?.store(opened, url) ?? opened;
  */
 export async function startTelemetry(variables: Variables): Promise<Telemetry | undefined> {
   if (!isOn(variables)) return undefined;

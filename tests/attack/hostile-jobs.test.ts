@@ -5,7 +5,7 @@ import { Redis } from "ioredis";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { queueAddress } from "../../src/queue/address.ts";
+import { queueAddress } from "../../src/queue/connection.ts";
 import { toKeyPrefix } from "../../src/queue/connection.ts";
 import { queueName } from "../../src/queue/job.ts";
 import { newWorld, taskLine } from "../cli/collect-process.ts";

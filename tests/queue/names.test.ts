@@ -1,6 +1,6 @@
 // The names of workers and queues, in Redis and in messages.
 import { expect, test } from "vitest";
-import { queueAddress } from "../../src/queue/address.ts";
+import { queueAddress } from "../../src/queue/connection.ts";
 import { formatName, parseName, shownName } from "../../src/queue/worker-name.ts";
 
 test.each([

@@ -5,12 +5,13 @@ import { Queue } from "bullmq";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { startCluster, startRedis, startSentinel, type RedisServer } from "../../tools/servers/redis.mjs";
 import type { Play, Played, Rollout } from "../../src/core/rollout.ts";
-import { queueAddress } from "../../src/queue/address.ts";
-import { clearQueue } from "../../src/queue/clear.ts";
+import { queueAddress } from "../../src/queue/connection.ts";
+import { clearQueue } from "../../src/queue/survey.ts";
 import type { QueueAddress } from "../../src/queue/connection.ts";
 import { toJobId, type QueuedCollection } from "../../src/queue/job.ts";
-import { openQueuePlayer, type QueuePlayer } from "../../src/queue/player.ts";
-import { queueStatus } from "../../src/queue/status.ts";
+import type { Player } from "../../src/rollout/source.ts";
+import { openQueuePlayer } from "../../src/queue/player.ts";
+import { queueStatus } from "../../src/queue/survey.ts";
 import { startQueueWorker, type QueueWorker, type WorkerEvent } from "../../src/queue/worker.ts";
 import { failureIn } from "../rollout/played.ts";
 
@@ -41,7 +42,7 @@ const playedOf = ({ session, task }: Rollout, reward = task): Played => ({
 });
 
 /** A collector. It is stopped when the test ends. */
-async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<QueuePlayer> {
+async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<Player> {
   const player = await openQueuePlayer({ address: addressTo(redis.port), collection: collectionOf(run), say });
   let stopping: Promise<void> | undefined;
   const own = { ...player, stop: () => (stopping ??= player.stop()) };
@@ -111,7 +112,7 @@ const untilCancelled: Play = ({ session }, signal) =>
     const failure = { kind: "internal", reason: "it was cancelled" } as const;
     signal.addEventListener("abort", () => resolve({ outcome: "failed", fields: {}, session, failure }));
   });
-const allOf = (player: QueuePlayer, count: number): Promise<Played[]> =>
+const allOf = (player: Player, count: number): Promise<Played[]> =>
   Promise.all(Array.from({ length: count }, (_, task) => player.play(rolloutOf(task), never)));
 const rewardsOf = (played: Played[]): unknown[] => played.map(({ fields }) => fields["reward"]);
 const lockOf = (run: string, task: number): string =>
@@ -467,7 +468,7 @@ describe("a queue", () => {
       vi.doMock("bullmq", () => {
         throw new Error("Cannot find package");
       });
-      const { queueStatus: without } = await import("../../src/queue/status.ts");
+      const { queueStatus: without } = await import("../../src/queue/survey.ts");
       await expect(without(addressTo(redis.port))).rejects.toMatchObject({
         code: "missing_dependency",
         message: "the job queue needs `npm install bullmq ioredis`",

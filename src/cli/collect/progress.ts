@@ -5,31 +5,14 @@ import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
 import { readBranch } from "../../rollout/tree.ts";
 import { kindText } from "../failures.ts";
 import { plainLine, print } from "../plain.ts";
-import { createTally } from "./tally.ts";
+import { ellipsis } from "../../core/ellipsis.ts";
 
-export interface Progress {
-  /** Sets the total number of rollouts. */
-  plan(total: number): void;
-  /** Starts, with the number of existing rows. */
-  start(before: number): void;
-  /** Reduces the total. */
-  fewer(count: number): void;
-  /** Sets the number of rollouts that are being played. */
-  running(count: number): void;
-  /** Counts calls and tokens while an episode is played. Without events, they are counted when it ends. */
-  event(event: NumberedEvent): void;
-  row(row: TaskRow, failed: boolean, errors: string[]): void;
-  retry(rollout: Rollout, failure: RolloutFailure): void;
-  say(text: string): void;
-  /** Formats the reasons of failures, and the errors of the author's code, with their counts. */
-  reasons(): { failures: string[]; errors: string[] };
-  end(): void;
-}
+export type Progress = ReturnType<typeof createProgress>;
 
 const everyOnTerminal = 200;
 const everyElsewhere = 10_000;
 
-export function createProgress({ json, isQueued = false }: { json: boolean; isQueued?: boolean }): Progress {
+export function createProgress({ json, isQueued = false }: { json: boolean; isQueued?: boolean }) {
   let total = 0;
   const isTerminal = process.stderr.isTTY && !json;
   const began = performance.now();
@@ -80,28 +63,33 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
   }
 
   return {
-    plan(planned) {
+    /** Sets the total number of rollouts. */
+    plan(planned: number): void {
       total = planned;
     },
-    start(there) {
+    /** Starts, with the number of existing rows. */
+    start(there: number): void {
       before = there;
       isBegun = true;
       if (json) write({ type: "started", total, before });
     },
-    fewer(count) {
+    /** Reduces the total. */
+    fewer(count: number): void {
       total -= count;
     },
-    running(count) {
+    /** Sets the number of rollouts that are being played. */
+    running(count: number): void {
       running = count;
     },
-    event(event) {
+    /** Counts calls and tokens while an episode is played. Without events, they are counted when it ends. */
+    event(event: NumberedEvent): void {
       isLive = true;
       if (event.type !== "model.answered") return;
       answers++;
       calls += (event.items ?? []).filter(({ type }) => type === "function_call").length;
       tokens += event.usage?.total_tokens ?? 0;
     },
-    row(row, isFailed, thrown) {
+    row(row: TaskRow, isFailed: boolean, thrown: string[]): void {
       done++;
       countRow(row);
       for (const error of thrown) if (errors.add(error) && !json) say(`error thrown by your code: ${error}`);
@@ -119,12 +107,13 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       const event = { type: isFailed ? "failed" : "scored", task, repeat, branch, reward: given };
       write({ ...event, failure_kind, failure_reason, ...(thrown.length > 0 && { errors: thrown }) });
     },
-    retry({ task, repeat, attempt }, { kind, reason }) {
+    retry({ task, repeat, attempt }: Rollout, { kind, reason }: RolloutFailure): void {
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say,
+    /** Formats the reasons of failures, and the errors of the author's code, with their counts. */
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
-    end() {
+    end(): void {
       if (isOver) return;
       // Plain lines stay: the last one shows the end.
       if (isTerminal && isBegun) process.stderr.write("\r\u001B[2K");
@@ -157,3 +146,32 @@ function timeText(seconds: number): string {
 }
 
 const write = (event: object): void => print(JSON.stringify(event));
+
+/** The maximum number of texts to keep and to show, and the length of a shown text. */
+const [mostKept, mostShown, longest] = [1_000, 5, 400];
+
+/** Texts that differ only in numbers count as equal: a line, a port or a size often differs. */
+function createTally() {
+  const counts = new Map<string, { text: string; count: number }>();
+  let others = 0;
+  return {
+    /** Counts a text. Returns true if it is the first of its kind. */
+    add(text: string): boolean {
+      const key = text.replaceAll(/\d+/g, "0");
+      const known = counts.get(key);
+      if (known) known.count++;
+      else if (counts.size >= mostKept) others++;
+      else counts.set(key, { text, count: 1 });
+      return known === undefined && counts.size <= mostShown;
+    },
+    /** Formats the most frequent texts as "3 × text". */
+    lines(): string[] {
+      const sorted = [...counts.values()].sort((a, b) => b.count - a.count);
+      const left = sorted.slice(mostShown).reduce((sum, { count }) => sum + count, others);
+      const shown = sorted
+        .slice(0, mostShown)
+        .map(({ text, count }) => `  ${count} × ${plainLine(ellipsis(text, longest))}`);
+      return left > 0 ? [...shown, `  and ${left} more`] : shown;
+    },
+  };
+}

@@ -68,11 +68,7 @@ async function readMetrics(
   onRow?: (row: TaskRow) => void,
 ): Promise<CollectionMetrics> {
   let isRollouts = false;
-  const metrics = createMetrics({
-    seed,
-    ...(answerKey !== undefined && { answerKey }),
-    ...(success !== undefined && { success }),
-  });
+  const metrics = createMetrics({ seed, answerKey, success });
   for await (const { row } of finishedRollouts(file, createComplaints())) {
     metrics.add(row);
     isRollouts ||= ["reward", "response", "failure_kind"].some((field) => field in row);

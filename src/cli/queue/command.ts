@@ -1,7 +1,7 @@
 // Prints the state of a queue, and clears it of collections without a collector.
-import { queueAddress } from "../../queue/address.ts";
-import { clearQueue, type Cleared } from "../../queue/clear.ts";
-import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/status.ts";
+import { queueAddress } from "../../queue/connection.ts";
+import { clearQueue, type Cleared } from "../../queue/survey.ts";
+import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/survey.ts";
 import type { CollectionStatus } from "../../queue/survey.ts";
 import { counted, plainLine, print } from "../plain.ts";
 

@@ -1,13 +1,13 @@
 // Replays the episodes of a file or of a store, and reports differences.
-import { cannotLoad } from "../../core/errors.ts";
-import type { Sessions } from "../../core/sessions.ts";
+import { cannotLoad, isHoldfastError } from "../../core/errors.ts";
+import type { Sessions, Replayed } from "../../core/sessions.ts";
 import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";
-import { replayEpisode, type ReplayedEpisode } from "../../rollout/replay.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { createCounterLine } from "../counter-line.ts";
 import { print } from "../plain.ts";
 import { loadEnvironment } from "../../rollout/load.ts";
 import { createComplaints, openStoreFor } from "../rollout-source.ts";
+import type { NumberedEvent } from "../../core/event.ts";
 
 export interface ReplayFlags {
   environment: string;
@@ -73,4 +73,32 @@ async function* sessionsInFile(file: string): AsyncGenerator<Named, void, undefi
 
 function inWords(episode: Exclude<ReplayedEpisode, { result: "same" }>, environment: string): string {
   return episode.result === "missing" ? `the store does not have this episode of ${environment}` : episode.message;
+}
+
+/** `missing`: the store does not have the session. */
+type ReplayedEpisode =
+  | { session: string; result: "same"; events: number }
+  | { session: string; result: "missing" }
+  | ({ session: string; result: "differs"; event: string; tool?: string } & Omit<
+      Extract<Replayed, { same: false }>,
+      "same"
+    >);
+
+async function replayEpisode(sessions: Sessions, session: string): Promise<ReplayedEpisode> {
+  try {
+    const replayed = await sessions.replay(session);
+    if (replayed.same) return { session, result: "same", events: replayed.events };
+    const { same: _, ...difference } = replayed;
+    const event = await eventAt(sessions, session, difference.version);
+    const about = { event: event?.type ?? "event", ...(event && "tool" in event && { tool: event.tool }) };
+    return { session, result: "differs", ...about, ...difference };
+  } catch (thrown) {
+    if (isHoldfastError(thrown) && thrown.code === "session_not_found") return { session, result: "missing" };
+    throw thrown;
+  }
+}
+
+async function eventAt(sessions: Sessions, session: string, version: number): Promise<NumberedEvent | undefined> {
+  for await (const event of sessions.events(session, { after: version - 1 })) return event;
+  return undefined;
 }

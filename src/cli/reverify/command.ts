@@ -4,7 +4,6 @@ import { cannotLoad } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
 import { outputPaths } from "../../rollout/output.ts";
 import { createReverifier, type Reverified } from "../../rollout/reverify.ts";
-import { sideBySide } from "../../rollout/side-by-side.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import { createCounterLine } from "../counter-line.ts";
@@ -131,4 +130,23 @@ async function* startingWith(
 ): AsyncGenerator<Finished, void, undefined> {
   yield first;
   yield* rest;
+}
+
+/** Runs `work` on every item, up to `concurrency` at once. A failure stops it after the running ones are done. */
+async function sideBySide<T>(
+  source: AsyncIterator<T, void, undefined>,
+  concurrency: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const stopped = new AbortController();
+  const worker = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      const { value, done } = await source.next();
+      if (done) return;
+      await work(value);
+    }
+  };
+  const guarded = (): Promise<void> => worker().catch((thrown: unknown) => stopped.abort(thrown));
+  await Promise.all(Array.from({ length: concurrency }, guarded));
+  stopped.signal.throwIfAborted();
 }

@@ -1,11 +1,10 @@
 // Reads and writes the files of `holdfast run`: queries to replay, and saved sessions.
-import { access, constants, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { access, constants, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { SavedConversation } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
-import { keepMode, privateFile } from "../../io/private-files.ts";
 
 export interface Queries {
   state: AgentState;
@@ -80,14 +79,6 @@ export async function assertWritable(file: string): Promise<void> {
     throw invalidOption(`cannot save a session to ${file}: it is a folder`);
   }
   await access(dirname(file), constants.W_OK).catch(refuse);
-}
-
-/** Writes a saved session. A process killed meanwhile leaves the old file. */
-export async function writeSaved(file: string, saved: SavedConversation): Promise<void> {
-  const unfinished = `${file}.${process.pid}.part`;
-  await writeFile(unfinished, `${JSON.stringify(saved, null, 2)}\n`, { mode: privateFile });
-  keepMode(file, unfinished);
-  await rename(unfinished, file);
 }
 
 const reasons: { [code: string]: string } = {

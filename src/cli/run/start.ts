@@ -7,11 +7,15 @@ import { openStore } from "../../stores/open.ts";
 import { chat } from "./chat.ts";
 import { createCommands } from "./commands.ts";
 import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
-import { writeSaved, type Queries } from "./files.ts";
+import type { Queries } from "./files.ts";
+import { writeWhole } from "../../rollout/output.ts";
 import { createPrinter } from "./printer.ts";
 import { exitCodes, stopOnSignals, type Stopping } from "../../io/stop-on-signals.ts";
-import { createTerminal, type Terminal } from "./terminal.ts";
-import { askAll, readQueries } from "./unattended.ts";
+import { createInterface } from "node:readline";
+import { cannotLoad, messageOf } from "../../core/errors.ts";
+import { onAbort } from "../../io/abort.ts";
+import type { Conversation } from "./conversation.ts";
+import { plain } from "../plain.ts";
 
 export interface RunFlags {
   save?: string;
@@ -55,7 +59,7 @@ export async function start(agent: Agent, flags: RunFlags, given: Given): Promis
       await talk({ agent, flags, given, sessions, session, isChat, terminal, stopping });
     } finally {
       if (flags.save !== undefined) {
-        await writeSaved(flags.save, await sessions.save(session));
+        await writeWhole(flags.save, `${JSON.stringify(await sessions.save(session), null, 2)}\n`);
         terminal.note(`Session saved to ${flags.save}\n`);
       }
     }
@@ -118,4 +122,63 @@ async function askOn({ given, stopping: { signal } }: Talk, { say, isCutShort }:
   const queries = given.queries?.queries ?? readQueries(process.stdin, signal);
   const isDone = isContinued && (await askAll(queries, { say }, signal));
   if (!isDone) process.exitCode ??= 1;
+}
+
+/** Returns whether all queries were answered. */
+async function askAll(
+  queries: Iterable<string> | AsyncIterable<string>,
+  { say }: Conversation,
+  stopped: AbortSignal,
+): Promise<boolean> {
+  for await (const query of queries) {
+    if (stopped.aborted || (await say(query, stopped)) !== "done") return false;
+  }
+  return !stopped.aborted;
+}
+
+/** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
+async function* readQueries(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
+  const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
+  const stopListening = onAbort(stopped, () => reader.close());
+  let failure: unknown;
+  input.once("error", (thrown: unknown) => {
+    failure = thrown;
+    reader.close();
+  });
+  try {
+    for await (const line of reader) {
+      const query = line.trim();
+      if (query === "exit") return;
+      if (query !== "") yield query;
+    }
+    if (failure !== undefined) throw cannotLoad(`the input cannot be read: ${messageOf(failure)}`, failure);
+  } finally {
+    reader.close();
+    stopListening();
+  }
+}
+
+type Terminal = ReturnType<typeof createTerminal>;
+
+function createTerminal(json: boolean) {
+  const { stdout, stderr } = process;
+  const out = printTo(stdout);
+  const error = printTo(stderr);
+  const isWatched = stdout.isTTY;
+  return {
+    /** Prints the conversation. */
+    out,
+    /** Prints errors, and other text that is not part of the conversation. */
+    error,
+    /** Prints notes about the run: with JSON to the error stream, because the output has only JSON. */
+    note: json ? error : out,
+    /** Whether the output is a terminal. */
+    isWatched,
+    /** The stream of the prompt: never a file or a pipe for the conversation. */
+    screen: isWatched && !json ? stdout : stderr,
+  };
+}
+
+function printTo(stream: NodeJS.WriteStream): (text: string) => void {
+  return (text) => void stream.write(stream.isTTY ? plain(text) : text);
 }

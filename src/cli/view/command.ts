@@ -1,4 +1,5 @@
 // Serves the viewer for files of rollouts or a store, until it is stopped.
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { relative } from "node:path";
@@ -12,7 +13,6 @@ import { closeOnSignals, explainListen, tokenFor } from "../listening.ts";
 import { offeredModels } from "../../rollout/offered-models.ts";
 import { runBundle } from "./bundle.ts";
 import { viewedEnvironments, type Viewed } from "../../rollout/viewed-environments.ts";
-import { openBrowser } from "./open-browser.ts";
 import { openCollections, type ViewedCollection } from "../../rollout/viewed-collections.ts";
 import { note } from "../rollout-source.ts";
 
@@ -108,3 +108,16 @@ function describeAll(collections: ViewedCollection[], viewed: Viewed[]): string[
 }
 
 const shown = (target: string): string => (target.startsWith("/") ? relative(process.cwd(), target) || "." : target);
+
+const browsers: { [platform: string]: [string, ...string[]] } = {
+  darwin: ["open"],
+  win32: ["cmd", "/c", "start", '""'],
+};
+
+/** Opens an address in the user's browser. Ignores failures: the address is printed in any case. */
+function openBrowser(url: string): void {
+  const [command, ...words] = browsers[process.platform] ?? ["xdg-open"];
+  const child = spawn(command, [...words, url], { stdio: "ignore", detached: true });
+  child.on("error", () => undefined);
+  child.unref();
+}

@@ -2,7 +2,7 @@
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
 import { stopOnSignals } from "../../io/stop-on-signals.ts";
 import { plainLine, print } from "../plain.ts";
-import { queueAddress } from "../../queue/address.ts";
+import { queueAddress } from "../../queue/connection.ts";
 import { createAlone } from "../../queue/alone.ts";
 import { createCollections } from "../../queue/collections.ts";
 import { supervised, superviseQueueWorkers } from "../../queue/supervise.ts";

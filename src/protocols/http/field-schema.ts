@@ -1,5 +1,5 @@
 // The subset of JSON Schema that describes requests: its checker, and the types it implies.
-import type { Json } from "../../core/json.ts";
+import { isObject, jsonOrText, type Json } from "../../core/json.ts";
 
 type Kind = "integer" | "number" | "string" | "boolean" | "object" | "array" | "null";
 
@@ -107,7 +107,7 @@ const isKind: { [K in Kind]: (value: unknown) => boolean } = {
   number: Number.isFinite,
   string: (value) => typeof value === "string",
   boolean: (value) => typeof value === "boolean",
-  object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  object: isObject,
   array: Array.isArray,
   null: (value) => value === null,
 };
@@ -163,14 +163,6 @@ export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name:
 export function readText(schema: FieldSchema | undefined, text: string): unknown {
   if (schema?.type === "integer" && /^-?\d{1,16}$/.test(text)) return Number(text);
   if (schema?.type === "boolean" && (text === "true" || text === "false")) return text === "true";
-  if (schema?.type === "object") return parsedJson(text);
+  if (schema?.type === "object") return jsonOrText(text);
   return text;
-}
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
 }

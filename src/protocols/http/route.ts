@@ -1,7 +1,8 @@
 // createRouter(): routes as data. Finds the route of a request and checks the request by the route's schemas.
+import { ellipsis } from "../../core/ellipsis.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import { problemIn, readQuery, type FieldSchema, type ParsedBy } from "./field-schema.ts";
-import type { Reply, Request } from "../../core/protocol.ts";
+import { notAllowed, type Reply, type Request } from "../../core/protocol.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
@@ -47,14 +48,10 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
     const methods = table.get(encoded === "" ? path : `/v1/sessions/{id}${rest}`);
     if (!methods) {
       if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
-      throw new HoldfastError("not_found", `no route matches ${shortened(path)}; ${help}`);
+      throw new HoldfastError("not_found", `no route matches ${ellipsis(path, 100)}; ${help}`);
     }
     const name = methods.get(method);
-    if (name === undefined) {
-      const allow = [...methods.keys()];
-      const message = `${shortened(path)} supports ${allow.join(" or ")}, not ${method}`;
-      throw new HoldfastError("method_not_allowed", message, { detail: { allow } });
-    }
+    if (name === undefined) throw notAllowed(path, method, [...methods.keys()]);
     const id = decoded(encoded);
     const { query, body } = checkedRequest(routes[name] as Route, request);
     const handler = handlers[name] as unknown as (given: object) => Reply | Promise<Reply>;
@@ -89,11 +86,9 @@ function decoded(id: string): string {
   try {
     return decodeURIComponent(id);
   } catch {
-    throw new HoldfastError("invalid_request", `${shortened(id)} in the path has an invalid percent-encoding`);
+    throw new HoldfastError("invalid_request", `${ellipsis(id, 100)} in the path has an invalid percent-encoding`);
   }
 }
-
-const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);
 
 /** About the most bytes of a page, unless one item has more. */
 const pageBytes = 4 * 1024 * 1024;

@@ -1,8 +1,7 @@
 // summarizeRow(): reduces a row to the columns of a table. The file may come from anywhere, so invalid fields are
 // ignored.
-import { assistantTurns } from "../../core/model.ts";
+import { assistantTurns, answerText, isFunctionCall, isMessage, toText, type Item } from "../../core/model.ts";
 import type { Json } from "../../core/json.ts";
-import { answerText, isFunctionCall, isMessage, toText, type Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";

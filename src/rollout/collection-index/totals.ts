@@ -1,18 +1,13 @@
 // createTotals(): adds up the rows of a collection for a list of collections.
 import type { CollectionTotals, RowSummary } from "../collection-view.ts";
 
-export interface Totals {
-  add(row: RowSummary): void;
-  result(): CollectionTotals;
-}
-
-export function createTotals(): Totals {
+export function createTotals() {
   const tasks = new Set<number>();
   let [rollouts, failed, scored, earned] = [0, 0, 0, 0];
   let tokens: number | null = null;
   let [first, last] = [Infinity, -Infinity];
   return {
-    add(row) {
+    add(row: RowSummary): void {
       rollouts++;
       tasks.add(row.task ?? 0);
       if (row.outcome === "failed") failed++;
@@ -25,7 +20,7 @@ export function createTotals(): Totals {
       first = Math.min(first, row.began);
       last = Math.max(last, row.began + (row.seconds ?? 0));
     },
-    result: () => ({
+    result: (): CollectionTotals => ({
       rollouts,
       tasks: tasks.size,
       failed,

@@ -27,9 +27,6 @@ const mostDrawn = 10_000;
  * with all its rollouts. Above 10,000 tasks, resamples have 10,000, and the interval is narrowed accordingly. The result
  * depends on the seed alone. It is null for a metric that is not finite. The interval of a single task is a point, and
  * means nothing.
- *
- * @example
- * bootstrap([{ over: [1], under: [2] }, { over: [2], under: [2] }], 0); // [{ value: 0.75, low: 0.5, high: 1 }]
  */
 export function bootstrap(tasks: TaskShare[], seed: number): (Interval | null)[] {
   const shares = flatten(tasks);

@@ -5,24 +5,19 @@ export interface FailureCount {
   count: number;
 }
 
-export interface Failures {
-  add(kind: string): void;
-  /** The most frequent first, then by name. */
-  counts(): FailureCount[];
-}
-
 /** Kinds are codes such as `model_failed`. Longer names, and kinds beyond the first 100, are counted as "other". */
 const [mostKinds, longestKind] = [100, 100];
 const others = "other";
 
-export function createFailures(): Failures {
+export function createFailures() {
   const counts = new Map<string, number>();
   return {
-    add(kind) {
+    add(kind: string): void {
       const counted = counts.has(kind) || (counts.size < mostKinds && kind.length <= longestKind) ? kind : others;
       counts.set(counted, (counts.get(counted) ?? 0) + 1);
     },
-    counts: () =>
+    /** The most frequent first, then by name. */
+    counts: (): FailureCount[] =>
       [...counts]
         .map(([kind, count]) => ({ kind, count }))
         .sort((a, b) => b.count - a.count || (a.kind < b.kind ? -1 : 1)),

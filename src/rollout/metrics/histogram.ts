@@ -14,9 +14,6 @@ const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 /**
  * Returns at most ten bins: one per value if there are at most ten values, otherwise ten of equal width. Values that are
  * not finite are ignored.
- *
- * @example
- * histogram([0, 1, 1]); // [{ from: 0, to: 0, count: 1 }, { from: 1, to: 1, count: 2 }]
  */
 export function histogram(values: Iterable<number>): Bin[] {
   const counts = new Map<number, number>();
@@ -36,12 +33,7 @@ function equalBins(counts: [value: number, count: number][]): Bin[] {
   return bins;
 }
 
-/**
- * Returns a line per bin: its range, a bar and its count, together at most `width` columns wide (20 at least).
- *
- * @example
- * binLines(histogram([0, 1, 1]), 20); // ["0 ████████         1", "1 ████████████████ 2"]
- */
+/** Returns a line per bin: its range, a bar and its count, together at most `width` columns wide (20 at least). */
 export function binLines(bins: Bin[], width: number): string[] {
   const labels = bins.map(toLabel);
   const counts = bins.map(({ count }) => String(count));

@@ -10,16 +10,10 @@ export interface NodeMetrics {
   mean: number | null;
 }
 
-export interface RunningNodes {
-  add(row: TaskRow): void;
-  /** Parents come before their children. */
-  result(): NodeMetrics[];
-}
-
-export function createNodes(): RunningNodes {
+export function createNodes() {
   const nodes = new Map<string, { rollouts: number; scored: number; sum: number }>();
   return {
-    add(row) {
+    add(row: TaskRow): void {
       const { reward, failure_kind: kind } = row;
       const isScored = typeof reward === "number" && (typeof kind !== "string" || kind === "");
       for (const node of toPath(readBranch(row))) {
@@ -31,7 +25,8 @@ export function createNodes(): RunningNodes {
         });
       }
     },
-    result: () =>
+    /** Parents come before their children. */
+    result: (): NodeMetrics[] =>
       Array.from(nodes, ([node, { rollouts, scored, sum }]) => ({
         node,
         rollouts,
@@ -46,17 +41,17 @@ export interface TaskNodeMetrics extends NodeMetrics {
 }
 
 /** Computes the nodes of each task separately. Rows without a task are ignored. */
-export function createTaskNodes(): { add(row: TaskRow): void; result(): TaskNodeMetrics[] } {
-  const tasks = new Map<number, RunningNodes>();
+export function createTaskNodes() {
+  const tasks = new Map<number, ReturnType<typeof createNodes>>();
   return {
-    add(row) {
+    add(row: TaskRow): void {
       const task = row["_ng_task_index"];
       if (typeof task !== "number") return;
       const nodes = tasks.get(task) ?? createNodes();
       tasks.set(task, nodes);
       nodes.add(row);
     },
-    result: () =>
+    result: (): TaskNodeMetrics[] =>
       [...tasks]
         .sort(([a], [b]) => a - b)
         .flatMap(([task, nodes]) => nodes.result().map((node) => ({ task, ...node }))),

@@ -31,3 +31,15 @@ export function readOutcome(rollouts: Rollouts, rollout: number): Outcome {
   const tokens = total_tokens ?? (known ? (input ?? 0) + (output ?? 0) : undefined);
   return { score: failed ? undefined : reward, failed, input, output, tokens, seconds };
 }
+
+const names = ["input", "output", "tokens", "seconds"] as const;
+
+/** Sums; a cost that no rollout has is missing. */
+export type Costs = { [cost in (typeof names)[number]]?: number };
+
+export function addCosts(costs: Costs, outcome: Outcome): void {
+  for (const name of names) {
+    const value = outcome[name];
+    if (value !== undefined) costs[name] = (costs[name] ?? 0) + value;
+  }
+}

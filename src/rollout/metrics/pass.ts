@@ -26,10 +26,6 @@ const mostTries = 1_000;
  *
  * Of other scores: `best@{k}` and `worst@{k}`, the expected maximum and minimum of k rollouts, and `mean[avg-of-{k}]`, all
  * in units of the reward. Tasks with fewer than k scores do not count in the first two.
- *
- * @example
- * passMetrics([[1, 0], [0, 0]])["pass@2/accuracy"]; // 50
- * passMetrics([[0.5, 0.2]])["best@2/reward"]; // 0.5
  */
 export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: PassOptions = {}): Metrics {
   const most = tasks.reduce((count, { length }) => Math.max(count, length), 0);

@@ -2,22 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { CountedRow } from "./row.ts";
 
-/** A rollout is identified by the index of its row. */
-export interface Rollouts {
-  add(row: CountedRow): void;
-  count(): number;
-  /** Visits its numbers, in the order of the row. */
-  each(rollout: number, visit: (column: string, value: number) => void): void;
-  index(rollout: number): number | undefined;
-  answer(rollout: number): number | undefined;
-  failed(rollout: number): boolean;
-  /** The columns that come from the metrics of rows, in the order of their first occurrence. */
-  metrics(): string[];
-  /** True if the tokens of a row were estimated. */
-  hasEstimates(): boolean;
-  /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
-  groups(): Iterable<Group>;
-}
+export type Rollouts = ReturnType<typeof createRollouts>;
 
 export interface Group {
   task: number;
@@ -30,7 +15,8 @@ const mostColumns = 1_000;
 /** Maximum number of metrics: each gets a confidence interval, which takes time. */
 const mostMetrics = 20;
 
-export function createRollouts(): Rollouts {
+/** A rollout is identified by the index of its row. */
+export function createRollouts() {
   const names: string[] = [];
   const columns = new Map<string, number>();
   // Lists of numbers instead of objects: they take a fraction of the memory.
@@ -53,7 +39,7 @@ export function createRollouts(): Rollouts {
   }
 
   return {
-    add(row) {
+    add(row: CountedRow): void {
       addColumns(row);
       tasksInOrder = undefined;
       for (const name of row.metrics) if (metrics.size < mostMetrics) metrics.add(name);
@@ -68,17 +54,21 @@ export function createRollouts(): Rollouts {
       answers.push(row.answer ?? NaN);
       failures.push(row.failure !== undefined);
     },
-    count: () => tasks.length,
-    each(rollout, visit) {
+    count: (): number => tasks.length,
+    /** Visits its numbers, in the order of the row. */
+    each(rollout: number, visit: (column: string, value: number) => void): void {
       const [from = 0, to = 0] = [starts[rollout], starts[rollout + 1]];
       for (let at = from; at < to; at++) visit(names[columnIds[at] as number] as string, values[at] as number);
     },
-    index: (rollout) => orUndefined(indices[rollout]),
-    answer: (rollout) => orUndefined(answers[rollout]),
-    failed: (rollout) => failures[rollout] === true,
-    metrics: () => [...metrics],
-    hasEstimates: () => hasEstimates,
-    *groups() {
+    index: (rollout: number): number | undefined => orUndefined(indices[rollout]),
+    answer: (rollout: number): number | undefined => orUndefined(answers[rollout]),
+    failed: (rollout: number): boolean => failures[rollout] === true,
+    /** The columns that come from the metrics of rows, in the order of their first occurrence. */
+    metrics: (): string[] => [...metrics],
+    /** True if the tokens of a row were estimated. */
+    hasEstimates: (): boolean => hasEstimates,
+    /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
+    *groups(): Iterable<Group> {
       tasksInOrder ??= split();
       for (const group of tasksInOrder) {
         // Sorted when it is asked for: a server pauses between two tasks.

@@ -1,6 +1,5 @@
 // taskMetrics(): the row of a task in the table of tasks: its rewards, their spread, and its costs.
-import { addCosts, type Costs } from "./costs.ts";
-import type { Outcome } from "./outcome.ts";
+import { addCosts, type Costs, type Outcome } from "./outcome.ts";
 import { finite, largest, mean, sampleStd, smallest } from "./statistics.ts";
 
 /** null for unknown values, and for sums that are not finite. */

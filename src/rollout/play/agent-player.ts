@@ -1,5 +1,6 @@
 // createAgentPlayer(): lets a remote agent play an episode. Posts the row to its /run and receives the verdict.
 import {
+  failedRollout,
   randomSeedField,
   type FailureKind,
   type Play,
@@ -43,7 +44,7 @@ function toPlayed({ session, row }: Rollout, reply: GymReply): Played {
     // The row is invalid and would be refused again.
     const kind = reply.status === 422 || reply.status === 400 ? "task" : "agent";
     const reason = `the agent answered /run with ${reply.status}: ${shownText(reply.text)}`;
-    return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
+    return failedRollout(session, kind, reason);
   }
   const { session_id, reward, [randomSeedField]: _, ...told } = given;
   const fields = toVerdictFields(told, row);

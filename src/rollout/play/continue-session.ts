@@ -4,13 +4,12 @@ import type { Conversations, Sessions } from "../../core/sessions.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { AgentOutcome, NumberedEvent } from "../../core/event.ts";
 import { isObject, type Json } from "../../core/json.ts";
-import { orCancelled } from "../../models/local-response.ts";
 import { faultInItems, type Item, type Model } from "../../core/model.ts";
 import { defineAgent } from "../../agent/define-agent.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
-import { isLost } from "./failure.ts";
 import { run } from "../../agent/run.ts";
+import { watched, withSettings } from "./player.ts";
 
 /** Creates the model that continues a session with this task. */
 export type ModelFor = (task: Json | null) => Model | Promise<Model>;
@@ -58,10 +57,6 @@ const defaultSteps = 20;
 /**
  * Creates a player. Each call is committed to the environment's session as it is made; the conversation is not kept. A
  * repeated request cannot be recognised, so every call gets a new id.
- *
- * @example
- * const sessionPlayer = createSessionPlayer({ episodes, models: new Map([["random", () => randomModel()]]), scratch });
- * const { items } = await sessionPlayer.play(session, { model: "random", signal });
  */
 export function createSessionPlayer({ episodes, models, scratch }: SessionPlayerOptions): SessionPlayer {
   const { name } = episodes.environment;
@@ -80,16 +75,10 @@ export function createSessionPlayer({ episodes, models, scratch }: SessionPlayer
     const sessions = scratch();
     try {
       const { session: conversation } = await sessions.open({ state: { [`environment:${name}`]: session } });
-      const toolsets = [ownCalls(tools, conversation, lost)];
-      const agent = defineAgent({ name: "player", model: attentive(model), toolsets, limits: { steps } });
+      const toolsets = [watched(ownCalls(tools, conversation), (thrown) => lost.abort(thrown))];
+      const agent = defineAgent({ name: "player", model: withSettings(model), toolsets, limits: { steps } });
       const both = AbortSignal.any([signal, lost.signal]);
-      const running = run(agent, {
-        sessions,
-        session: conversation,
-        message,
-        signal: both,
-        throwOnFailure: false,
-      });
+      const running = run(agent, { sessions, session: conversation, message, signal: both, throwOnFailure: false });
       const events: NumberedEvent[] = [];
       let next = await running.next();
       for (; !next.done; next = await running.next()) if (next.value.type !== "partial") events.push(next.value);
@@ -127,29 +116,11 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
   return items as Item[];
 }
 
-/**
- * Gives calls ids that no other conversation uses, because models restart their numbering. A lost answer ends the play:
- * the model cannot recover from it.
- */
-function ownCalls(tools: Toolset, conversation: string, lost: AbortController): Toolset {
+/** Gives calls ids that no other conversation uses, because models restart their numbering. */
+function ownCalls(tools: Toolset, conversation: string): Toolset {
   return {
     list: (context) => tools.list(context),
-    async call(context, call) {
-      try {
-        return await tools.call(context, { ...call, once: derivedId(conversation, call.once) });
-      } catch (thrown) {
-        if (!context.signal.aborted && isLost(thrown)) lost.abort(thrown);
-        throw thrown;
-      }
-    },
-  };
-}
-
-/** Stops waiting for a model that ignores its signal. */
-function attentive(model: Model): Model {
-  return {
-    name: model.name,
-    respond: (request, options) => orCancelled(options?.signal, model.respond(request, options)),
+    call: (context, call) => tools.call(context, { ...call, once: derivedId(conversation, call.once) }),
   };
 }
 

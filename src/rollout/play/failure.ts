@@ -1,8 +1,10 @@
 // Explains why a rollout has no reward: turns errors and failure events into a kind and a reason.
 import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import { summarizeThrown, type EventOf, type NumberedEvent } from "../../core/event.ts";
-import type { FailureKind, RolloutFailure } from "../../core/rollout.ts";
+import type { FailureKind, RolloutFailure, Rollout } from "../../core/rollout.ts";
 import { thrownIn } from "../../session/thrown.ts";
+import { isFunctionCall } from "../../core/model.ts";
+import type { Conversations } from "../../core/sessions.ts";
 
 /** Returns why the run of an agent failed. */
 export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailure | undefined {
@@ -87,3 +89,16 @@ export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailu
 
 const isInside = (event: NumberedEvent, path: string): boolean =>
   event.type === "agent.failed" && event.path.startsWith(path) && !isForModel(event.error.code);
+
+/** Returns undefined while the rollout waited for the model, or if nothing is known. */
+export async function readCut(sessions: Conversations, { session }: Rollout): Promise<string | undefined> {
+  if (!(await sessions.peek(session))) return "its seed";
+  let last: NumberedEvent | undefined;
+  for await (const event of sessions.events(session)) if (steps.has(event.type)) last = event;
+  if (last?.type === "agent.ended") return last.last ? "its verify" : undefined;
+  if (last?.type !== "model.answered") return undefined;
+  const names = new Set((last.items ?? []).filter(isFunctionCall).map(({ name }) => name));
+  return names.size > 0 ? `the tool ${[...names].join(", ")}` : undefined;
+}
+
+const steps = new Set(["model.answered", "tools.answered", "agent.ended"]);

@@ -8,9 +8,8 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
-import { inputItems, type Play, type Played, type Rollout, type TaskRow } from "../../core/rollout.ts";
+import { inputItems, type Play, type Played, type Rollout, type TaskRow, type Origin } from "../../core/rollout.ts";
 import { environmentHost } from "./environment-host.ts";
-import { isAtFork, versionAfter } from "./fork-conversation.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
 import { buildResponse } from "./response.ts";
@@ -157,7 +156,7 @@ export function createPlayerOn(
 }
 
 /** Watches the environment's tools. A lost answer ends the episode, or the model would be judged by it. */
-function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
+export function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   return {
     list: (context) => tools.list(context),
     async call(context, call) {
@@ -200,7 +199,7 @@ function readSettings({ responses_create_params: params }: TaskRow): Partial<Mod
 }
 
 /** Applies the row's settings. Stops waiting for a model that ignores its signal. */
-function withSettings(model: Model, settings: Partial<ModelRequest>): Model {
+export function withSettings(model: Model, settings: Partial<ModelRequest> = {}): Model {
   return {
     name: model.name,
     respond: (request, options) => orCancelled(options?.signal, model.respond({ ...settings, ...request }, options)),
@@ -212,4 +211,27 @@ function firstMessage(row: TaskRow): Item[] {
   const items = inputItems(row);
   if (typeof items === "string") throw new HoldfastError("invalid_task", items);
   return items;
+}
+
+/** True for answers to the player's own calls, not to those of an agent used as a tool or running in parallel. */
+function isStep(event: NumberedEvent): boolean {
+  return event.type === "tools.answered" && event.branch === undefined && !event.path.includes("#");
+}
+
+/** Returns the index of the n-th step, from 1, or -1 if it does not exist yet. */
+function findStep(step: number, events: readonly NumberedEvent[]): number {
+  let count = 0;
+  return events.findIndex((event) => isStep(event) && ++count === step);
+}
+
+/** Tells whether the conversation has reached its fork. */
+function isAtFork({ forkAfter }: Rollout, events: readonly NumberedEvent[]): boolean {
+  return forkAfter !== undefined && findStep(forkAfter, events) >= 0;
+}
+
+/** Returns the version to fork a conversation at, given all of its events. */
+function versionAfter({ conversation, step }: Origin, events: readonly NumberedEvent[]): number {
+  const version = events[findStep(step, events)]?.version;
+  if (version !== undefined) return version;
+  throw new HoldfastError("session_not_found", `the conversation ${conversation} has no step ${step} to fork after`);
 }

@@ -168,10 +168,8 @@ export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   for (const { name } of toolsIn(played)) {
     // A path of several segments could reach a reserved name.
     if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !isReservedTool(name)) continue;
-    throw new HoldfastError(
-      "invalid_task",
-      `the row names the tool ${JSON.stringify(name)}, which is reserved or not a valid name`,
-    );
+    const message = `the row names the tool ${JSON.stringify(name)}, which is reserved or not a valid name`;
+    throw new HoldfastError("invalid_task", message);
   }
   return played;
 }
