@@ -7,6 +7,7 @@ import { createSessions, defineAgent, defineEnvironment, tool } from "holdfast";
 import { z } from "zod";
 import { createPlayer } from "../dist/rollout/play/player.js";
 import { collect } from "../dist/rollout/collect.js";
+import { fileOutput } from "../dist/rollout/output.js";
 import { forgetIn } from "../dist/rollout/forget.js";
 import { quantile } from "./measure.mjs";
 import { modelRows } from "./model-http.mjs";
@@ -72,7 +73,7 @@ async function collected(
   const result = await collect({
     tasks: tasks(),
     prepare: (row) => row,
-    out: join(folder, "rows.jsonl"),
+    output: fileOutput(join(folder, "rows.jsonl")),
     run: "bench",
     seed: 0,
     play: createPlayer({ sessions, episodes: engine, agentFor: () => agent }),

@@ -7,11 +7,11 @@ import type { Store } from "../core/store.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
-import { storeFileFor, outputPaths, writeWhole } from "./output.ts";
 import { forgetIn } from "./forget.ts";
 import { locate } from "./load.ts";
 import { createMetrics, type CollectionMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
+import { fileOutput, outputPaths, storeFileFor, writeWhole } from "./output.ts";
 import { assertRequest } from "./prepare.ts";
 import { buildRecord } from "./build-record.ts";
 import { writeRecord, type CollectionRecord, type CollectionSummary } from "./collection-record.ts";
@@ -102,7 +102,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
     const collected = await collect({
       ...observers,
       keepGoing: settings.keepGoing,
-      out,
+      output: fileOutput(out),
       seed,
       randomSeed: record.settings["random-seed"] as RandomSeedPolicy,
       limit,

@@ -7,12 +7,13 @@ import type { Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "
 import { onAbort } from "../io/abort.ts";
 import type { RandomSeedPolicy } from "./collection-settings.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
-import { rolloutKey, keysIn, openLines, outputPaths, triesIn, type Lines, type Tries } from "./output.ts";
+import { rolloutKey, type CollectionOutput, type Tries } from "./output.ts";
+import { createPlaces, type Lane } from "./places.ts";
 import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
 import { hasOwnMetrics, withoutOutcome } from "./row-fields.ts";
 import { createGiveUp, type GaveUp } from "./give-up.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
-import { toLineage, nodeKey, rowNodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
+import { toLineage, nodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
 
 export interface CollectOptions {
@@ -21,8 +22,8 @@ export interface CollectOptions {
   /** Turns a row into the played input, which is stored. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   play: Play;
-  /** The file of the rows. */
-  out: string;
+  /** Keeps the rows. `collect` closes it. */
+  output: CollectionOutput;
   /** Id of the collection; session ids derive from it. */
   run: string;
   /** Seed of the environment's random numbers. */
@@ -32,7 +33,10 @@ export interface CollectOptions {
   repeats: number;
   /** Where episodes are forked. Default: nowhere. Steps must be distinct. */
   branches?: readonly Branching[] | undefined;
+  /** Episodes at once. */
   concurrency: number;
+  /** Places that other collections share. Default: places of its own. */
+  lane?: Lane | undefined;
   /** How often a failing rollout is played in total. Resuming a finished collection grants the same number again. */
   attempts: number;
   /** Maximum number of rows. */
@@ -89,59 +93,57 @@ const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 3
  * Memory: about 170 bytes per task and 140 per existing row.
  */
 export async function collect(options: CollectOptions): Promise<Collected> {
-  const { signal, concurrency } = options;
+  const { signal, concurrency, output, lane = createPlaces(concurrency).lane(concurrency) } = options;
   const stopping = new AbortController();
   // Every episode listens to it, and removes its listeners at its end.
   setMaxListeners(0, stopping.signal);
   const stopListening = onAbort(signal, () => stopping.abort(signal?.reason));
-  const files = openFiles(options.out);
   try {
     const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
-    const { source, continued } = await planned(options, files, collected);
-    const settle = settling(options, files, collected, stopping);
+    const { source, continued } = await planned(options, collected);
+    const settle = settling(options, collected, stopping);
     const work = createWork(source);
-    const worker = async (): Promise<void> => {
-      while (!stopping.signal.aborted) {
-        const due = await work.next();
-        if (!due) return;
-        let more: Due[] = [];
-        try {
-          const forked = stopping.signal.aborted ? undefined : await settle(due);
-          if (forked) more = continued(due, forked);
-          if (more.length === 0) await overWith(options.forget, due.parent, forked && listSessions(forked));
-        } finally {
-          work.done(more);
-        }
+    const thrown: unknown[] = [];
+    // One failure stops all; interrupted episodes continue when the collection is resumed.
+    const stop = (cause: unknown): void => {
+      thrown.push(cause);
+      stopping.abort(cause);
+    };
+    const one = async (due: Due): Promise<void> => {
+      let more: Due[] = [];
+      try {
+        const forked = await settle(due);
+        if (forked) more = continued(due, forked);
+        if (more.length === 0) await overWith(options.forget, due.parent, forked && listSessions(forked));
+      } catch (cause) {
+        stop(cause);
+      } finally {
+        lane.leave();
+        work.done(more);
       }
     };
-    // One failed worker stops all; interrupted episodes continue when the collection is resumed.
-    const orStop = (thrown: unknown): never => {
-      stopping.abort(thrown);
-      throw thrown instanceof Error ? thrown : new HoldfastError("internal", messageOf(thrown));
-    };
+    const running = new Set<Promise<void>>();
     try {
-      await waitForAll(Array.from({ length: concurrency }, () => worker().catch(orStop)));
-    } finally {
-      await source.return();
+      while (!stopping.signal.aborted && (await work.ready()) && (await lane.enter(stopping.signal))) {
+        const playing: Promise<void> = one(work.take()).finally(() => running.delete(playing));
+        running.add(playing);
+      }
+    } catch (cause) {
+      stop(cause);
     }
+    await Promise.all(running);
+    await source.return();
+    if (thrown.length > 0) throw toError(thrown[0]);
     collected.stopped = stopping.signal.aborted;
     return collected;
   } finally {
     stopListening();
-    for (const file of Object.values(files)) file.close();
+    output.close();
   }
 }
 
-interface Files {
-  rows: Lines;
-  inputs: Lines;
-  failures: Lines;
-}
-
-function openFiles(out: string): Files {
-  const paths = outputPaths(out);
-  return { rows: openLines(paths.rows), inputs: openLines(paths.inputs), failures: openLines(paths.failures) };
-}
+const toError = (thrown: unknown): Error =>
+  thrown instanceof Error ? thrown : new HoldfastError("internal", messageOf(thrown));
 
 const listSessions = ({ parent, session }: Forked): string[] => [parent.session, session];
 
@@ -154,16 +156,10 @@ interface Forked {
   version: number;
 }
 
-/**
- * Yields the rollouts to play on demand, and returns the continuations of a forked episode. The files must be open:
- * opening removes torn lines.
- */
-async function planned(options: CollectOptions, files: Files, collected: Collected) {
-  const { tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
-  const paths = outputPaths(options.out);
-  const done = await keysIn(paths.rows, rowNodeKey);
-  const known = await keysIn(paths.inputs);
-  const tries = await triesIn(paths.failures, rowNodeKey);
+/** Yields the rollouts to play on demand, and returns the continuations of a forked episode. */
+async function planned(options: CollectOptions, collected: Collected) {
+  const { output, tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
+  const { done, known, tries } = await output.existing();
   const tree = createTree(options.branches ?? []);
   collected.before = done.size;
   onStart?.(done.size);
@@ -189,11 +185,11 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
       const index = { _ng_task_index: task, _ng_rollout_index: node.index };
       const key = nodeKey(node);
       if ("problem" in prepared) {
-        if (!done.has(key)) refuse({ ...prepared.given, ...index }, prepared.problem, tries.has(key));
+        if (!done.has(key)) await refuse({ ...prepared.given, ...index }, prepared.problem, tries.has(key));
         continue;
       }
       const row = { ...prepared.row, ...index };
-      if (!known.has(rolloutKey(index))) files.inputs.write(row);
+      if (!known.has(rolloutKey(index))) output.input(row);
       const random = toRandomSeed(row, [seed, task, randomSeed === "per-rollout" ? repeat : 0]);
       yield* planNode(node, { row, random });
     }
@@ -257,9 +253,9 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
     }
   }
 
-  function refuse(row: TaskRow, problem: string, isKnown: boolean): void {
+  async function refuse(row: TaskRow, problem: string, isKnown: boolean): Promise<void> {
     const failed = failedRow(withoutOutcome(row), { kind: "task", reason: problem });
-    if (!isKnown) files.failures.write(failed);
+    if (!isKnown) await output.failed(failed);
     if (tree.leaves(0) > 1) onFewer?.(tree.leaves(0) - 1);
     collected.failed++;
     options.onRow?.(failed, true, []);
@@ -269,8 +265,8 @@ async function planned(options: CollectOptions, files: Files, collected: Collect
 }
 
 /** Returns a function that plays a rollout until it is scored, is forked, or has no attempts left. */
-function settling(options: CollectOptions, files: Files, collected: Collected, stopping: AbortController) {
-  const { play, run, onRow, onRetry, onFewer, onRunning, forget, keepGoing, pause = defaultPause } = options;
+function settling(options: CollectOptions, collected: Collected, stopping: AbortController) {
+  const { output, play, run, onRow, onRetry, onFewer, onRunning, forget, keepGoing, pause = defaultPause } = options;
   const giveUp = createGiveUp();
   const stop = stopping.signal;
   let running = 0;
@@ -306,7 +302,7 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       const row = toRow(current, played, began);
       const failure = played.outcome === "failed" ? played.failure : isForked ? lostFork : undefined;
       if (!failure) {
-        files.rows.write(row);
+        await output.scored(row);
         ended(row, node, played);
         await forget?.([current.session, session]);
         return undefined;
@@ -314,14 +310,14 @@ function settling(options: CollectOptions, files: Files, collected: Collected, s
       if (stop.aborted) return undefined;
       const failed = failedRow(row, failure);
       if (tried >= left || isFinal(failure)) {
-        if (!isForked) files.failures.write(failed);
+        if (!isForked) await output.failed(failed);
         ended(failed, node, played, failure);
         await forget?.([current.session, session]);
         return undefined;
       }
       // Retries are recorded too, so the next attempt keeps its number after a crash. A forked episode has no other
       // attempt: both would have continuations.
-      if (!isForked) files.failures.write({ ...failed, retried: true });
+      if (!isForked) await output.failed({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
       if (stop.aborted) return undefined;
@@ -360,11 +356,4 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
 function failedRow(row: TaskRow, { kind, reason, thrown }: Failure): TaskRow {
   const about = { failure_kind: kind, failure_reason: reason, ...(thrown?.stack && { failure_stack: thrown.stack }) };
   return { ...row, reward: null, ...about, mask_sample: true };
-}
-
-/** Waits for all promises, then throws the first failure. */
-async function waitForAll(work: Promise<void>[]): Promise<void> {
-  const settled = await Promise.allSettled(work);
-  const failed = settled.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
-  if (failed) throw failed.reason;
 }

@@ -6,6 +6,7 @@ import { cannotLoad, messageOf, type HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { readRows } from "./tasks.ts";
+import { rowNodeKey } from "./tree.ts";
 
 /** Paths of the files of a collection. */
 export interface OutputPaths {
@@ -25,6 +26,47 @@ export function outputPaths(out: string): OutputPaths {
     failures: `${stem}_failures.jsonl`,
     metrics: `${stem}_aggregate_metrics.json`,
     run: `${stem}_run.json`,
+  };
+}
+
+/** Where a collection keeps its rows, and finds them again when it is resumed. */
+export interface CollectionOutput {
+  /** Reads what an interrupted collection left. */
+  existing(): Promise<ExistingRows>;
+  /** Keeps a prepared row. */
+  input(row: TaskRow): void;
+  /** Keeps a scored row. */
+  scored(row: TaskRow): void | Promise<void>;
+  /** Keeps a failed row. With the field `retried`, the rollout is played again. */
+  failed(row: TaskRow): void | Promise<void>;
+  close(): void;
+}
+
+export interface ExistingRows {
+  /** Keys of the nodes with an outcome. */
+  done: Set<string>;
+  /** Keys of the rollouts with a prepared row. */
+  known: Set<string>;
+  /** Failed attempts by node key. */
+  tries: Map<string, Tries>;
+}
+
+/** Opens the files of a collection. Opening removes torn lines. */
+export function fileOutput(out: string): CollectionOutput {
+  const paths = outputPaths(out);
+  const [rows, inputs, failures] = [openLines(paths.rows), openLines(paths.inputs), openLines(paths.failures)];
+  return {
+    existing: async () => ({
+      done: await keysIn(paths.rows, rowNodeKey),
+      known: await keysIn(paths.inputs),
+      tries: await triesIn(paths.failures, rowNodeKey),
+    }),
+    input: inputs.write,
+    scored: rows.write,
+    failed: failures.write,
+    close() {
+      for (const lines of [rows, inputs, failures]) lines.close();
+    },
   };
 }
 

@@ -1,38 +1,36 @@
 // createWork(): a work queue: follow-up items first (depth first), then the next item of the source.
 
+/** For one consumer: `ready`, then `take`, then `done` once per item. */
 export function createWork<T>(source: AsyncIterator<T, void, undefined>) {
   /** Last in, first out, which keeps it short. */
   const stack: T[] = [];
-  let [underWay, isOver] = [0, false];
-  let waiting: (() => void)[] = [];
-
-  const begun = (value: T): T => {
-    underWay++;
-    return value;
-  };
+  let [running, isOver] = [0, false];
+  let wake: (() => void) | undefined;
 
   return {
-    /** Returns the next item; undefined when everything is done. Waits while running items may add more. */
-    async next(): Promise<T | undefined> {
-      for (;;) {
-        const top = stack.pop();
-        if (top !== undefined) return begun(top);
-        if (isOver) {
-          if (underWay === 0) return undefined;
-          await new Promise<void>((resolve) => waiting.push(resolve));
-          continue;
-        }
-        const { value, done } = await source.next();
-        if (!done) return begun(value);
-        isOver = true;
+    /** Tells whether there is a next item. Waits while running items may add more; false when everything is done. */
+    async ready(): Promise<boolean> {
+      while (stack.length === 0) {
+        if (!isOver) {
+          const { value, done } = await source.next();
+          // Below follow-ups that were added meanwhile.
+          if (!done) stack.unshift(value);
+          else isOver = true;
+        } else if (running === 0) return false;
+        else await new Promise<void>((resolve) => (wake = resolve));
       }
+      return true;
     },
-    /** Ends a running item and adds its follow-ups. Called once per item. */
+    /** Takes the next item, after `ready`. Follow-ups added meanwhile come first. */
+    take(): T {
+      running++;
+      return stack.pop() as T;
+    },
+    /** Ends a running item and adds its follow-ups. */
     done(more: T[]): void {
-      underWay--;
+      running--;
       stack.push(...more.toReversed());
-      for (const wake of waiting) wake();
-      waiting = [];
+      wake?.();
     },
   };
 }

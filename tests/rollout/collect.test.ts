@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { FailureKind, Play, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
-import { outputPaths } from "../../src/rollout/output.ts";
+import { fileOutput, outputPaths } from "../../src/rollout/output.ts";
 import { readLine, type BadRow, type ReadRow } from "../../src/rollout/tasks.ts";
 import { runs } from "../runs.ts";
 import { keysOf, newFolder, rowsOf } from "./folder.ts";
@@ -29,9 +29,9 @@ const failing = (kind: FailureKind): Awaited<ReturnType<Play>> => ({
   failure: { kind, reason: "because" },
 });
 
-function collected(out: string, given: Partial<CollectOptions> & { lines?: Iterable<string> } = {}) {
+async function collected(out: string, given: Partial<CollectOptions> & { lines?: Iterable<string> } = {}) {
   return collect({
-    out,
+    output: fileOutput(out),
     run: "run",
     seed: 1,
     repeats: 1,

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { createPlayer } from "../../src/rollout/play/player.ts";
 import type { Play } from "../../src/core/rollout.ts";
 import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
+import { fileOutput } from "../../src/rollout/output.ts";
 import { forgetIn } from "../../src/rollout/forget.ts";
 import { readLine } from "../../src/rollout/tasks.ts";
 import { newFolder, rowsOf } from "./folder.ts";
@@ -50,7 +51,7 @@ async function collected(
   };
   const out = join(newFolder(), "rows.jsonl");
   await collect({
-    out,
+    output: fileOutput(out),
     run: "run",
     seed: 1,
     repeats: 1,

@@ -9,7 +9,7 @@ import { collect, type CollectOptions } from "../../src/rollout/collect.ts";
 import { finishedRollouts } from "../../src/rollout/finished.ts";
 import { logWithParents } from "../../src/rollout/episode-log.ts";
 import { createNodes } from "../../src/rollout/metrics/nodes.ts";
-import { outputPaths } from "../../src/rollout/output.ts";
+import { fileOutput, outputPaths } from "../../src/rollout/output.ts";
 import { createReverifier } from "../../src/rollout/reverify.ts";
 import { readLine } from "../../src/rollout/tasks.ts";
 import { createTree } from "../../src/rollout/tree.ts";
@@ -67,7 +67,7 @@ async function collected(out: string, { store = memoryStore(), lines = ['{"n":0}
   }
   const prepare = (row: TaskRow): TaskRow => ({ ...row, responses_create_params: { input: "Stack." } });
   return collect({
-    out,
+    output: fileOutput(out),
     run: "run",
     seed: 1,
     repeats: 1,

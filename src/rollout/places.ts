@@ -1,0 +1,74 @@
+// createPlaces(): limits the episodes that are played at once, and shares the places fairly between requests.
+import { onAbort } from "../io/abort.ts";
+
+export interface Places {
+  /** Returns the entrance of one request, which has at most this many places at once. */
+  lane(most: number): Lane;
+}
+
+/** For one consumer: it enters again only after its last `enter` is answered. */
+export interface Lane {
+  /** Waits for a place. False if the signal was aborted first. */
+  enter(signal: AbortSignal): Promise<boolean>;
+  leave(): void;
+}
+
+/**
+ * Shares places in turn: a free one goes to the lane that has waited longest, and each lane waits for one at a time.
+ *
+ * @example
+ * const places = createPlaces(512); // for the requests of two environments
+ * const [a, b] = [shop, library].map((given) => createRolloutRequests({ ...given, places }));
+ */
+export function createPlaces(most: number): Places {
+  let free = most;
+  const waiting: { hasRoom(): boolean; enter(): void }[] = [];
+
+  function admit(): void {
+    const at = free > 0 ? waiting.findIndex(({ hasRoom }) => hasRoom()) : -1;
+    if (at < 0) return;
+    waiting.splice(at, 1)[0]?.enter();
+    admit();
+  }
+
+  return {
+    lane(mostHere) {
+      let used = 0;
+      const hasRoom = (): boolean => used < mostHere;
+      const take = (): void => {
+        used++;
+        free--;
+      };
+      return {
+        async enter(signal) {
+          if (signal.aborted) return false;
+          // Nobody waits for a place that is free.
+          if (free > 0 && hasRoom()) {
+            take();
+            return true;
+          }
+          return new Promise((resolve) => {
+            const waiter = {
+              hasRoom,
+              enter() {
+                stopListening();
+                take();
+                resolve(true);
+              },
+            };
+            const stopListening = onAbort(signal, () => {
+              waiting.splice(waiting.indexOf(waiter), 1);
+              resolve(false);
+            });
+            waiting.push(waiter);
+          });
+        },
+        leave() {
+          used--;
+          free++;
+          admit();
+        },
+      };
+    },
+  };
+}
