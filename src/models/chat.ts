@@ -1,5 +1,6 @@
 // chatModel(): a model behind the Chat Completions API, which nearly every model server supports.
 import type { Model, ModelRequest } from "../core/model.ts";
+import { prefixTokens } from "../core/tokens.ts";
 import { answerIn } from "./chat/answer.ts";
 import { toChatMessages, type ChatMessage } from "./chat/messages.ts";
 import { readChunks } from "./chat/stream.ts";
@@ -16,7 +17,11 @@ export type ChatModelOptions = EndpointOptions;
  *
  * Settings of the API that Holdfast does not name are passed on: `request: { return_token_ids: true }`. Fields that the
  * server adds to its message or choice, such as `logprobs` and `token_ids`, are copied to the answer's message. Without a
- * message they are copied to the first call. Fields added to the completion are copied to the response.
+ * message they are copied to the first call, and so are `prompt_token_ids` of the completion. Other fields added to the
+ * completion are copied to the response.
+ *
+ * After an answer with its tokens, the next request has `required_prefix_token_ids`: the tokens of the conversation so far,
+ * as they were sampled. Servers that support it, such as that of NeMo RL, do not tokenize them again.
  *
  * OpenAI's own server gets `max_completion_tokens` and the role "developer". Other servers get `max_tokens` and "system",
  * which all of them support.
@@ -52,6 +57,7 @@ export interface ChatBody {
   parallel_tool_calls?: boolean;
   max_tokens?: number;
   max_completion_tokens?: number;
+  required_prefix_token_ids?: number[];
 }
 
 interface ChatTool {
@@ -63,6 +69,8 @@ export function chatBody(request: ModelRequest, isPublic: boolean): ChatBody {
   const { tools = [], tool_choice: choice, parallel_tool_calls: parallel, max_output_tokens: most } = request;
   const body: ChatBody = { messages: toChatMessages(request, isPublic ? "developer" : "system") };
   if (most !== undefined) body[isPublic ? "max_completion_tokens" : "max_tokens"] = most;
+  const prefix = prefixTokens(request.input);
+  if (prefix) body.required_prefix_token_ids = prefix;
   // Servers refuse the other fields about tools if there are no tools.
   if (tools.length === 0) return body;
   body.tools = tools.map(({ type, ...tool }) => ({ type, function: tool }));

@@ -21,7 +21,7 @@ export interface ExportOptions {
 export interface ExportCounts {
   /** Number of exported rollouts. */
   rollouts: number;
-  /** Failed and masked rollouts, and with sft those below `minReward`. */
+  /** Failed and masked rollouts, those with a broken chain of tokens, and with sft those below `minReward`. */
   left_out: number;
   lines: number;
 }
@@ -100,8 +100,9 @@ function toAdvantage(reward: number, average: number, std: number): number {
 
 /** Returns undefined for rollouts that must not be learned from. */
 function readReward(row: TaskRow): number | undefined {
-  const { reward, mask_sample: isMasked } = row;
-  return typeof reward === "number" && !isFailed(row) && isMasked !== true ? reward : undefined;
+  const { reward, mask_sample: isMasked, token_chain: chain } = row;
+  const isLearned = !isFailed(row) && isMasked !== true && chain !== "broken";
+  return typeof reward === "number" && isLearned ? reward : undefined;
 }
 
 function pickIdentity(row: TaskRow): TaskRow {

@@ -4,7 +4,7 @@ import type { FailureKind, TaskRow } from "../core/rollout.ts";
 import { withoutLineage } from "./tree.ts";
 
 /** Fields of earlier outcomes. A row with them is a valid task: it may come from an earlier collection. */
-const outcome = ["response", "session_id", "seconds", "stopped"];
+const outcome = ["response", "session_id", "seconds", "stopped", "token_chain", "token_chain_answer"];
 const failure = ["failure_kind", "failure_reason", "failure_stack", "mask_sample", "retried"];
 const verdict = ["reward", "metrics", "step_rewards"];
 /** Fields that a Holdfast server adds to a verdict, and fields of forked episodes. */

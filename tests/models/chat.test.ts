@@ -160,17 +160,18 @@ describe("a request", () => {
 });
 
 describe("an answer", () => {
-  test("of text is a message, and extra fields of the completion stay on the response", async () => {
+  test("of text is a message with the tokens of its prompt, and other fields of the completion stay on the response", async () => {
     const prompt = { prompt_token_ids: [1, 2], prompt_logprobs: null };
+    const text = { type: "message", role: "assistant", content: [{ type: "output_text", text: "Rain." }] };
     expect(await answerTo({ ...completion, ...prompt })).toEqual({
       id: "chatcmpl-1",
       created: 1_700_000_000,
       model: "qwen",
       system_fingerprint: "fp_1",
-      ...prompt,
+      prompt_logprobs: null,
       finish_reason: "stop",
       status: "completed",
-      output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "Rain." }] }],
+      output: [{ ...text, prompt_token_ids: [1, 2] }],
       usage: {
         input_tokens: 20,
         input_tokens_details: { cached_tokens: 4 },
@@ -332,7 +333,6 @@ const streamedAnswer = {
   id: "chatcmpl-1",
   created: 1_700_000_000,
   model: "qwen",
-  prompt_token_ids: [1, 2],
   finish_reason: "tool_calls",
   status: "completed",
   usage: { input_tokens: 20, output_tokens: 10, total_tokens: 30 },
@@ -341,6 +341,7 @@ const streamedAnswer = {
     {
       type: "message",
       content: [{ type: "output_text", text: "Régen. 🌧" }],
+      prompt_token_ids: [1, 2],
       token_ids: [5, 6, 7],
       stop_reason: 9,
       logprobs: { content: [{ token: "Ré" }, { token: "gen" }], refusal: null },

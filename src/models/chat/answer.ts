@@ -20,9 +20,13 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const carrier = output.find(({ type }) => type === "message" || type === "function_call") ?? output.at(-1);
   carry(carrier as Fields, message as Fields, messageFields, "message");
   carry(carrier as Fields, choice, choiceFields, "choice");
+  // Beside the sampled tokens: the next request continues both.
+  const { prompt_token_ids: prompt } = body;
+  const isCarried = Array.isArray(prompt) && (carrier as Fields)["prompt_token_ids"] === undefined;
+  if (isCarried) setOwn(carrier as Fields, "prompt_token_ids", prompt);
   const usage = usageIn(body["usage"]);
   return Object.assign(
-    without(body, "choices", "usage", "object"),
+    without(body, "choices", "usage", "object", ...(isCarried ? ["prompt_token_ids"] : [])),
     others.length > 0 ? { choices: others } : undefined,
     textIn(finish) ? { finish_reason: finish } : undefined,
     { output },

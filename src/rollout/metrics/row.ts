@@ -20,7 +20,7 @@ export interface CountedRow {
 export const taskIndex = "_ng_task_index";
 export const rolloutIndex = "_ng_rollout_index";
 /** Numbers that a collection adds to a row, and that are not measurements. */
-const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at"];
+const stamps = [taskIndex, rolloutIndex, "_ng_attempt_index", "mask_sample", "forked_at", "token_chain_answer"];
 
 export function readRow(row: Record<string, unknown>, answerKey?: string): CountedRow {
   const { columns, metrics, isEstimate } = readNumbers(row);

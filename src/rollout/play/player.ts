@@ -12,7 +12,7 @@ import { inputItems, type Play, type Played, type Rollout, type TaskRow, type Or
 import { environmentHost } from "./environment-host.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
-import { buildResponse } from "./response.ts";
+import { buildResponse, tokenChain } from "./response.ts";
 import { run } from "../../agent/run.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 
@@ -56,7 +56,7 @@ export function createPlayerOn(
       const before = await opened(rollout, deadline.signal);
       const { outcome, events } = await finished(rollout, before, deadline);
       if (outcome === "forked") return { outcome, fields, session, version: await host.version(rollout) };
-      fields = { response: buildResponse(rollout, events) };
+      fields = { response: buildResponse(rollout, events), ...tokenChain(events) };
       errors = errorsInAnswers(events);
       const failure = outcome === "failed" ? failureInEvents(events) : undefined;
       if (failure) return { outcome: "failed", fields, session, failure, ...errors };

@@ -3,6 +3,7 @@ import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
 import type { Rollout, TaskRow } from "../../core/rollout.ts";
+import { brokenAnswer } from "../../core/tokens.ts";
 
 export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
@@ -25,6 +26,21 @@ export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]
     tools,
   };
   return copyJson(response, "the response", "drop");
+}
+
+/**
+ * Marks an episode whose prompts do not continue the sampled tokens: a trainer would learn from tokens that the model has
+ * not seen. Agents of one episode have conversations of their own.
+ */
+export function tokenChain(events: readonly NumberedEvent[]): TaskRow {
+  const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
+  for (const path of new Set(answers.map((answer) => answer.path))) {
+    const own = answers.filter((answer) => answer.path === path);
+    const broken = brokenAnswer(own.map(({ items }) => items));
+    if (broken === undefined) continue;
+    return { token_chain: "broken", token_chain_answer: answers.indexOf(own[broken - 1] as (typeof own)[0]) + 1 };
+  }
+  return {};
 }
 
 function totalUsage(answers: EventOf<"model.answered">[]): Json {
