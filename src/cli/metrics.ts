@@ -1,4 +1,4 @@
-// holdfast metrics: prints the metrics of a file of rollouts, or compares two files.
+// holdfast metrics: prints the metrics of a file of rollouts, compares two files, or shows the curve of a training run.
 import type { Command } from "commander";
 import { finite, whole } from "./flags.ts";
 import type { MetricsFlags } from "./metrics/command.ts";
@@ -8,6 +8,7 @@ Examples:
   $ npx holdfast metrics runs/scripted.jsonl
   $ npx holdfast metrics runs/scripted.jsonl --success 0.9
   $ npx holdfast metrics runs/before.jsonl runs/after.jsonl
+  $ npx holdfast metrics runs/training --over iteration
 
 The table has the mean reward, the metrics that verify returns, and pass@k. If
 some rewards are neither 0 nor 1 it has best@k and worst@k in place of pass@k,
@@ -15,14 +16,19 @@ unless --success says which rewards count as a success.
 
 Intervals are 95% bootstrap intervals over tasks. Failures are read from
 FILE_failures.jsonl and have no reward. Two files are compared task by task,
-over the tasks with a reward in both.`;
+over the tasks with a reward in both.
+
+With --over, PATH is a folder of collections, or a file. The table has a line for
+each value of a label of the rows, and the numbers in metrics.jsonl, the file
+that a trainer writes there. --over collection has a line for each file.`;
 
 export function addMetrics(program: Command): void {
   program
     .command("metrics")
     .description("Print the metrics of a file of rollouts, or compare two files.")
-    .argument("<file>", "rows of rollouts, as JSON lines")
+    .argument("<file>", "rows of rollouts, as JSON lines; with --over, also a folder of them")
     .argument("[second]", "another file over the same tasks, to compare with the first")
+    .option("--over <label>", "print a line for each value of a label of the rows, as in iteration")
     .option(
       "--success <reward>",
       "count rewards of at least this as successes, and print pass@k",
@@ -36,6 +42,10 @@ export function addMetrics(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText("after", example)
     .action(async (file: string, second: string | undefined, flags: MetricsFlags) => {
+      if (flags.over !== undefined) {
+        const { printCurves } = await import("./metrics/curves.ts");
+        return printCurves(second === undefined ? [file] : [file, second], flags.over, flags.json ?? false);
+      }
       const { printMetrics, printComparison } = await import("./metrics/command.ts");
       await (second === undefined ? printMetrics(file, flags) : printComparison([file, second], flags));
     });

@@ -131,7 +131,10 @@ export function readRandomSeed({ [randomSeedField]: seed }: TaskRow): number | u
   throw new HoldfastError("invalid_task", `\`${randomSeedField}\` must be a number, not ${showJson(seed, 60)}`);
 }
 
-const forOthers = new Set(["responses_create_params", "agent_ref", randomSeedField]);
+/** The field of a row with its labels, such as the version of the policy that played it. It is not part of the task. */
+export const labelsField = "_holdfast_labels";
+
+const forOthers = new Set(["responses_create_params", "agent_ref", randomSeedField, labelsField]);
 
 /** Returns the input of a row as items, or a text that describes its problem. */
 export function inputItems(row: TaskRow): Item[] | string {

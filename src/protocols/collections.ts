@@ -3,10 +3,13 @@ import { HoldfastError } from "../core/errors.ts";
 import { notAllowed, type Protocol, type Reply } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
 import type { About, RowSummary, Collection, WholeRow } from "../rollout/collection-view.ts";
+import type { Curve } from "../rollout/curve-series.ts";
 
 export interface CollectionsProtocolOptions {
   about: Omit<About, "runs">;
   collections: readonly Collection[];
+  /** Reads the curves of training runs. Default: there are none. */
+  curves?: (() => Promise<Curve[]>) | undefined;
 }
 
 /**
@@ -16,12 +19,13 @@ export interface CollectionsProtocolOptions {
  * const protocol = collectionsProtocol({ about, collections: [openCollection(details)] });
  * await protocol.handle({ method: "GET", path: "/v1/runs/0/rows", query, headers: {}, body: undefined, signal });
  */
-export function collectionsProtocol({ about, collections }: CollectionsProtocolOptions): Protocol {
+export function collectionsProtocol({ about, collections, curves }: CollectionsProtocolOptions): Protocol {
   const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
   async function replyTo(method: string, path: string, query: URLSearchParams): Promise<Reply> {
     if (method !== "GET") throw notAllowed(path, method, ["GET"]);
     if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
+    if (path === "/v1/curves") return ok({ curves: (await curves?.()) ?? [] });
     const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(?:\/(rows|search|totals)(?:\/([^/]+))?)?$/.exec(path) ?? [];
     if (name === undefined || (number !== undefined && rest !== "rows"))
       throw missing("the paths of a run are /v1/runs/{run} and, below it, /rows, /rows/{row}, /search and /totals");
@@ -39,7 +43,7 @@ export function collectionsProtocol({ about, collections }: CollectionsProtocolO
   return {
     name: "runs",
     handle: ({ method, path, query }) =>
-      path === "/v1/about" || path === "/v1/runs" || path.startsWith("/v1/runs/")
+      path === "/v1/about" || path === "/v1/curves" || path === "/v1/runs" || path.startsWith("/v1/runs/")
         ? replyTo(method, path, query)
         : undefined,
   };

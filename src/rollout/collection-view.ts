@@ -11,6 +11,8 @@ export interface About {
   /** Models that can continue a session: the names that /play accepts. */
   models: string[];
   runs: CollectionAbout[];
+  /** True if the server has curves of training runs. */
+  hasCurves?: boolean;
 }
 
 export interface EnvironmentAbout {

@@ -1,4 +1,5 @@
 // holdfast metrics: the metrics of a file, and the difference of two files.
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
@@ -112,4 +113,28 @@ test("--by-branch with --tasks prints a line for each node of each task", async 
   );
   const told = JSON.parse((await run("metrics", file, "--by-branch", "--tasks", "--json")).stdout) as object;
   expect(told).toMatchObject({ task_nodes: [{ task: 0, node: "" }, { node: "0" }, { task: 1 }, {}, {}] });
+});
+
+test("--over prints a line for each value of a label, with the numbers of the trainer", async () => {
+  const folder = await newFolder();
+  const rows = [1, 2, 2].map((iteration, at) => ({
+    reward: at / 2,
+    response: { output: [] },
+    _holdfast_labels: { iteration },
+  }));
+  writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  writeFileSync(join(folder, "metrics.jsonl"), '{"iteration":2,"reward":0.7,"loss":0.125,"seconds":{"update":3}}\n');
+  const { code, stdout } = await run("metrics", folder, "--over", "iteration");
+  expect(code).toBe(0);
+  expect(stdout).toBe(
+    "iteration  reward  rollouts  failed   loss  seconds.update\n" +
+      "1               0         1       0      -               -\n" +
+      "2            0.75         2       0  0.125               3\n",
+  );
+  const told = JSON.parse((await run("metrics", folder, "--over", "iteration", "--json")).stdout) as {
+    points: object[];
+  };
+  expect(told.points).toHaveLength(2);
+  const refused = await run("metrics", folder, "--over", "policy");
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("no rows with the label policy")]);
 });

@@ -13,6 +13,7 @@ import { countLine, metricLines, nodeLines, statisticLines, taskLines, taskNodeL
 import { figure, tableLines } from "./table.ts";
 
 export interface MetricsFlags {
+  over?: string;
   tasks?: boolean;
   byBranch?: boolean;
   all?: boolean;

@@ -1,0 +1,65 @@
+// The metrics of a training run over its iterations, and the lines that show them. Pure, for the viewer and for pictures.
+
+/** All rows with one value of the label, and the numbers that a trainer wrote about it. */
+export interface CurvePoint {
+  /** The value of the label. */
+  at: string;
+  /** 0 if only a trainer wrote about it. */
+  rollouts: number;
+  failed: number;
+  /** The mean reward of the scored rollouts, or else the trainer's; null without one. */
+  reward: number | null;
+  /** Of all rollouts; null if no row has the field. */
+  tokens: number | null;
+  seconds: number | null;
+  /** Every number of the trainer's line, with dots for nested fields. */
+  trainer: { [name: string]: number };
+}
+
+export interface Curve {
+  path: string;
+  /** The name of the label. */
+  over: string;
+  points: CurvePoint[];
+  /** Rows without the label. */
+  unlabelled: number;
+}
+
+/** One metric of several runs, drawn over each other. */
+export interface Series {
+  name: string;
+  /** The number of the first iteration. */
+  first: number;
+  /** One per run, in order: a value for each iteration from `first`; undefined if it is missing. */
+  lines: (number | undefined)[][];
+}
+
+/** Numbers of a trainer that are shown only as the reward. */
+const hidden = new Set(["reward", "iteration"]);
+
+/** Returns the metrics with at least one value, the reward first. Points without a number as label are numbered in order. */
+export function seriesIn(curves: readonly Curve[]): Series[] {
+  const trained = new Set(curves.flatMap(({ points }) => points.flatMap(({ trainer }) => Object.keys(trainer))));
+  const metrics: [string, (point: CurvePoint) => number | null | undefined][] = [
+    ["reward", ({ reward }) => reward],
+    ["failed", ({ rollouts, failed }) => (rollouts > 0 ? failed : null)],
+    ["tokens", ({ tokens }) => tokens],
+    ...[...trained]
+      .filter((name) => !hidden.has(name))
+      .map((name): [string, (point: CurvePoint) => number | undefined] => [name, ({ trainer }) => trainer[name]]),
+  ];
+  const numbers = curves.map(({ points }) =>
+    points.map(({ at }, index) => (/^\d{1,9}$/.test(at) ? Number(at) : index)),
+  );
+  const first = numbers.flat().reduce((least, at) => Math.min(least, at), Infinity);
+  return metrics.flatMap(([name, valueOf]) => {
+    const lines = curves.map(({ points }, run) => {
+      const line: (number | undefined)[] = [];
+      for (const [index, point] of points.entries()) {
+        line[(numbers[run]?.[index] ?? 0) - first] = valueOf(point) ?? undefined;
+      }
+      return Array.from(line);
+    });
+    return lines.flat().some((value) => value !== undefined) ? [{ name, first, lines }] : [];
+  });
+}

@@ -1,0 +1,126 @@
+// readCurve(): the metrics of a folder over a label of its rows, such as the iteration of a training run.
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import { cannotLoad } from "../core/errors.ts";
+import { isObject, type Json } from "../core/json.ts";
+import { labelsField, type TaskRow } from "../core/rollout.ts";
+import type { Curve, CurvePoint } from "./curve-series.ts";
+import { finishedRollouts, isFailed } from "./finished.ts";
+import { outputPaths } from "./output.ts";
+import { readRows, type BadRow } from "./tasks.ts";
+
+type Summed = CurvePoint & { sum: number };
+type OnBad = (bad: BadRow, file: string) => void;
+
+/** The file in which a trainer writes a JSON object per iteration. */
+const trainerFile = "metrics.jsonl";
+
+/** Tells whether a folder has the file of a trainer. */
+export const isTraining = (folder: string): boolean => existsSync(join(folder, trainerFile));
+
+/**
+ * Reads a folder of collections, or one file of rows. The label "collection" stands for the name of the file.
+ *
+ * @example
+ * const { points } = await readCurve("runs/counter", "iteration", console.error);
+ */
+export async function readCurve(path: string, over: string, onBad: OnBad): Promise<Curve> {
+  const curve = await readPoints(path, over, onBad);
+  const { points, unlabelled } = curve;
+  const others = unlabelled > 0 ? `; ${unlabelled} rows have no such label` : "";
+  if (points.length === 0) throw cannotLoad(`${path} has no rows with the label ${over}${others}`);
+  return curve;
+}
+
+/** Like `readCurve`; a trainer that has just begun has written nothing yet. */
+export async function readPoints(path: string, over: string, onBad: OnBad): Promise<Curve> {
+  if (!existsSync(path)) throw cannotLoad(`${path} does not exist`);
+  const isFolder = statSync(path).isDirectory();
+  const points = new Map<string, Summed>();
+  const pointAt = (at: string): Summed => {
+    const known = points.get(at) ?? { ...emptyPoint(at), sum: 0 };
+    points.set(at, known);
+    return known;
+  };
+  let unlabelled = 0;
+  for (const file of isFolder ? rowFiles(path) : [path]) {
+    for await (const { row } of finishedRollouts(file, onBad)) {
+      const at = over === "collection" ? basename(file, ".jsonl") : labelOf(row, over);
+      if (at === undefined) unlabelled++;
+      else addRow(pointAt(at), row);
+    }
+  }
+  const trained = isFolder ? join(path, trainerFile) : undefined;
+  if (trained !== undefined && existsSync(trained)) {
+    for await (const read of readRows(trained)) {
+      if (!("row" in read)) onBad(read, trained);
+      else if (toValue(read.row[over]) === undefined) unlabelled++;
+      else addTrained(pointAt(toValue(read.row[over]) as string), read.row, over);
+    }
+  }
+  const sorted = [...points.values()].sort((a, b) => a.at.localeCompare(b.at, "en", { numeric: true }));
+  return { path, over, points: sorted.map(withoutSum), unlabelled };
+}
+
+function withoutSum(point: Summed): CurvePoint {
+  const { sum: _, ...rest } = point;
+  return rest;
+}
+
+const emptyPoint = (at: string): CurvePoint => ({
+  at,
+  rollouts: 0,
+  failed: 0,
+  reward: null,
+  tokens: null,
+  seconds: null,
+  trainer: {},
+});
+
+function addRow(point: Summed, row: TaskRow): void {
+  const { reward, seconds, response } = row;
+  point.rollouts++;
+  if (isFailed(row) || typeof reward !== "number") point.failed++;
+  else point.sum += reward;
+  const scored = point.rollouts - point.failed;
+  point.reward = scored > 0 ? point.sum / scored : null;
+  if (typeof seconds === "number") point.seconds = (point.seconds ?? 0) + seconds;
+  const usage = isObject(response) ? response["usage"] : undefined;
+  const tokens = isObject(usage) ? usage["total_tokens"] : undefined;
+  if (typeof tokens === "number") point.tokens = (point.tokens ?? 0) + tokens;
+}
+
+function addTrained(point: CurvePoint, line: TaskRow, over: string): void {
+  for (const [name, value] of numbersIn(line)) if (name !== over) point.trainer[name] = value;
+  if (point.rollouts === 0) point.reward = point.trainer["reward"] ?? null;
+}
+
+function numbersIn(fields: { [name: string]: Json }, prefix = ""): [string, number][] {
+  return Object.entries(fields).flatMap(([name, value]): [string, number][] => {
+    if (typeof value === "number") return [[prefix + name, value]];
+    return isObject(value) ? numbersIn(value, `${prefix}${name}.`) : [];
+  });
+}
+
+function labelOf(row: TaskRow, name: string): string | undefined {
+  const labels = row[labelsField];
+  return isObject(labels) ? toValue(labels[name]) : undefined;
+}
+
+const toValue = (value: Json | undefined): string | undefined =>
+  typeof value === "string" || typeof value === "number" ? String(value) : undefined;
+
+/** Returns the files of rows in a folder, without the files beside collections. */
+function rowFiles(folder: string): string[] {
+  const files = readdirSync(folder).filter((name) => name.endsWith(".jsonl") && name !== trainerFile);
+  const beside = new Set(
+    files.flatMap((name) => {
+      const { inputs, failures } = outputPaths(name);
+      return [inputs, failures];
+    }),
+  );
+  return files
+    .filter((name) => !beside.has(name))
+    .sort()
+    .map((name) => join(folder, name));
+}
