@@ -58,6 +58,13 @@ export function addServe(program: Command): void {
     .option("--log <what>", "requests to log on the error stream: none, failures or all", "failures")
     .addOption(new Option("--token <text>", "bearer token that /v1 and /metrics require").env("HOLDFAST_TOKEN"))
     .option("--allow-origin <origin...>", "sites whose pages may use the server, as in https://app.example")
+    .option(
+      "--rollouts <number>",
+      "maximum number of episodes that requests to /v1/rollouts play at once; 0 does not serve it",
+      whole(0, 100_000),
+      2_048,
+    )
+    .option("--allow-model <url...>", "models that such requests may name, beside those on this machine")
     .option("--model <name>", "also play rows that are posted to /run with this model, as in chat:llama3.2")
     .option("--max-steps <number>", "maximum number of model answers in an episode of /run (default: 100)", whole(1))
     .option("--timeout <duration>", "time limit of an episode of /run, as in 10m", duration)

@@ -30,6 +30,9 @@ export interface ServingFlags {
   model?: string;
   maxSteps?: number;
   timeout?: number;
+  /** Maximum number of episodes of /v1/rollouts at once. */
+  rollouts: number;
+  allowModel?: string[];
   peers?: ServeOptions["peers"];
 }
 
@@ -40,11 +43,13 @@ const storeTimeout = 30_000;
 const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
-  const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...rest } = flags;
+  const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...others } = flags;
+  const { rollouts: places, allowModel, ...rest } = others;
   const environments: AnyEnvironment[] = [];
   const agents: Agent[] = [];
   const runners = new Map<string, Runner>();
   const solutions = new Map<string, Solution>();
+  const located = new Map<string, string>();
   let root: string | undefined;
   for (const target of targets) {
     const loaded = await loadServed(target);
@@ -55,6 +60,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     }
     const { environment, solution } = loaded;
     environments.push(environment);
+    located.set(environment.name, target);
     if (solution) solutions.set(environment.name, solution);
     if (model === undefined) continue;
     const players = await createAgents(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
@@ -79,6 +85,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
       origins,
       secret,
       log: { what: log },
+      ...(places > 0 && { rollouts: { places, models: allowModel, targets: located } }),
       telemetry: await telemetry(),
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });

@@ -26,8 +26,10 @@ export interface Reply {
   body?: unknown;
   /** Sent as it is; `headers` gives its type, by default plain text. */
   text?: string;
-  /** Complete server-sent events. Ends when the client disconnects. */
+  /** Complete server-sent events, or lines. Ends when the client disconnects. */
   stream?: AsyncIterable<string>;
+  /** The server adds no comments to the stream, which is never silent for long. */
+  quiet?: true;
   /** The subject of the request, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
   /** The error, for the server's log. */

@@ -29,7 +29,7 @@ function countLogProbs({ generation_log_probs: list, logprobs }: Item): number |
 
 /**
  * Returns the tokens up to the last answer that has them: the start of the next prompt. A server that tokenizes the text of
- * the conversation again may find other tokens than those that were sampled.
+ * the conversation again may get other tokens than the sampled ones.
  */
 export function prefixTokens(input: readonly Item[]): number[] | undefined {
   const last = input.findLast((item) => tokensOn(item) !== undefined);
@@ -38,9 +38,9 @@ export function prefixTokens(input: readonly Item[]): number[] | undefined {
 }
 
 /**
- * Returns the number of the first answer, from 1, whose tokens do not continue those of the answer before it; undefined if
- * all of them do. Each prompt must begin with the prompt and the generated tokens before it, every answer must have its
- * tokens if one has, and there must be as many log-probabilities as tokens, if there are any.
+ * Returns the number of the first answer, from 1, whose tokens do not continue the tokens of the answer before it. Undefined
+ * if all of them do. A prompt begins with the prompt and the generated tokens before it. If one answer has tokens, every
+ * answer needs them. If there are log-probabilities, there is one for each token.
  */
 export function brokenAnswer(answers: readonly (readonly Item[])[]): number | undefined {
   const carriers = answers.map((items) => items.find(hasTokens));

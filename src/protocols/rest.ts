@@ -4,6 +4,7 @@ import type { Agent } from "../core/agent.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Conversations, Episodes } from "../core/sessions.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
+import type { RolloutRequests } from "../rollout/requests.ts";
 import { conversationRouter, type RunAgent } from "./rest/conversations.ts";
 import { episodeRouter } from "./rest/episodes.ts";
 
@@ -13,6 +14,8 @@ export interface EpisodeRestOptions {
   sessions: Episodes;
   /** Models that can continue a session. Default: none, and /play is not served. */
   sessionPlayer?: SessionPlayer | undefined;
+  /** Plays requests for rollouts. Default: none, and /v1/rollouts is not served. */
+  requests?: RolloutRequests | undefined;
 }
 
 export interface ConversationRestOptions {
@@ -37,6 +40,6 @@ export function restProtocol(options: RestOptions): Protocol {
   const handle =
     "agent" in options
       ? conversationRouter(options.sessions, options.agent, options.run)
-      : episodeRouter(options.sessions, options.sessionPlayer);
+      : episodeRouter(options.sessions, options.sessionPlayer, options.requests);
   return { name: "rest", handle };
 }

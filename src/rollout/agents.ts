@@ -1,6 +1,6 @@
 // createAgents(): builds the agent of each rollout, a plain one or the author's, with the requested model.
 import { defineAgent } from "../agent/define-agent.ts";
-import type { ModelAgent } from "../core/agent.ts";
+import type { AgentLimits, ModelAgent } from "../core/agent.ts";
 import { invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
@@ -10,7 +10,9 @@ import { modelNamed } from "../models/by-name.ts";
 import type { CollectionSettings, Target } from "./collection-settings.ts";
 import { solutionModel } from "./solution-model.ts";
 
-type AgentFlags = Pick<CollectionSettings, "agent" | "agentName" | "model" | "seed" | "maxSteps">;
+type AgentFlags = Pick<CollectionSettings, "agent" | "agentName" | "model" | "seed" | "maxSteps"> & {
+  limits?: AgentLimits;
+};
 
 export interface Agents {
   /** The agent's name in rows. */
@@ -22,7 +24,7 @@ export async function createAgents(target: Target | undefined, flags: AgentFlags
   const given = typeof flags.agent === "string" ? await loadAgent(flags.agent) : flags.agent;
   if (given && given.kind !== "model") throw invalidOption("--agent must be an agent with a model");
   const modelFor = await chooseModels(target, given, flags);
-  const limits = flags.maxSteps === undefined ? {} : { steps: flags.maxSteps };
+  const limits = { ...flags.limits, ...(flags.maxSteps !== undefined && { steps: flags.maxSteps }) };
   const name = given?.name ?? "agent";
   return {
     name: flags.agentName ?? name,

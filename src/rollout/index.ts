@@ -2,6 +2,10 @@
 export { collectRollouts, type CollectionHooks, type CollectionResult } from "./collect-rollouts.ts";
 export type { CollectionSettings, SourceSettings } from "./collection-settings.ts";
 export { createPlayer, type PlayerOptions } from "./play/player.ts";
+export { createRolloutRequests, type RolloutRequests, type RolloutRequestsOptions } from "./requests.ts";
+export type { RequestedModel, RolloutRequest } from "./requests/request.ts";
+export type { LinesOptions, RequestInfo } from "./requests/reading.ts";
+export { createPlaces, type Lane, type Places } from "./places.ts";
 export { finishedRollouts } from "./finished.ts";
 export { createMetrics, type CollectionMetrics } from "./metrics.ts";
 export { openStore } from "../stores/open.ts";

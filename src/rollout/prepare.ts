@@ -3,11 +3,20 @@ import { toolSchema } from "../agent/list-tools.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import type { TaskRow } from "../core/rollout.ts";
+import { labelsField, type TaskRow } from "../core/rollout.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
 import { isUrl, type CollectionSettings } from "./collection-settings.ts";
 
-type RowFlags = Pick<CollectionSettings, "temperature" | "topP" | "maxTokens" | "system" | "request">;
+/** Undefined fields are not set. */
+interface RowFlags {
+  temperature?: number | undefined;
+  topP?: number | undefined;
+  maxTokens?: number | undefined;
+  system?: string | undefined;
+  request?: { [field: string]: Json } | undefined;
+  /** Added to every row. */
+  labels?: { [name: string]: Json } | undefined;
+}
 
 /** Returns a function that prepares rows, and throws when a row is invalid. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
@@ -36,6 +45,7 @@ export async function toldRow(given: TaskRow, filled: TaskRow, { environment, ag
   const params = Object(filled["responses_create_params"]) as TaskRow;
   return {
     ...filled,
+    ...(flags.labels && { [labelsField]: flags.labels }),
     agent_ref: filled["agent_ref"] ?? { type: "responses_api_agents", name: agent },
     responses_create_params: { ...params, ...toRequest(flags) },
   };

@@ -88,7 +88,7 @@ export function sendStream(
     wake?.();
   };
   const comments = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(": still here\n\n");
+    if (!reply.quiet && !response.writableNeedDrain) response.write(": still here\n\n");
   }, heartbeat);
   response.once("close", end);
   response.on("drain", () => wake?.());

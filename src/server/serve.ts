@@ -15,8 +15,12 @@ import { gymProtocol } from "../protocols/gym.ts";
 import { gymGuard } from "../protocols/gym/guard.ts";
 import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
+import { createPlaces } from "../rollout/places.ts";
+import { createRolloutRequests } from "../rollout/requests.ts";
 import { collectionsProtocol } from "../protocols/collections.ts";
 import type { OfferedModels } from "../rollout/offered-models.ts";
+import { readPoints } from "../rollout/curve.ts";
+import type { Curve } from "../rollout/curve-series.ts";
 import { aggregate } from "../rollout/metrics.ts";
 import { createApp, type Mount } from "./app.ts";
 import { listen } from "./host.ts";
@@ -67,6 +71,8 @@ export interface ServeOptions {
   limits?: Partial<Limits>;
   /** Runners by environment name, for rows posted to /run. Default: none, and /run is not served. */
   runners?: ReadonlyMap<string, Runner> | undefined;
+  /** Plays rollouts that clients ask for at /v1/rollouts. Default: they are not served. */
+  rollouts?: ServedRollouts | undefined;
   /**
    * Models that can continue a session, by name. A model that returns undefined for an environment is not offered
    * there.
@@ -76,6 +82,8 @@ export interface ServeOptions {
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
   /** Collections to show in the viewer. With at least one, an environment is optional. */
   collections?: readonly Collection[] | undefined;
+  /** Folders of training runs, whose curves the viewer shows. */
+  training?: readonly string[] | undefined;
   /** Environments known only by name: their sessions can be read but not called. */
   bare?: ReadonlySet<string> | undefined;
   /** Traces requests, calls and rollouts. The caller starts and stops it, and makes it trace the store. */
@@ -89,6 +97,15 @@ export interface Runner {
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   /** Time limit of a rollout in milliseconds. */
   timeout?: number | undefined;
+}
+
+export interface ServedRollouts {
+  /** Maximum number of episodes at once, of all requests together. */
+  places: number;
+  /** URLs of models that requests may name, beside those on this machine. Default: none. */
+  models?: readonly string[] | undefined;
+  /** By environment name: the folder, file or package with its tasks and its solution. Default: requests bring tasks. */
+  targets?: ReadonlyMap<string, string> | undefined;
 }
 
 export interface Serving {
@@ -115,9 +132,10 @@ const rolloutsApp = "rollouts";
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { environments, host = "127.0.0.1", port, idle, maxSessions, token, secret, peers, telemetry } = options;
   const { collections = [], bare = new Set<string>(), agents = [], models = new Map<string, never>() } = options;
+  const { training = [] } = options;
   const served = [...environments, ...agents];
   const root = options.root ?? served[0]?.name;
-  if (root === undefined && collections.length === 0) {
+  if (root === undefined && collections.length === 0 && training.length === 0) {
     throw invalidOption("nothing to serve: name at least one environment or agent");
   }
   // Cookie names treat "-" and "_" as equal.
@@ -179,14 +197,25 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const conversing = agents.map((agent) =>
     createSessions({ app: agent.name, agent, store, limits, onError, ...lease }),
   );
+  const { rollouts } = options;
+  const places = createPlaces(rollouts?.places ?? 0);
+  const requests = engines.map((episodes) => {
+    const { name } = episodes.environment;
+    if (!rollouts || bare.has(name)) return undefined;
+    const { targets, models } = rollouts;
+    const target = targets?.get(name);
+    const played = { store, episodes, sessions: conversations, target, places, models, telemetry };
+    const onError = (thrown: unknown): void => log.error("a rollout request cannot be played", thrown);
+    return createRolloutRequests({ ...played, ...lease, onError });
+  });
   const guard = gymGuard(tokens);
-  const mounts: Mount[] = engines.map((sessions) => ({
+  const mounts: Mount[] = engines.map((sessions, at) => ({
     prefix: `/${sessions.environment.name}`,
     protocols: [
       guard,
       ...played(sessions),
       gymProtocol({ sessions, tokens, aggregate }),
-      restProtocol({ sessions, sessionPlayer: sessionPlayer(sessions) }),
+      restProtocol({ sessions, sessionPlayer: sessionPlayer(sessions), requests: requests[at] }),
     ],
   }));
   for (const [at, sessions] of conversing.entries()) {
@@ -217,14 +246,18 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     })),
     agents: agents.map(({ name, description }) => ({ name, description, at: `/${name}` })),
     models: [...models.keys()],
+    ...(training.length > 0 && { hasCurves: true }),
   };
-  const own = [collectionsProtocol({ about, collections }), viewerFiles(viewerFolder)];
+  const curves = (): Promise<Curve[]> =>
+    Promise.all(training.map((folder) => readPoints(folder, "iteration", () => undefined)));
+  const own = [collectionsProtocol({ about, collections, curves }), viewerFiles(viewerFolder)];
   mounts.push({
     prefix: "",
     protocols: [...own, ...(mounts.find(({ prefix }) => prefix === `/${root}`)?.protocols ?? [])],
   });
   const app = createApp({ mounts, store, metrics, log, token, origins: options.origins, peers });
   const stop = async (within?: number): Promise<void> => {
+    await Promise.all(requests.map((each) => each?.stop()));
     const options = within === undefined ? {} : { within };
     await Promise.all([...engines, ...conversing, conversations].map((engine) => engine.stop(options)));
   };

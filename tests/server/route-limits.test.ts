@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { FieldSchema } from "../../src/protocols/http/field-schema.ts";
+import { rolloutRoutes } from "../../src/protocols/rest/rollout-routes.ts";
 import { conversationRoutes, episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
 import { limitsWith } from "../../src/server/limits.ts";
 
@@ -14,7 +15,7 @@ interface Bounds {
   time?: string;
 }
 
-type Name = keyof typeof episodeRoutes | keyof typeof conversationRoutes;
+type Name = keyof typeof episodeRoutes | keyof typeof conversationRoutes | keyof typeof rolloutRoutes;
 
 const authors = "60 s for the author's code, or its own `timeout`";
 const page = "a page of 4 MiB, or one larger item";
@@ -43,6 +44,14 @@ const bounds: Record<Name, Bounds> = {
     out: "the new events",
     time: "until the model ends, or the client leaves",
   },
+  startRollouts: {
+    rows: "`--rollouts` episodes at once",
+    out: "a stream, sent only as fast as the client reads",
+    time: "until the last rollout ends, also without the client",
+  },
+  readRollouts: { out: "a stream, sent only as fast as the client reads", time: "until the last rollout ends" },
+  listRollouts: { out: "six fields for each" },
+  cancelRollouts: { out: "one field" },
   runAgent: { out: "the events of the turn", time: "until the agent ends, or the client leaves" },
 };
 
@@ -64,6 +73,7 @@ const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
   },
   { route: "POST /run", takesBody: true, bounds: { out: "the row and the rollout", time: "`--timeout`" } },
   { route: "GET /v1/about", takesBody: false, bounds: { out: "the names" } },
+  { route: "GET /v1/curves", takesBody: false, bounds: { rows: "all rows", out: "numbers of each iteration" } },
   { route: "GET /v1/runs/{run}", takesBody: false, bounds: { out: "the settings" } },
   {
     route: "GET /v1/runs/{run}/rows",
@@ -89,7 +99,8 @@ function tableOf(): string {
   const line = (route: string, takesBody: boolean, { rows = "", out, time = "" }: Bounds): string =>
     [`| \`${route}\``, takesBody ? bytes : "no body", rows, out, time, ""].join(" | ").replaceAll("|  |", "| |").trim();
   const routes = new Map<string, string>(others.map((row) => [row.route, line(row.route, row.takesBody, row.bounds)]));
-  for (const [name, route] of [...Object.entries(episodeRoutes), ...Object.entries(conversationRoutes)]) {
+  const tables = [episodeRoutes, rolloutRoutes, conversationRoutes];
+  for (const [name, route] of tables.flatMap((table) => Object.entries<Route>(table))) {
     const { method, path, query, body }: Route = route;
     const most = (query as FieldSchema | undefined)?.properties?.["limit"]?.maximum;
     const rows = most === undefined ? {} : { rows: `${most.toLocaleString("en")} items` };

@@ -6,6 +6,7 @@ import { relative } from "node:path";
 import { invalidOption } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import { openCollection } from "../../rollout/collection-index.ts";
+import { isTraining } from "../../rollout/curve.ts";
 import { collectionFiles } from "../../rollout/list-collections.ts";
 import { serve } from "../../server/serve.ts";
 import { memoryStore } from "../../stores/memory.ts";
@@ -29,18 +30,19 @@ export interface ViewFlags {
 }
 
 export async function runView(given: string[], flags: ViewFlags): Promise<void> {
+  const training = given.filter(isTraining);
   const files = given.flatMap(filesIn);
   if (flags.bundle !== undefined) {
     if (files.length === 0)
       throw invalidOption("--bundle needs files of rollouts: npx holdfast view --bundle OUT FILE");
     return runBundle(files, flags.bundle, flags.store);
   }
-  if (files.length === 0 && flags.store === undefined) {
+  if (files.length === 0 && training.length === 0 && flags.store === undefined) {
     throw invalidOption("name files of rollouts, a folder of collections, or a store with --store");
   }
   const { collections, store = memoryStore() } = await openCollections(files, flags.store, note);
   try {
-    await serveViewer(collections, store, flags);
+    await serveViewer(collections, training, store, flags);
   } catch (thrown) {
     await store.close();
     throw thrown;
@@ -51,13 +53,18 @@ export async function runView(given: string[], flags: ViewFlags): Promise<void> 
 function filesIn(given: string): string[] {
   if (!existsSync(given) || !statSync(given).isDirectory()) return [given];
   const files = collectionFiles(given).filter((file) => existsSync(file));
-  if (files.length > 0) return files;
+  if (files.length > 0 || isTraining(given)) return files;
   throw invalidOption(`the folder ${given} has no collections: no file NAME.jsonl with NAME_run.json beside it`);
 }
 
-async function serveViewer(collections: ViewedCollection[], store: Store, flags: ViewFlags): Promise<void> {
+async function serveViewer(
+  collections: ViewedCollection[],
+  training: string[],
+  store: Store,
+  flags: ViewFlags,
+): Promise<void> {
   const viewed = await viewedEnvironments({ targets: flags.environment ?? [], collections, store });
-  if (collections.length === 0 && viewed.length === 0) {
+  if (collections.length === 0 && viewed.length === 0 && training.length === 0) {
     throw invalidOption("the store has no sessions; name an environment with --environment to start some");
   }
   const solutions = viewed.flatMap(({ environment: { name }, solution }) =>
@@ -75,6 +82,7 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
     bare: new Set(viewed.flatMap(({ environment, target }) => (target === undefined ? environment.name : []))),
     ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),
     collections: collections.map(({ details }) => openCollection(details)),
+    training,
     // A temporary key: a viewed store is not changed.
     secret: randomBytes(32).toString("base64url"),
   }).catch((thrown: unknown) => {
@@ -87,8 +95,10 @@ async function serveViewer(collections: ViewedCollection[], store: Store, flags:
       await store.close();
     },
   });
-  const url = `${serving.url}/view/${collections.length === 1 ? "#at=runs/0" : ""}`;
-  const lines = [...describeAll(collections, viewed), `viewer at ${url}`];
+  const start = training.length > 0 ? "#at=training" : collections.length === 1 ? "#at=runs/0" : "";
+  const url = `${serving.url}/view/${start}`;
+  const curves = training.map((folder) => `${folder}, a training run`);
+  const lines = [...describeAll(collections, viewed), ...curves, `viewer at ${url}`];
   if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
   // In one write: a program that waits for the address finds the token too.
   process.stdout.write(`${lines.join("\n")}\n`);

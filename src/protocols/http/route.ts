@@ -6,7 +6,7 @@ import { notAllowed, type Reply, type Request } from "../../core/protocol.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** The only path parameter is the session id. */
+  /** The only path parameter is `{id}`, of a session or a rollout request. */
   readonly path: string;
   readonly query?: FieldSchema;
   readonly body?: FieldSchema;
@@ -44,8 +44,8 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
   }
   return async (request) => {
     const { path, method } = request;
-    const [, encoded = "", rest = ""] = /^\/v1\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? [];
-    const methods = table.get(encoded === "" ? path : `/v1/sessions/{id}${rest}`);
+    const [, kind, encoded = "", rest = ""] = /^\/v1\/(sessions|rollouts)\/([^/]+)(\/.*)?$/.exec(path) ?? [];
+    const methods = table.get(encoded === "" ? path : `/v1/${kind}/{id}${rest}`);
     if (!methods) {
       if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
       throw new HoldfastError("not_found", `no route matches ${ellipsis(path, 100)}; ${help}`);
@@ -57,7 +57,8 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
     const handler = handlers[name] as unknown as (given: object) => Reply | Promise<Reply>;
     const reply = await handler({ id, query, body, request });
     const { call } = body as { call?: string };
-    if (id !== "") reply.about = { session: id, ...(call !== undefined && { call }) };
+    if (kind === "rollouts") reply.about = { rollout: id };
+    else if (id !== "") reply.about = { session: id, ...(call !== undefined && { call }) };
     return reply;
   };
 }

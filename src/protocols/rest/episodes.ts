@@ -6,18 +6,25 @@ import type { Protocol } from "../../core/protocol.ts";
 import { toJsonSchema } from "../../core/schema.ts";
 import type { Episodes } from "../../core/sessions.ts";
 import type { SessionPlayer } from "../../rollout/play/continue-session.ts";
+import type { RolloutRequests } from "../../rollout/requests.ts";
 import { checked, createRouter, ok } from "../http/route.ts";
 import type { Described, JsonObject } from "./openapi.ts";
+import { rolloutHandlers, rolloutRoutes } from "./rollout-routes.ts";
 import { episodeRoutes, type Route } from "./routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer | undefined): Protocol["handle"] {
+export function episodeRouter(
+  sessions: Episodes,
+  sessionPlayer: SessionPlayer | undefined,
+  requests: RolloutRequests | undefined,
+): Protocol["handle"] {
   const models = sessionPlayer?.models ?? [];
   const { environment } = sessions;
-  return createRouter(
+  const rollouts = requests && createRouter(rolloutRoutes, rolloutHandlers(requests), help);
+  const episodes = createRouter(
     episodeRoutes,
     {
-      ...sharedHandlers(sessions, () => describeApi(environment, models)),
+      ...sharedHandlers(sessions, () => describeApi(environment, models, requests !== undefined)),
       environment: () => ok(describeEnvironment(environment)),
       openSession: async ({ body: { random: randomSeed, ...options } }) =>
         opened(await sessions.open({ ...options, randomSeed })),
@@ -41,6 +48,7 @@ export function episodeRouter(sessions: Episodes, sessionPlayer: SessionPlayer |
     },
     help,
   );
+  return (request) => (rollouts && /^\/v1\/rollouts(?:\/|$)/.test(request.path) ? rollouts : episodes)(request);
 }
 
 /** Builds the reply to `GET /v1/environment`. */
@@ -61,10 +69,11 @@ function toInputSchema(schema: JsonObject): JsonObject {
   return Object.keys(schema).length > 0 ? schema : { type: "object" };
 }
 
-function describeApi(environment: AnyEnvironment, models: readonly string[]): Described {
+function describeApi(environment: AnyEnvironment, models: readonly string[], hasRollouts: boolean): Described {
   const { name, description, tools, task, state } = describeEnvironment(environment);
   const [first] = tools;
-  const { playSession, ...others } = episodeRoutes;
+  const { playSession, ...episodes } = episodeRoutes;
+  const others = hasRollouts ? { ...episodes, ...rolloutRoutes } : episodes;
   return {
     name,
     description,

@@ -59,7 +59,7 @@ export function buildOpenApi({ name, description, routes, tools, schemas, exampl
 function buildOperation(operationId: string, route: Route, examples: JsonObject): JsonObject {
   const { summary, description, path, query, body, idempotent, resumable } = route;
   const parameters = [
-    ...(path.includes("{id}") ? [parameter("path", "id", { type: "string", description: "the session" }, true)] : []),
+    ...(path.includes("{id}") ? [parameter("path", "id", { type: "string", description: aboutId(path) }, true)] : []),
     ...Object.entries(query?.properties ?? {}).map(([name, schema]) => parameter("query", name, schema)),
     ...(idempotent
       ? [parameter("header", "Idempotency-Key", { type: "string", description: "stands for `call`" })]
@@ -77,6 +77,8 @@ function buildOperation(operationId: string, route: Route, examples: JsonObject)
     responses: buildResponses(route),
   };
 }
+
+const aboutId = (path: string): string => (path.startsWith("/v1/rollouts") ? "the request" : "the session");
 
 function parameter(where: string, name: string, { description = "", ...schema }: FieldSchema, required = false): Json {
   const head = { name, in: where, required, description };
@@ -110,8 +112,11 @@ function buildResponses({ status = 200, reply, stream, resumable, query, body, p
   const content: JsonObject =
     reply === "page"
       ? { "text/html": { schema: { type: "string" } } }
-      : { "application/json": { schema: schema(reply) } };
-  if (stream !== undefined) content["text/event-stream"] = { schema: { type: "string", description: stream } };
+      : reply === "lines"
+        ? { "application/x-ndjson": { schema: { type: "string", description: stream ?? "" } } }
+        : { "application/json": { schema: schema(reply) } };
+  if (stream !== undefined && reply !== "lines")
+    content["text/event-stream"] = { schema: { type: "string", description: stream } };
   const responses: { [status: string]: Json } = {
     [status]: { description: status === 201 ? "Opened." : "Done.", content },
     ...(resumable && { 204: { description: "The session has ended, and all its events were sent." } }),

@@ -147,6 +147,20 @@ export const replies = {
     "replayed?": any,
     "message?": text,
   }),
+  RequestPage: shape({
+    requests: {
+      type: "array",
+      items: shape({
+        request: text,
+        state: { type: "string", enum: ["running", "ended"] },
+        opened: time,
+        done: { ...count, description: "rollouts that have ended" },
+        failed: { ...count, description: "those of them that failed" },
+      }),
+    },
+    next: nullable("string", "the `after` of the next page"),
+  }),
+  Cancelled: shape({ cancelled: { ...flag, description: "false if it had ended before" } }),
   Document: anyObject,
   Error: error,
 } as const satisfies { [name: string]: FieldSchema };

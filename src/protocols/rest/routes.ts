@@ -11,8 +11,8 @@ export interface Route extends Checked {
   readonly description?: string;
   /** Default 200. */
   readonly status?: 200 | 201;
-  readonly reply: keyof typeof replies | "page";
-  /** Describes the server-sent events that the route gives on request. */
+  readonly reply: keyof typeof replies | "page" | "lines";
+  /** Describes the lines of the reply, or the server-sent events that the route gives on request. */
   readonly stream?: string;
   /** True if a client can reconnect to the stream. */
   readonly resumable?: true;

@@ -1,0 +1,217 @@
+// createRolloutRequests(): plays requests for rollouts, and hands out their rows as they end. A request and its rows are
+// a log in the store: any process continues a request whose process died, and no row is lost or handed out twice.
+import { randomBytes, randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { createRequestLog, logName, type RequestLog, type RequestState, type Written } from "./requests/log.ts";
+import { createPlaying, type PlayingOptions } from "./requests/playing.ts";
+import { createReading, unknownRequest, type LinesOptions, type RequestInfo } from "./requests/reading.ts";
+import { assertRequestId, digestRequest, type RolloutRequest } from "./requests/request.ts";
+
+export interface RolloutRequestsOptions extends PlayingOptions {
+  /** Milliseconds after which another process continues the requests of a silent one. Default 15,000. */
+  lease?: number | undefined;
+  /** Called when a request cannot be played now. It is tried again while somebody reads it. */
+  onError?: ((thrown: unknown) => void) | undefined;
+}
+
+export interface RolloutRequests {
+  /**
+   * Begins a request, or finds the one with the same id. Another request with the same id is `call_conflict`.
+   * @example const request = await requests.start({ tasks, repeats: 8, model: { url, name: "policy" } });
+   */
+  start(asked: RolloutRequest): Promise<string>;
+  /**
+   * Yields the lines of a request as JSON text, after an index, until the request ends. Yields a line of type "waiting"
+   * after every five seconds without another one.
+   * @example for await (const line of await requests.lines(request)) console.log(JSON.parse(line));
+   */
+  lines(request: string, options?: LinesOptions): Promise<AsyncIterable<string>>;
+  /** Lists requests in the order in which they began, after one of them. */
+  list(after?: string): AsyncIterable<RequestInfo>;
+  /** Ends a request: running episodes are stopped. Returns false if it had ended before. */
+  cancel(request: string): Promise<boolean>;
+  /** Stops playing. Another process can continue at once. */
+  stop(): Promise<void>;
+}
+
+const defaultLease = 15_000;
+/** Milliseconds between two looks at a request that another process plays. */
+const lookEvery = 200;
+/** Milliseconds before a request that could not be played is tried again. */
+const retryAfter = 1_000;
+/** Milliseconds that running episodes have at a stop. */
+const stopWithin = 2_000;
+/** Ended requests that a store in memory keeps: it would grow with every request. */
+const mostInMemory = 8;
+
+/** Writes, and tells whether it could: false if the request belongs to another process, or has ended. */
+async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
+  try {
+    await log.write(...written);
+    return true;
+  } catch (thrown) {
+    if (isHoldfastError(thrown) && thrown.code === "turn_lost") return false;
+    throw thrown;
+  }
+}
+
+/** A request that this process plays, or waits to play. */
+interface Active {
+  stop: AbortController;
+  /** Set while this process plays it. */
+  log?: RequestLog;
+  over: Promise<void>;
+}
+
+/**
+ * Plays requests for rollouts of one environment.
+ *
+ * @example
+ * const requests = createRolloutRequests({ store, episodes, sessions });
+ * const request = await requests.start({ tasks, repeats: 8, model: { url: "http://127.0.0.1:8000/v1", name: "policy" } });
+ * for await (const line of await requests.lines(request)) console.log(JSON.parse(line));
+ */
+export function createRolloutRequests(options: RolloutRequestsOptions): RolloutRequests {
+  const { store, episodes, lease = defaultLease, onError } = options;
+  const { name: environment } = episodes.environment;
+  const playing = createPlaying(options);
+  const owner = randomBytes(9).toString("base64url");
+  const active = new Map<string, Active>();
+  const endedHere: string[] = [];
+  let isStopped = false;
+  const reading = createReading(store, environment, (request) => keep(request));
+
+  const claim: Written = { type: "claimed", owner, lapsesAfter: lease };
+  const isOurs = ({ claim: held }: RequestState): boolean => held?.owner === owner;
+
+  const openLog = (request: string, mayWrite: (state: RequestState) => boolean): RequestLog =>
+    createRequestLog({ store, environment, request, mayWrite, onWritten: () => reading.wake(request) });
+
+  /** Plays a request in this process, unless it does so already. `begun`: its log, if it is claimed. */
+  function keep(request: string, begun?: RequestLog): void {
+    if (isStopped || active.has(request)) return;
+    const entry: Active = { stop: new AbortController(), over: Promise.resolve() };
+    const { signal } = entry.stop;
+    active.set(request, entry);
+    entry.over = play(request, entry, begun)
+      .catch(async (thrown: unknown) => {
+        // Another process has taken over.
+        if (isHoldfastError(thrown) && thrown.code === "turn_lost") return;
+        onError?.(thrown);
+        await delay(retryAfter, undefined, { signal }).catch(() => undefined);
+      })
+      .finally(() => {
+        active.delete(request);
+        reading.wake(request);
+      });
+  }
+
+  /** Plays a request until it ends, is taken over or is stopped. */
+  async function play(request: string, entry: Active, begun: RequestLog | undefined): Promise<void> {
+    const { signal } = entry.stop;
+    const log = begun ?? openLog(request, isOurs);
+    if (!begun && !(await claimed(log, signal))) return;
+    entry.log = log;
+    const stopRenewing = renewing(log, entry.stop);
+    try {
+      await log.write(...(await playing.play(log, signal)));
+    } finally {
+      stopRenewing();
+    }
+    if (store.persistent || !log.state.isEnded) return;
+    endedHere.push(request);
+    if (endedHere.length > mostInMemory) await store.delete(logName(environment, endedHere.shift() as string));
+  }
+
+  /** Waits until nobody else plays the request, and claims it. False if it has ended, or this process stops. */
+  async function claimed(log: RequestLog, signal: AbortSignal): Promise<boolean> {
+    let seen = { version: 0, since: 0 };
+    for (;;) {
+      await log.refresh();
+      const { version, claim: other, isEnded } = log.state;
+      if (isEnded || version === 0 || isStopped) return false;
+      if (seen.version !== version) seen = { version, since: performance.now() };
+      // Each process measures the silence of the other one with its own clock.
+      if (other && performance.now() - seen.since < other.lapsesAfter) {
+        await delay(lookEvery, undefined, { signal }).catch(() => delay(lookEvery));
+        continue;
+      }
+      if (await wrote(log, claim)) return true;
+    }
+  }
+
+  /** Writes that this process is alive when it has written nothing else, and looks for a cancellation. */
+  function renewing(log: RequestLog, stop: AbortController): () => void {
+    let before = -1;
+    const look = (): void => {
+      if (log.state.isCancelled) stop.abort();
+    };
+    const timer = setInterval(() => {
+      const { version } = log.state;
+      // A renewal that fails is tried again at the next tick.
+      if (version === before) void log.write(claim).then(look, () => undefined);
+      before = version;
+      look();
+    }, lease / 6).unref();
+    return () => clearInterval(timer);
+  }
+
+  /** Writes the first entries of a request. False if another process has just done so. */
+  async function begin(request: string, asked: RolloutRequest, digest: string): Promise<boolean> {
+    const { tasks, rollouts } = await playing.begin(asked);
+    const { request: _, ...rest } = asked;
+    const log = openLog(request, isOurs);
+    const first: Written = { type: "request", digest, run: randomUUID(), asked: rest, tasks };
+    const isWritten = await wrote(log, first, { type: "begun", request, rollouts }, claim);
+    if (isWritten) keep(request, log);
+    return isWritten;
+  }
+
+  return {
+    async start(asked) {
+      const { request = randomUUID() } = asked;
+      assertRequestId(request);
+      const digest = digestRequest(asked);
+      const readDigest = async (): Promise<string | undefined> => {
+        const [first] = (await store.read(logName(environment, request), 0, 1)) ?? [];
+        return first && (JSON.parse(first.body) as { digest: string }).digest;
+      };
+      let known = await readDigest();
+      if (known === undefined) {
+        if (isStopped) throw new HoldfastError("server_stopping", "the server is shutting down");
+        if (await begin(request, asked, digest)) return request;
+        known = await readDigest();
+      }
+      if (known === digest) return request;
+      const message = `the request ${request} was begun with another body; send the same one, or choose another id`;
+      throw new HoldfastError("call_conflict", message);
+    },
+    async lines(request, given = {}) {
+      assertRequestId(request);
+      await reading.startAfter(request, given.after ?? 0);
+      return reading.lines(request, given);
+    },
+    list: reading.list,
+    async cancel(request) {
+      assertRequestId(request);
+      const playedHere = active.get(request);
+      if (!playedHere?.log || !(await wrote(playedHere.log, { type: "cancelled" }))) {
+        const log = openLog(request, ({ isEnded }) => !isEnded);
+        await log.refresh();
+        if (log.state.version === 0) throw unknownRequest(request);
+        if (log.state.isEnded || !(await wrote(log, { type: "cancelled" }))) return false;
+      }
+      playedHere?.stop.abort();
+      // Its player ends the log. If that process is dead, this one does so once the lease has lapsed.
+      keep(request);
+      return true;
+    },
+    async stop() {
+      isStopped = true;
+      const all = [...active.values()];
+      for (const { stop } of all) stop.abort();
+      await Promise.race([Promise.all(all.map(({ over }) => over)), delay(stopWithin, undefined, { ref: false })]);
+    },
+  };
+}

@@ -1,0 +1,299 @@
+// openRequestLog(): the log of a rollout request. One process plays the request and writes the log; any process reads it.
+import { HoldfastError } from "../../core/errors.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
+import { isFailed } from "../finished.ts";
+import type { ExistingRows, Tries } from "../output.ts";
+import { readBranch, rowNodeKey } from "../tree.ts";
+import type { RolloutRequest } from "./request.ts";
+
+/** The content of an entry. Lines for the client have an index, which is also the key of their entry. */
+export type Written =
+  | { type: "request"; digest: string; run: string; asked: RolloutRequest; tasks: string }
+  | { type: "begun"; request: string; rollouts: number }
+  | { type: "claimed"; owner: string; lapsesAfter: number }
+  | { type: "released" }
+  | { type: "retried"; node: string }
+  | { type: "row"; row: TaskRow }
+  /** A row that waits for its group. Its entry is the row, and has its node as key. */
+  | { type: "kept"; row: TaskRow }
+  | { type: "group"; task: number; versions: number[] }
+  | { type: "cancelled" }
+  | { type: "end"; cancelled: boolean; error?: { code: string; message: string } };
+
+/** The fold of a log. */
+export interface RequestState extends ExistingRows {
+  version: number;
+  /** The time of the newest entry. */
+  at: number;
+  /** The index of the newest line. */
+  index: number;
+  opened: number;
+  request: (Written & { type: "request" }) | undefined;
+  rollouts: number;
+  scored: number;
+  failed: number;
+  claim: { owner: string; lapsesAfter: number } | undefined;
+  isCancelled: boolean;
+  isEnded: boolean;
+  /** By task: the rows that wait for their group. */
+  kept: Map<number, KeptRow[]>;
+}
+
+export interface KeptRow {
+  version: number;
+  /** Its number among the task's rollouts. */
+  index: number;
+  /** Its place in the tree of forks; "" for an episode that was not forked. */
+  branch: string;
+}
+
+/** Prefixes of keys: lines by index, and rows of groups by node. */
+const lineKey = "i:";
+const keptKey = "k:";
+
+export const isLine = ({ key }: NewEntry): boolean => key?.startsWith(lineKey) ?? false;
+export const isEnd = ({ body }: NewEntry): boolean => body.startsWith('{"type":"end"');
+
+/** Reads the counts of a line without parsing its row. */
+export function lineCounts({ body }: NewEntry): { done: number; failed: number } {
+  const [, done, failed] = /^\{"type":"\w+","index":\d+,"done":(\d+),"failed":(\d+)/.exec(body) ?? [];
+  return { done: Number(done), failed: Number(failed) };
+}
+
+export const logName = (environment: string, request: string): string => `holdfast:rollouts:${environment}:${request}`;
+/** The name of the logs in lists of the store. */
+export const logsName = (environment: string): string => `holdfast:rollouts:${environment}`;
+
+export interface RequestLog {
+  readonly state: RequestState;
+  /** Appends. Throws `turn_lost` if another process has taken over. Simultaneous writes are one commit. */
+  write(...written: Written[]): Promise<void>;
+  /** Reads what other processes have appended. */
+  refresh(): Promise<void>;
+  /** Returns what follows from a write, such as a group that it completes. */
+  follow: (state: RequestState, written: Written) => Written[];
+}
+
+export interface RequestLogOptions {
+  store: Store;
+  environment: string;
+  request: string;
+  /** Tells whether this process may still write. */
+  mayWrite(state: RequestState): boolean;
+  /** Called after every commit. */
+  onWritten(): void;
+}
+
+/** Bytes of one page when a log is read. */
+const pageBytes = 1024 * 1024;
+const pageEntries = 256;
+
+export function createRequestLog(options: RequestLogOptions): RequestLog {
+  const { store, environment, request, mayWrite, onWritten } = options;
+  const session = logName(environment, request);
+  let state = emptyState();
+  let waiting: { written: Written[]; resolve: () => void; reject: (thrown: unknown) => void }[] = [];
+  let writing: Promise<void> | undefined;
+
+  async function refresh(): Promise<void> {
+    for await (const entry of entriesAfter(store, session, state.version)) note(state, parseEntry(entry), entry);
+  }
+
+  /** Takes what waits, appends it as one commit, and again until nothing waits. */
+  async function flush(): Promise<void> {
+    while (waiting.length > 0) {
+      const batch = waiting;
+      waiting = [];
+      try {
+        await append(batch.flatMap(({ written }) => written));
+        for (const { resolve } of batch) resolve();
+        onWritten();
+      } catch (thrown) {
+        // The end of the log is unknown now.
+        state = emptyState();
+        for (const { reject } of batch) reject(thrown);
+      }
+    }
+    writing = undefined;
+  }
+
+  async function append(written: Written[]): Promise<void> {
+    for (;;) {
+      const { version } = state;
+      const entries = written.flatMap((one) => entriesFor(one));
+      const commit: Commit = { session, version, entries: entries as [NewEntry, ...NewEntry[]] };
+      const isLast = written.some(({ type }) => type === "end");
+      if (version === 0 || isLast) commit.heading = heading(isLast);
+      if ((await store.append(commit)) === "ok") return;
+      state = emptyState();
+      await refresh();
+      if (version === 0 || !mayWrite(state)) throw lost(request);
+    }
+  }
+
+  const heading = (isEnded: boolean): Heading => ({
+    environment: logsName(environment),
+    opened: state.opened,
+    ...(isEnded && { ended: "closed" as const }),
+  });
+
+  /** Returns the entries of a write, with what follows from it, and adds them to the state. */
+  function entriesFor(written: Written): NewEntry[] {
+    const entry = toEntry(written, state);
+    note(state, written, entry);
+    return [entry, ...log.follow(state, written).flatMap(entriesFor)];
+  }
+
+  const log: RequestLog = {
+    get state() {
+      return state;
+    },
+    refresh,
+    follow: () => [],
+    write: (...written) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ written, resolve, reject });
+        writing ??= flush();
+      }),
+  };
+  return log;
+}
+
+/** Yields the entries of a log page by page. */
+export async function* entriesAfter(
+  store: Store,
+  session: string,
+  after: number,
+): AsyncGenerator<Entry, void, undefined> {
+  for (let from = after; ;) {
+    const entries = await store.read(session, from, pageEntries, pageBytes);
+    if (!entries || entries.length === 0) return;
+    yield* entries;
+    from = (entries.at(-1) as Entry).version;
+  }
+}
+
+function emptyState(): RequestState {
+  return {
+    version: 0,
+    at: 0,
+    index: 0,
+    opened: 0,
+    request: undefined,
+    rollouts: 0,
+    scored: 0,
+    failed: 0,
+    claim: undefined,
+    isCancelled: false,
+    isEnded: false,
+    done: new Set(),
+    known: new Set(),
+    tries: new Map<string, Tries>(),
+    kept: new Map(),
+  };
+}
+
+/** Adds one entry to the state. */
+function note(state: RequestState, written: Written, { at, key }: NewEntry): void {
+  state.version++;
+  state.at = at;
+  if (state.version === 1) state.opened = at;
+  if (key?.startsWith(lineKey)) state.index++;
+  switch (written.type) {
+    case "request":
+      state.request = written;
+      return;
+    case "begun":
+      state.rollouts = written.rollouts;
+      return;
+    case "claimed":
+      state.claim = { owner: written.owner, lapsesAfter: written.lapsesAfter };
+      return;
+    case "released":
+      state.claim = undefined;
+      return;
+    case "retried": {
+      const { all = 0, open = 0 } = state.tries.get(written.node) ?? {};
+      state.tries.set(written.node, { all: all + 1, open: open + 1 });
+      return;
+    }
+    case "row":
+    case "kept":
+      state.done.add(rowNodeKey(written.row));
+      state[isFailed(written.row) ? "failed" : "scored"]++;
+      if (written.type === "kept") keep(state, written.row);
+      return;
+    case "group":
+      state.kept.delete(written.task);
+      return;
+    case "cancelled":
+      state.isCancelled = true;
+      return;
+    case "end":
+      state.isEnded = true;
+  }
+}
+
+function keep({ kept, version }: RequestState, row: TaskRow): void {
+  const task = Number(row["_ng_task_index"]);
+  const one = { version, index: Number(row["_ng_rollout_index"]), branch: readBranch(row) };
+  const rows = kept.get(task);
+  if (rows) rows.push(one);
+  else kept.set(task, [one]);
+}
+
+/** The text of an entry is the line that the client gets. */
+function toEntry(written: Written, state: RequestState): NewEntry {
+  const at = Math.max(Date.now(), state.at);
+  const isScored = (row: TaskRow): number => (isFailed(row) ? 0 : 1);
+  const line = (more: number, isFailure: number, rest: string): NewEntry => {
+    const index = state.index + 1;
+    const [done, failed] = [state.scored + state.failed + more, state.failed + isFailure];
+    const head = `{"type":"${written.type}","index":${index},"done":${done},"failed":${failed}`;
+    return { body: `${head},${rest}}`, at, key: `${lineKey}${index}` };
+  };
+  const fields = (): string => {
+    const { type: _, ...rest } = written;
+    return JSON.stringify(rest).slice(1, -1);
+  };
+  switch (written.type) {
+    case "row":
+      return line(1, 1 - isScored(written.row), `"row":${JSON.stringify(written.row)}`);
+    case "kept":
+      return { body: JSON.stringify(written.row), at, key: `${keptKey}${rowNodeKey(written.row)}` };
+    case "begun":
+    case "group":
+    case "end":
+      return line(0, 0, fields());
+    default:
+      return { body: JSON.stringify(written), at };
+  }
+}
+
+function parseEntry({ body, key, version }: Entry): Written {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch (cause) {
+    throw new HoldfastError("store_corrupt", `entry ${version} of a rollout request is not JSON`, { cause });
+  }
+  return key?.startsWith(keptKey) ? { type: "kept", row: value as TaskRow } : (value as Written);
+}
+
+/** Finds a line by its index. */
+export const findLine = (store: Store, session: string, index: number): Promise<Entry | undefined> =>
+  store.find(session, `${lineKey}${index}`);
+
+/** Returns the text of a line for the client. A group is stored as the versions of its rows. */
+export async function lineText(store: Store, session: string, { body }: Entry): Promise<string> {
+  if (!body.startsWith('{"type":"group"')) return body;
+  const { versions, ...line } = JSON.parse(body) as { versions: number[] };
+  const rows: string[] = [];
+  for (const version of versions) rows.push((await store.read(session, version - 1, 1))?.[0]?.body ?? "null");
+  return `${JSON.stringify(line).slice(0, -1)},"rows":[${rows.join(",")}]}`;
+}
+
+function lost(request: string): HoldfastError {
+  return new HoldfastError("turn_lost", `another process plays the rollout request ${request} now`);
+}

@@ -1,0 +1,57 @@
+// createRequestedModels(): the model of a request. The client chooses its URL, so only allowed servers are asked.
+import { isIP } from "node:net";
+import { invalidOption } from "../../core/errors.ts";
+import type { Model } from "../../core/model.ts";
+import type { RequestedModel } from "./request.ts";
+
+/** Models that this process plays itself. */
+const ownModels = new Set(["scripted", "random"]);
+
+/**
+ * Returns a function that creates the model of a request, or returns the name of an own one. A client could reach any
+ * server that this machine reaches, so only this machine is allowed, and the URLs in `allowed`. The API key of this
+ * process is sent to URLs in `allowed` only.
+ */
+export function createRequestedModels(
+  allowed: readonly string[] = [],
+): (given: RequestedModel) => Promise<Model | string> {
+  const prefixes = allowed.map((text) => parseUrl(text, "an allowed model URL"));
+
+  return async ({ url: text, name, api = "chat" }) => {
+    if (text === undefined) {
+      if (ownModels.has(name)) return name;
+      throw invalidOption('`model.url` is missing; only the models "scripted" and "random" need none');
+    }
+    const url = parseUrl(text, "`model.url`");
+    const isListed = prefixes.some((prefix) => isBelow(url, prefix));
+    if (!isListed && !isLoopback(url.hostname)) {
+      throw invalidOption(
+        `\`model.url\` ${url.origin} is not on this machine; start the server with --allow-model ${url.origin} to allow it`,
+      );
+    }
+    const options = { model: name, baseUrl: text, ...(!isListed && { apiKey: "" }) };
+    if (api === "chat") return (await import("../../models/chat.ts")).chatModel(options);
+    if (api === "openai") return (await import("../../models/openai.ts")).openaiModel(options);
+    return (await import("../../models/anthropic.ts")).anthropicModel(options);
+  };
+}
+
+function parseUrl(text: string, name: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw invalidOption(
+    `${name} must be a URL such as http://127.0.0.1:8000/v1, not ${JSON.stringify(text.slice(0, 100))}`,
+  );
+}
+
+/** Tells whether a name always leads to this machine. */
+function isLoopback(hostname: string): boolean {
+  if (hostname === "localhost" || hostname === "[::1]") return true;
+  return isIP(hostname) === 4 && hostname.startsWith("127.");
+}
+
+/** Tells whether a URL is the other one, or below its path. */
+function isBelow(url: URL, above: URL): boolean {
+  const folder = above.pathname.replace(/\/*$/, "/");
+  return url.origin === above.origin && `${url.pathname}/`.startsWith(folder);
+}

@@ -1,0 +1,47 @@
+// requestOutput(): keeps the rows of a request in its log. Rows of a group wait there until the group is complete.
+import type { TaskRow } from "../../core/rollout.ts";
+import type { CollectionOutput } from "../output.ts";
+import { createTree, rowNodeKey, type Branching } from "../tree.ts";
+import type { KeptRow, RequestLog, RequestState, Written } from "./log.ts";
+
+/** A failed row is final here: the client has got it. */
+export function requestOutput(log: RequestLog, groups: boolean): CollectionOutput {
+  const keep = (row: TaskRow): Promise<void> => log.write({ type: groups ? "kept" : "row", row });
+  return {
+    // Copies: the state of the log grows with every row.
+    existing: () =>
+      Promise.resolve({ done: new Set(log.state.done), known: new Set(), tries: new Map(log.state.tries) }),
+    input: () => undefined,
+    scored: keep,
+    failed: (row) => (row["retried"] === true ? log.write({ type: "retried", node: rowNodeKey(row) }) : keep(row)),
+    close: () => undefined,
+  };
+}
+
+/**
+ * Returns a function that writes a group after its last row. `rollouts`: the rollouts of a task, if every episode is
+ * forked. An episode that ends before a fork stands for all its continuations.
+ */
+export function createGrouping(
+  branches: readonly Branching[],
+  rollouts: (task: number) => number,
+): (state: RequestState, written: Written) => Written[] {
+  const tree = createTree(branches);
+  const depth = ({ branch }: KeptRow): number => (branch === "" ? 0 : branch.split(".").length);
+  return ({ kept }, written) => {
+    if (written.type !== "kept") return [];
+    const task = Number(written.row["_ng_task_index"]);
+    const rows = kept.get(task) ?? [];
+    const ended = rows.reduce((sum, row) => sum + tree.leaves(depth(row)), 0);
+    return ended < rollouts(task) ? [] : [toGroup(task, rows)];
+  };
+}
+
+/** Returns the groups that will not be complete: a store lost an episode that was forked, or the request ends early. */
+export const remainingGroups = ({ kept }: RequestState): Written[] =>
+  [...kept].map(([task, rows]) => toGroup(task, rows));
+
+function toGroup(task: number, rows: readonly KeptRow[]): Written {
+  const sorted = rows.toSorted((a, b) => a.index - b.index);
+  return { type: "group", task, versions: sorted.map(({ version }) => version) };
+}

@@ -1,0 +1,129 @@
+// createPlaying(): plays the rollouts of a request, with `collect`, into its log.
+import type { Conversations, Sessions } from "../../core/sessions.ts";
+import type { Play } from "../../core/rollout.ts";
+import type { Store } from "../../core/store.ts";
+import { isHoldfastError } from "../../core/errors.ts";
+import type { Telemetry } from "../../telemetry/start.ts";
+import { createAgents } from "../agents.ts";
+import { collect } from "../collect.ts";
+import { forgetIn } from "../forget.ts";
+import { createPlaces, type Places } from "../places.ts";
+import { createPlayer } from "../play/player.ts";
+import { withStepRewards } from "../play/step-rewards.ts";
+import { preparing } from "../prepare.ts";
+import { createTree } from "../tree.ts";
+import type { RequestLog, RequestState, Written } from "./log.ts";
+import { createRequestedModels } from "./model.ts";
+import { createGrouping, remainingGroups, requestOutput } from "./output.ts";
+import { assertRolloutRequest, type RolloutRequest } from "./request.ts";
+import { readRequestTasks, type RequestTasks } from "./tasks.ts";
+
+export interface PlayingOptions {
+  /** Holds the requests. The caller opens and closes it. */
+  store: Store;
+  /** Stores the episodes. */
+  episodes: Sessions;
+  /** Stores the conversations. */
+  sessions: Conversations;
+  /** The folder, file or package of the environment, for its tasks and its solution. Default: requests bring tasks. */
+  target?: string | undefined;
+  /** Places for episodes, shared with other objects. Default: 2,048 of its own. */
+  places?: Places | undefined;
+  /** URLs of models that requests may name, beside those on this machine. */
+  models?: readonly string[] | undefined;
+  telemetry?: Telemetry | undefined;
+}
+
+interface Prepared {
+  tasks: RequestTasks;
+  play: Play;
+  prepare: ReturnType<typeof preparing>;
+}
+
+const defaultPlaces = 2_048;
+
+export function createPlaying(options: PlayingOptions) {
+  const { store, episodes, sessions, target, telemetry, places = createPlaces(defaultPlaces) } = options;
+  const { environment } = episodes;
+  const modelFor = createRequestedModels(options.models);
+
+  /** Checks a request and loads what it needs. */
+  async function prepared(asked: RolloutRequest): Promise<Prepared> {
+    assertRolloutRequest(asked);
+    const { model: wanted, limits, seed = 0, labels, system, timeout, stepRewards } = asked;
+    const { temperature, topP, maxTokens, request } = wanted;
+    const model = await modelFor(wanted);
+    const agents = await createAgents(target ?? environment, { model, seed, ...(limits && { limits }) });
+    const agentFor: typeof agents.of = telemetry ? (rollout) => telemetry.agent(agents.of(rollout)) : agents.of;
+    const milliseconds = timeout === undefined ? undefined : Math.ceil(1000 * timeout);
+    const played = createPlayer({ sessions, episodes, agentFor, timeout: milliseconds });
+    const play = stepRewards ? withStepRewards(episodes, played) : played;
+    return {
+      tasks: await readRequestTasks(asked, target),
+      play: telemetry?.play(play) ?? play,
+      prepare: preparing(environment, agents.name, { temperature, topP, maxTokens, system, request, labels }),
+    };
+  }
+
+  /** Checks a request. Returns the digest of its tasks and the number of its rollouts. */
+  async function begin(asked: RolloutRequest): Promise<{ tasks: string; rollouts: number }> {
+    const { tasks } = await prepared(asked);
+    return { tasks: tasks.digest, rollouts: tasks.count * rolloutsOf(asked) };
+  }
+
+  /** Plays the missing rollouts. Returns the last entries of the log, or a release if it was stopped. */
+  async function play(log: RequestLog, signal: AbortSignal): Promise<Written[]> {
+    const stopped = log.state.isCancelled ? { isStopped: true } : await collected(log, signal);
+    const { isCancelled } = log.state;
+    if (stopped.isStopped && !isCancelled) return [{ type: "released" }];
+    const error = "error" in stopped ? { error: stopped.error } : {};
+    return [...remainingGroups(log.state), { type: "end", cancelled: isCancelled, ...error }];
+  }
+
+  async function collected(log: RequestLog, signal: AbortSignal): Promise<Ended> {
+    const { asked, run, tasks: digest } = log.state.request as NonNullable<RequestState["request"]>;
+    const { repeats = 1, branch: branches = [], attempts = 3, seed = 0, randomSeed, concurrency = Infinity } = asked;
+    let ready: Prepared;
+    try {
+      ready = await prepared(asked);
+    } catch (thrown) {
+      // Its model or its tasks were allowed when it began, and are not any more: it would never end.
+      if (!isHoldfastError(thrown) || thrown.status >= 500) throw thrown;
+      return { isStopped: false, error: { code: thrown.code, message: thrown.message } };
+    }
+    const { tasks, play, prepare } = ready;
+    if (tasks.digest !== digest) {
+      const message = "the file of tasks has changed since the request began; begin another request";
+      return { isStopped: false, error: { code: "invalid_task", message } };
+    }
+    log.follow = createGrouping(branches, (task) => rolloutsOf(asked) * (tasks.occurrences.get(task) ?? 0));
+    const { gaveUp, stopped } = await collect({
+      tasks: tasks.rows(),
+      prepare,
+      play,
+      output: requestOutput(log, asked.groups ?? false),
+      run,
+      seed,
+      randomSeed,
+      repeats,
+      branches,
+      concurrency,
+      lane: places.lane(concurrency),
+      attempts,
+      signal,
+      forget: forgetIn(store),
+    });
+    if (!gaveUp) return { isStopped: stopped };
+    return { isStopped: false, error: { code: gaveUp.code ?? "internal", message: gaveUp.reason } };
+  }
+
+  return { begin, play };
+}
+
+interface Ended {
+  isStopped: boolean;
+  error?: { code: string; message: string };
+}
+
+/** Counts the rollouts of one row, if every episode is forked. */
+const rolloutsOf = ({ repeats = 1, branch = [] }: RolloutRequest): number => repeats * createTree(branch).leaves(0);

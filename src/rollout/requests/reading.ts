@@ -1,0 +1,125 @@
+// createReading(): reads the lines of rollout requests from their logs, for any number of readers. A reader holds one page.
+import { HoldfastError } from "../../core/errors.ts";
+import type { Entry, Store } from "../../core/store.ts";
+import { findLine, isEnd, isLine, lineCounts, lineText, logName, logsName } from "./log.ts";
+
+/** A request in a list. */
+export interface RequestInfo {
+  request: string;
+  state: "running" | "ended";
+  /** When it began, in milliseconds since 1970. */
+  opened: number;
+  /** Rollouts that have ended, and those of them that failed. */
+  done: number;
+  failed: number;
+}
+
+export interface LinesOptions {
+  /** Yields the lines after this index. */
+  after?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** Milliseconds without a line after which a reader gets one of type "waiting". */
+const silence = 5_000;
+/** Milliseconds between two reads of a log that another process writes. */
+const pollEvery = 200;
+/** Entries and bytes that one reader holds, unless one entry or group has more. */
+const pageEntries = 64;
+const pageBytes = 256 * 1024;
+
+/** `keep` is called with a request that has not ended and has no new line: somebody must play it. */
+export function createReading(store: Store, environment: string, keep: (request: string) => void) {
+  const readers = new Map<string, Set<() => void>>();
+
+  async function* lines(
+    request: string,
+    { after = 0, signal }: LinesOptions = {},
+  ): AsyncGenerator<string, void, undefined> {
+    const session = logName(environment, request);
+    const from = await startAfter(request, after);
+    if (from && isEnd(from)) return;
+    let version = from?.version ?? 0;
+    for (let since = performance.now(); ;) {
+      if (signal?.aborted) return;
+      const entries = await store.read(session, version, pageEntries, pageBytes);
+      if (entries === undefined) throw unknownRequest(request);
+      for (const entry of entries) {
+        version = entry.version;
+        if (!isLine(entry)) continue;
+        yield await lineText(store, session, entry);
+        since = performance.now();
+        if (isEnd(entry)) return;
+      }
+      if (entries.length > 0) continue;
+      keep(request);
+      const left = since + silence - performance.now();
+      if (left <= 0) {
+        yield '{"type":"waiting"}';
+        since = performance.now();
+      } else await changed(request, Math.min(left, pollEvery), signal);
+    }
+  }
+
+  /** Returns the line with this index; undefined for 0, the start. */
+  async function startAfter(request: string, index: number): Promise<Entry | undefined> {
+    const session = logName(environment, request);
+    const line = index === 0 ? undefined : await findLine(store, session, index);
+    if (line) return line;
+    if (!(await store.read(session, 0, 1))) throw unknownRequest(request);
+    if (index === 0) return undefined;
+    throw new HoldfastError("version_not_found", `the request ${request} has no line ${index}; use an earlier index`);
+  }
+
+  /** Waits for a change of the request, at most this many milliseconds. */
+  async function changed(request: string, within: number, signal: AbortSignal | undefined): Promise<void> {
+    const waiting = readers.get(request) ?? new Set();
+    readers.set(request, waiting);
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", done);
+        waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, within);
+      signal?.addEventListener("abort", done, { once: true });
+      waiting.add(done);
+    });
+    if (waiting.size === 0) readers.delete(request);
+  }
+
+  async function* list(after?: string): AsyncGenerator<RequestInfo, void, undefined> {
+    const filter = { environment: logsName(environment) };
+    const from = after === undefined ? filter : { ...filter, after: logName(environment, after) };
+    for await (const { session, version, opened, ended } of store.list(from)) {
+      const request = session.slice(logName(environment, "").length);
+      yield { request, state: ended ? "ended" : "running", opened, ...(await countsAt(session, version)) };
+    }
+  }
+
+  /** Reads the counts of the newest line. */
+  async function countsAt(session: string, newest: number): Promise<{ done: number; failed: number }> {
+    // Few at first: rows may be large, and the newest entry mostly is a line.
+    for (let [end, size] = [newest, 1]; end > 0; [end, size] = [end - size, 4 * size]) {
+      const entries = (await store.read(session, Math.max(0, end - size), Math.min(end, size))) ?? [];
+      const line: Entry | undefined = entries.findLast(isLine);
+      if (line) return lineCounts(line);
+    }
+    return { done: 0, failed: 0 };
+  }
+
+  return {
+    lines,
+    list,
+    /** Refuses an unknown request or index at once, before the first line is asked for. */
+    startAfter,
+    /** Wakes the readers of a request. */
+    wake: (request: string): void => readers.get(request)?.forEach((reader) => reader()),
+  };
+}
+
+export function unknownRequest(request: string): HoldfastError {
+  const message = `the rollout request ${request} does not exist; begin it with POST /v1/rollouts`;
+  return new HoldfastError("not_found", message);
+}

@@ -1,0 +1,106 @@
+// RolloutRequest: the tasks, model and limits of a request for rollouts, and its checks.
+import { hash } from "node:crypto";
+import type { AgentLimits } from "../../core/agent.ts";
+import { canonicalText } from "../../core/digest.ts";
+import { invalidOption } from "../../core/errors.ts";
+import type { Json } from "../../core/json.ts";
+import type { TaskRow } from "../../core/rollout.ts";
+import type { RandomSeedPolicy } from "../collection-settings.ts";
+import { assertRequest } from "../prepare.ts";
+import { createTree, type Branching } from "../tree.ts";
+
+/** The model that plays. */
+export interface RequestedModel {
+  /** The address of its API, as in http://127.0.0.1:8000/v1. Without it, `name` is "scripted" or "random". */
+  url?: string;
+  /** Its name at the server. */
+  name: string;
+  /** The API of the server. Default "chat". */
+  api?: "chat" | "openai" | "anthropic";
+  temperature?: number;
+  topP?: number;
+  /** The maximum number of tokens of each answer. */
+  maxTokens?: number;
+  /** Further fields of every request to the model, such as `{ return_token_ids: true }`. */
+  request?: { [field: string]: Json };
+}
+
+export interface RolloutRequest {
+  /** Chosen by the client: the same request sent again is played once. Default: a new one. */
+  request?: string;
+  /** The tasks. Default: those of the environment's file. */
+  tasks?: TaskRow[];
+  /** The file of tasks beside the environment: "train" for tasks_train.jsonl. Default: tasks.jsonl. */
+  split?: string;
+  /** Skips this many rows of the file. */
+  offset?: number;
+  /** Plays only this many rows of the file. */
+  limit?: number;
+  /** How often each task is played. Default 1. */
+  repeats?: number;
+  /** Where episodes are forked. Default: nowhere. */
+  branch?: Branching[];
+  model: RequestedModel;
+  /** Limits of the agent. An episode that reaches one is still verified. */
+  limits?: Pick<AgentLimits, "steps" | "tokens" | "seconds">;
+  /** Seconds after which an episode fails. Default: unlimited. */
+  timeout?: number;
+  /** Episodes of this request at once. Default: as many as there are places. */
+  concurrency?: number;
+  /** Maximum attempts of a rollout that fails. Default 3. */
+  attempts?: number;
+  /** Random seed of the environment. Default 0. */
+  seed?: number;
+  /** Default "per-task". */
+  randomSeed?: RandomSeedPolicy;
+  /** The system prompt, in place of the row's `instructions`. */
+  system?: string;
+  /** Added to every row, as in `{ policy: "7" }`. */
+  labels?: { [name: string]: Json };
+  /** Returns all rows of a task together, once its last rollout has ended. Default: each row as it ends. */
+  groups?: boolean;
+  /** Adds the reward at every version of the episode. */
+  stepRewards?: boolean;
+}
+
+/** The maximum number of rollouts of one episode. */
+const mostLeaves = 10_000;
+
+const requestName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/** Refuses an id that cannot be part of a path. */
+export function assertRequestId(id: string): void {
+  if (requestName.test(id)) return;
+  const shown = JSON.stringify(id.slice(0, 60));
+  throw invalidOption(`${shown} is not a valid request id; use 1 to 128 letters, digits, ".", "-" and "_"`);
+}
+
+/** Refuses a request that could not be played. */
+export function assertRolloutRequest(asked: RolloutRequest): void {
+  const { tasks, split, offset, limit, branch = [], limits = {}, model } = asked;
+  if (asked.request !== undefined) assertRequestId(asked.request);
+  if (tasks && (split !== undefined || offset !== undefined || limit !== undefined)) {
+    throw invalidOption("give `tasks`, or `split`, `offset` and `limit`, not both");
+  }
+  if (tasks?.length === 0) throw invalidOption("`tasks` is empty; send at least one row");
+  if (split !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(split)) {
+    throw invalidOption(`\`split\` must be letters, digits, "-" and "_", as in train, not ${JSON.stringify(split)}`);
+  }
+  if (new Set(branch.map(({ step }) => step)).size < branch.length) {
+    throw invalidOption("`branch` names a step twice; give each step once");
+  }
+  if (createTree(branch).leaves(0) > mostLeaves) {
+    throw invalidOption(`\`branch\` would make more than ${mostLeaves} rollouts of one episode`);
+  }
+  const { steps = Infinity } = limits;
+  if (branch.some(({ step }) => step >= steps)) {
+    throw invalidOption("`branch` must fork at a step below `limits.steps`; otherwise no step follows the fork");
+  }
+  assertRequest({ ...(model.request && { request: model.request }) });
+}
+
+/** Returns a digest of what the request asks for, without its id. */
+export function digestRequest(given: RolloutRequest): string {
+  const { request: _, ...asked } = given;
+  return hash("sha256", canonicalText(asked as unknown as Json), "base64url");
+}

@@ -1,0 +1,295 @@
+// Requests for rollouts: played once, handed out line by line, and continued by any process.
+import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
+import { createPlaces, createRolloutRequests } from "holdfast/rollout";
+import type { RequestInfo, RolloutRequests, RolloutRequestsOptions } from "holdfast/rollout";
+import { sqliteStore } from "holdfast/stores/sqlite";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import type { TaskRow } from "../../src/core/rollout.ts";
+import { chatServer, completion, type ChatRequest } from "./chat-server.ts";
+import { keysOf, newFolder } from "./folder.ts";
+
+const pile = defineEnvironment({
+  name: "pile",
+  state: z.object({ bricks: z.array(z.string()).default([]) }),
+  task: z.object({ n: z.number(), fail: z.boolean().optional() }),
+  seed: () => ({ bricks: [] }),
+  tools: {
+    stack: tool({
+      description: "Stack.",
+      input: z.object({ brick: z.string() }),
+      run: ({ state }, { brick }) => state.bricks.push(brick),
+    }),
+    look: tool({ description: "Look.", run: ({ state }) => state.bricks.length }),
+  },
+  verify: ({ state, task }) => {
+    if (task.fail) throw new Error("cannot judge");
+    return state.bricks.length;
+  },
+});
+
+interface Line {
+  type: string;
+  index?: number;
+  row?: TaskRow;
+  rows?: TaskRow[];
+  [field: string]: unknown;
+}
+
+const taskOf = (n: number, more: TaskRow = {}): TaskRow => ({
+  n,
+  ...more,
+  _ng_task_index: n,
+  responses_create_params: { input: "Stack." },
+});
+const tasksOf = (count: number): TaskRow[] => Array.from({ length: count }, (_, n) => taskOf(n));
+
+/** Stacks two bricks, looks, and says so. */
+function answer({ messages }: ChatRequest): unknown {
+  const turn = messages.filter(({ role }) => role === "assistant").length;
+  if (turn === 2) return completion({ name: "look", arguments: {} });
+  return turn < 2 ? completion({ name: "stack", arguments: { brick: `b${turn}` } }) : completion("Done.");
+}
+
+function requestsOn(store: Store, given: Partial<RolloutRequestsOptions> = {}): RolloutRequests {
+  const episodes = createSessions({ environment: pile, store });
+  const sessions = createSessions({ app: "rollouts", store });
+  const requests = createRolloutRequests({ store, episodes, sessions, ...given });
+  onTestFinished(async () => {
+    await requests.stop();
+    // A dead process never stops.
+    await Promise.race([Promise.all([episodes.stop({ within: 0 }), sessions.stop({ within: 0 })]), sleep(500)]);
+  });
+  return requests;
+}
+
+async function readAll(requests: RolloutRequests, request: string, after = 0): Promise<Line[]> {
+  const lines: Line[] = [];
+  for await (const line of await requests.lines(request, { after })) lines.push(JSON.parse(line) as Line);
+  return lines.filter(({ type }) => type !== "waiting");
+}
+
+async function listed(requests: RolloutRequests): Promise<RequestInfo[]> {
+  const all: RequestInfo[] = [];
+  for await (const info of requests.list()) all.push(info);
+  return all;
+}
+
+const rowsIn = (lines: Line[]): TaskRow[] => lines.flatMap(({ row, rows }) => rows ?? (row ? [row] : []));
+
+/** Waits for a promise to fail, and returns the code of the error. */
+const codeOf = (failing: Promise<unknown>): Promise<unknown> =>
+  failing.then(
+    () => "no error",
+    (thrown: { code?: unknown }) => thrown.code,
+  );
+
+for (const kind of ["memory", "sqlite"]) {
+  const newStore = (): Store => {
+    const store = kind === "memory" ? memoryStore() : sqliteStore({ file: join(newFolder(), "requests.db") });
+    onTestFinished(() => store.close());
+    return store;
+  };
+
+  describe(kind, () => {
+    test("hands out every row once, with an index, between `begun` and `end`", async () => {
+      const { url, asked } = await chatServer(answer);
+      const requests = requestsOn(newStore());
+      const model = { url, name: "policy", temperature: 0.5, request: { return_token_ids: true } };
+      const request = await requests.start({ request: "iter-1", tasks: tasksOf(5), repeats: 3, model });
+      const lines = await readAll(requests, request);
+      expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: 17 }, (_, at) => at + 1));
+      expect(lines[0]).toEqual({ type: "begun", index: 1, done: 0, failed: 0, request: "iter-1", rollouts: 15 });
+      expect(lines.at(-1)).toEqual({ type: "end", index: 17, done: 15, failed: 0, cancelled: false });
+      const rows = rowsIn(lines);
+      expect(new Set(keysOf(rows)).size).toBe(15);
+      expect(rows[0]).toMatchObject({ reward: 2, session_id: expect.any(String), seconds: expect.any(Number) });
+      expect(asked).toHaveLength(15 * 4);
+      expect(asked[0]).toMatchObject({ model: "policy", temperature: 0.5, return_token_ids: true });
+    });
+
+    test("returns the rows of a task together, failed ones included, and the rewards of every step", async () => {
+      const { url } = await chatServer(answer);
+      const requests = requestsOn(newStore());
+      const tasks = [taskOf(0), taskOf(1, { fail: true })];
+      const asked = { tasks, repeats: 2, groups: true, stepRewards: true, attempts: 1, labels: { policy: "7" } };
+      const lines = await readAll(requests, await requests.start({ ...asked, model: { url, name: "policy" } }));
+      expect(lines.map(({ type, index }) => [type, index])).toEqual([
+        ["begun", 1],
+        ["group", 2],
+        ["group", 3],
+        ["end", 4],
+      ]);
+      const groups = lines.filter(({ type }) => type === "group").sort((a, b) => Number(a["task"]) - Number(b["task"]));
+      expect(groups.map(({ rows = [] }) => keysOf(rows))).toEqual([
+        ["0-0", "0-1"],
+        ["1-0", "1-1"],
+      ]);
+      expect(groups[0]?.rows?.[0]).toMatchObject({
+        reward: 2,
+        _holdfast_labels: { policy: "7" },
+        step_rewards: [
+          { version: expect.any(Number), reward: 0 },
+          { reward: 1, call: expect.stringMatching(/^c/) },
+          { reward: 2, call: expect.stringMatching(/^c/) },
+        ],
+      });
+      expect(groups[1]?.rows).toMatchObject([{ reward: null, failure_kind: "verify" }, { mask_sample: true }]);
+      expect(lines.at(-1)).toMatchObject({ done: 4, failed: 2 });
+    });
+
+    test("forks episodes, and a group has all continuations", async () => {
+      const { url } = await chatServer(answer);
+      const requests = requestsOn(newStore());
+      const branch = [{ ways: 3, step: 1 }];
+      const asked = { tasks: tasksOf(2), repeats: 2, groups: true, branch, model: { url, name: "policy" } };
+      const lines = await readAll(requests, await requests.start(asked));
+      expect(lines[0]).toMatchObject({ rollouts: 12 });
+      const groups = lines.filter(({ type }) => type === "group");
+      expect(groups.map(({ rows = [] }) => rows.length)).toEqual([6, 6]);
+      expect(groups[0]?.rows?.[4]).toMatchObject({
+        branch: "1",
+        parent: expect.any(String),
+        forked_at: expect.any(Number),
+      });
+    });
+
+    test("a repeated request joins the first one, and another body with its id is refused", async () => {
+      const { url, asked } = await chatServer(answer);
+      const requests = requestsOn(newStore());
+      const body = { request: "same", tasks: tasksOf(3), model: { url, name: "policy" } };
+      const [first, second] = await Promise.all([requests.start(body), requests.start(body)]);
+      const [a, b] = await Promise.all([readAll(requests, first), readAll(requests, second)]);
+      expect(a).toEqual(b);
+      expect(asked).toHaveLength(3 * 4);
+      expect(await codeOf(requests.start({ ...body, repeats: 2 }))).toBe("call_conflict");
+      await requests.start(body);
+      expect(await readAll(requests, "same", 4)).toEqual(a.slice(4));
+      expect(await readAll(requests, "same", 5)).toEqual([]);
+      expect(await codeOf(readAll(requests, "same", 6))).toBe("version_not_found");
+      expect(await codeOf(readAll(requests, "other"))).toBe("not_found");
+    });
+
+    test("a process that dies is replaced after its lease: no row is lost or handed out under two indexes", async () => {
+      let isDead = false;
+      const { url } = await chatServer(async (request) => {
+        await sleep(5);
+        return answer(request);
+      });
+      const store = newStore();
+      // A dead process writes nothing, and tells nobody.
+      const append: Store["append"] = (...commits) =>
+        isDead ? new Promise(() => undefined) : store.append(...commits);
+      const dying = requestsOn({ ...store, append }, { lease: 300 });
+      const model = { url, name: "policy" };
+      await dying.start({ request: "r", tasks: tasksOf(6), repeats: 4, concurrency: 4, groups: true, model });
+      const before: Line[] = [];
+      for await (const line of await dying.lines("r")) {
+        before.push(JSON.parse(line) as Line);
+        if (before.length === 3) break;
+      }
+      isDead = true;
+      const after = await readAll(requestsOn(store, { lease: 300 }), "r", 3);
+      const lines = [...before, ...after];
+      expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: 8 }, (_, at) => at + 1));
+      const keys = keysOf(rowsIn(lines));
+      expect(new Set(keys).size).toBe(24);
+      expect(keys).toHaveLength(24);
+      expect(lines.at(-1)).toMatchObject({ type: "end", done: 24, failed: 0 });
+      expect(await readAll(requestsOn(store), "r")).toEqual(lines);
+    });
+
+    test("of two processes on one store only one plays, and both hand out the same lines", async () => {
+      const { url, asked } = await chatServer(answer);
+      const store = newStore();
+      const [a, b] = [requestsOn(store), requestsOn(store)];
+      const body = { request: "both", tasks: tasksOf(10), repeats: 2, model: { url, name: "policy" } };
+      await Promise.all([a.start(body), b.start(body)]);
+      const [first, second] = await Promise.all([readAll(a, "both"), readAll(b, "both")]);
+      expect(first).toEqual(second);
+      expect(asked).toHaveLength(20 * 4);
+    });
+
+    test.for(["this", "another"])("a request cancelled in %s process ends early and keeps its rows", async (where) => {
+      let count = 0;
+      const { url } = await chatServer((request) => (++count > 8 ? new Promise(() => undefined) : answer(request)));
+      const store = newStore();
+      const requests = requestsOn(store, { lease: 600 });
+      const canceller = where === "this" ? requests : requestsOn(store);
+      await requests.start({ request: "c", tasks: tasksOf(4), concurrency: 1, model: { url, name: "policy" } });
+      const lines: Line[] = [];
+      for await (const line of await requests.lines("c")) {
+        lines.push(JSON.parse(line) as Line);
+        if (lines.length === 3) expect(await canceller.cancel("c")).toBe(true);
+      }
+      expect(lines.at(-1)).toEqual({ type: "end", index: 4, done: 2, failed: 0, cancelled: true });
+      expect(await requests.cancel("c")).toBe(false);
+      expect(await listed(requests)).toEqual([
+        { request: "c", state: "ended", opened: expect.any(Number), done: 2, failed: 0 },
+      ]);
+      expect(await codeOf(requests.cancel("none"))).toBe("not_found");
+    });
+  });
+}
+
+test("requests share the places in turn: a small one does not wait for a large one that came first", async () => {
+  const { url } = await chatServer(async (request) => {
+    await sleep(2);
+    return answer(request);
+  });
+  const requests = requestsOn(memoryStore(), { places: createPlaces(4) });
+  const model = { url, name: "policy" };
+  await requests.start({ request: "large", tasks: tasksOf(60), model });
+  await requests.start({ request: "small", tasks: tasksOf(10), model });
+  const ends: string[] = [];
+  const counted = async (request: string): Promise<void> => {
+    await readAll(requests, request);
+    ends.push(request);
+  };
+  const both = Promise.all([counted("large"), counted("small")]);
+  while (ends.length === 0) await sleep(5);
+  const [large] = await listed(requests);
+  expect(ends).toEqual(["small"]);
+  // While the small one played its 10 episodes, the large one played about as many.
+  expect(large?.done).toBeLessThan(30);
+  await both;
+});
+
+test("a model on another machine is refused unless it is allowed, and the key of this process goes to allowed ones only", async () => {
+  const { url, headers } = await chatServer(answer);
+  process.env["OPENAI_API_KEY"] = "sk-secret-of-the-server";
+  onTestFinished(() => void delete process.env["OPENAI_API_KEY"]);
+  const refused = ["http://169.254.169.254/latest", "http://10.0.0.5:8000/v1", "http://127.0.0.1.evil.example/v1"];
+  const requests = requestsOn(memoryStore());
+  for (const other of [...refused, "file:///etc/passwd", "not a url"]) {
+    expect(await codeOf(requests.start({ tasks: tasksOf(1), model: { url: other, name: "p" } })), other).toBe(
+      "invalid_option",
+    );
+  }
+  await readAll(requests, await requests.start({ tasks: tasksOf(1), model: { url, name: "p" } }));
+  expect(headers.every(({ authorization }) => authorization === undefined)).toBe(true);
+  const allowing = requestsOn(memoryStore(), { models: [url.replace("/v1", "")] });
+  await readAll(allowing, await allowing.start({ tasks: tasksOf(1), model: { url, name: "p" } }));
+  expect(headers.at(-1)).toMatchObject({ authorization: "Bearer sk-secret-of-the-server" });
+});
+
+test("a model that refuses every request ends the request early, with the reason", async () => {
+  const { url } = await chatServer(() => ({ status: 404, error: { message: "no such model" } }));
+  const requests = requestsOn(memoryStore());
+  const asked = { tasks: tasksOf(50), concurrency: 1, model: { url, name: "p" } };
+  const lines = await readAll(requests, await requests.start(asked));
+  const error = { code: "model_refused", message: expect.stringContaining("no such model") as string };
+  expect(lines.at(-1)).toEqual({ type: "end", index: 5, done: 3, failed: 3, cancelled: false, error });
+});
+
+test("a reader that stops reading makes nothing wait: its request is played to the end", async () => {
+  const { url } = await chatServer(answer);
+  const requests = requestsOn(memoryStore());
+  const request = await requests.start({ tasks: tasksOf(20), model: { url, name: "policy" } });
+  const slow = (await requests.lines(request))[Symbol.asyncIterator]();
+  await slow.next();
+  expect(await readAll(requests, request)).toHaveLength(22);
+  expect(JSON.parse((await slow.next()).value as string)).toMatchObject({ type: "row", index: 2 });
+});
