@@ -42,6 +42,10 @@ const benches = {
     question: "What does collecting cost: a thousand episodes at once beside their latencies, and CPU per step?",
     load: () => import("./rollout.mjs"),
   },
+  requests: {
+    question: "How many short episodes per second does a rollout request hand out, and what do 2,048 in flight cost?",
+    load: () => import("./requests.mjs"),
+  },
   viewer: {
     question:
       "How soon does the viewer show the first row of 1,000 to 100,000 rollouts, and how smoothly does it scroll?",

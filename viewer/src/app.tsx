@@ -15,6 +15,7 @@ import { HomePage } from "./pages/home/home-page.tsx";
 import { LivePage } from "./pages/live/live-page.tsx";
 import { RunPage } from "./pages/runs/run-page.tsx";
 import { SessionsPage } from "./pages/sessions/sessions-page.tsx";
+import { TrainingPage } from "./pages/training/training-page.tsx";
 import { Failure, Await, Nothing } from "./parts/notice.tsx";
 import { Menu } from "./parts/menu.tsx";
 import { ThemeSwitch } from "./parts/theme-switch.tsx";
@@ -78,6 +79,11 @@ function Header({ address, about, isLive }: { address: Address; about: About | u
         <a href={linkTo([])} aria-current={["", "runs", "compare"].includes(place) ? "page" : undefined}>
           {runs?.length === 0 ? "Home" : "Runs"}
         </a>
+        {isLive && about?.hasCurves && (
+          <a href={linkTo(["training"])} aria-current={place === "training" ? "page" : undefined}>
+            Training
+          </a>
+        )}
         <Menu name="Sessions" links={toLinks("sessions", environments)} />
         <Menu name="Chat" links={toLinks("agents", agents)} />
         {isLive && (
@@ -116,6 +122,7 @@ function Page({ address: { at, parameters } }: { address: Address }) {
   }, [at.join("/")]);
   if (place === undefined) return <HomePage />;
   if (place === "live") return <LivePage />;
+  if (place === "training") return <TrainingPage />;
   const missing = (name: string) => <Failure message={`There is no run ${name} here.`} />;
   if (place === "runs" && first !== undefined) {
     const run = findRun(runs, first);

@@ -19,24 +19,26 @@ export interface CurvesProps {
   curves: Curve[];
   /** The least height of the scale. */
   top?: number;
+  /** The number of the first value. Default 1. */
+  first?: number;
   /** Formats a value. */
   shown?(value: number): string;
 }
 
-export function Curves({ title, note, curves, top: least = 1, shown = number }: CurvesProps) {
+export function Curves({ title, note, curves, top: least = 1, first = 1, shown = number }: CurvesProps) {
   const known = curves.flatMap(({ values }) => values.filter((value) => value !== undefined));
-  const last = curves.reduce((most, { values }) => Math.max(most, values.length), 1);
+  const last = curves.reduce((most, { values }) => Math.max(most, first + values.length - 1), first);
   const low = known.reduce((a, b) => Math.min(a, b), 0);
   const high = known.reduce((a, b) => Math.max(a, b), least);
   const y = scale([low, high], [height - bottom, top]);
 
   const draw = (width: number) => {
-    const x = scale([1, last], [left + 6, width - right]);
+    const x = scale([first, last], [left + 6, width - right]);
     return (
-      <svg class="chart-svg" role="img" aria-label={spoken(title, curves, shown)} width={width} height={height}>
+      <svg class="chart-svg" role="img" aria-label={spoken(title, curves, first, shown)} width={width} height={height}>
         <Axis values={ticks(low, high, 3)} place={y} width={width} shown={shown} />
         {curves.map(({ name, values }, at) => {
-          const points = values.flatMap((value, k) => (value === undefined ? [] : [[x(k + 1), y(value)] as const]));
+          const points = values.flatMap((value, k) => (value === undefined ? [] : [[x(first + k), y(value)] as const]));
           return (
             <g key={name} class={`chart-curve chart-curve-${at}`}>
               <polyline points={points.map((point) => point.join()).join(" ")} />
@@ -44,7 +46,7 @@ export function Curves({ title, note, curves, top: least = 1, shown = number }: 
             </g>
           );
         })}
-        {wholeTicks(last).map((k) => (
+        {wholeTicks(first, last).map((k) => (
           <text key={k} class="chart-text" x={x(k)} y={height - 4} text-anchor="middle">
             {k}
           </text>
@@ -59,15 +61,15 @@ export function Curves({ title, note, curves, top: least = 1, shown = number }: 
   );
 }
 
-function wholeTicks(last: number): number[] {
-  return [...new Set([1, ...ticks(1, last, 5).filter((k) => Number.isInteger(k) && k > 0)])];
+function wholeTicks(first: number, last: number): number[] {
+  return [...new Set([first, ...ticks(first, last, 5).filter((k) => Number.isInteger(k) && k >= first)])];
 }
 
-function spoken(title: string, curves: Curve[], text: (value: number) => string): string {
+function spoken(title: string, curves: Curve[], first: number, text: (value: number) => string): string {
   const parts = curves.map(({ name, values }) => {
     const step = Math.max(1, Math.ceil(values.length / mostSpoken));
     const shown = values.flatMap((value, at) =>
-      value !== undefined && (at % step === 0 || at === values.length - 1) ? [`${text(value)} at ${at + 1}`] : [],
+      value !== undefined && (at % step === 0 || at === values.length - 1) ? [`${text(value)} at ${first + at}`] : [],
     );
     return `${name}: ${shown.join(", ")}`;
   });

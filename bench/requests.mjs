@@ -1,0 +1,137 @@
+// What a rollout request costs: short episodes handed out per second over HTTP, beside a collection of the same episodes,
+// and 2,048 episodes in flight.
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { fork } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { collectRollouts } from "holdfast/rollout";
+import { serve } from "holdfast/serve";
+import { loadEnvironment } from "../dist/rollout/load.js";
+import { quantile } from "./measure.mjs";
+import { withStore } from "./open-store.mjs";
+import { judged } from "./table.mjs";
+
+/** @typedef {import("./table.mjs").Row} Row */
+
+const target = fileURLToPath(new URL("../examples/counter", import.meta.url));
+/** Connections to one model server. */
+const connections = 900;
+
+/** Reads a stream to its end, and counts its rows. @param {string} url @param {object} body */
+async function streamed(url, body) {
+  const headers = { "content-type": "application/json" };
+  const reply = await fetch(`${url}/v1/rollouts`, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!reply.ok || !reply.body) throw new Error(await reply.text());
+  let [rows, text] = [0, ""];
+  const decoder = new TextDecoder();
+  for await (const chunk of reply.body) {
+    const lines = (text + decoder.decode(chunk, { stream: true })).split("\n");
+    text = lines.pop() ?? "";
+    for (const line of lines) if (line.startsWith('{"type":"row"') && JSON.parse(line).row.reward === 1) rows++;
+  }
+  return rows;
+}
+
+/** @param {import("./table.mjs").Options} options @returns {Promise<import("./table.mjs").Result>} */
+export async function run({ quick, progress }) {
+  /** @type {Row[]} */
+  const rows = [];
+  const environment = await loadEnvironment(target);
+  const repeats = quick ? 20 : 50;
+  const episodes = 60 * repeats;
+  for (const name of /** @type {const} */ (["memory", "SQLite process"])) {
+    /** @type {{ served: number[], collected: number[] }} */
+    const rates = { served: [], collected: [] };
+    for (let round = 0; round < (quick ? 3 : 5); round++) {
+      progress(`handed out, ${name}`);
+      await withStore(name, async (store) => {
+        const rollouts = { places: 64, targets: new Map([["counter", target]]) };
+        const server = await serve({ environments: [environment], store, port: 0, rollouts });
+        try {
+          await streamed(server.url, { limit: 5, repeats: 10, model: { name: "scripted" } });
+          const began = performance.now();
+          const scored = await streamed(server.url, { repeats, model: { name: "scripted" } });
+          if (scored !== episodes) throw new Error(`${scored} of ${episodes} were handed out`);
+          rates.served.push((1000 * episodes) / (performance.now() - began));
+        } finally {
+          await server.close();
+        }
+      });
+      const folder = await mkdtemp(join(tmpdir(), "holdfast-requests-"));
+      const began = performance.now();
+      const store = name === "memory" ? "memory:" : `sqlite:${join(folder, "rows.db")}`;
+      const out = join(folder, "rows.jsonl");
+      await collectRollouts({ environment: target, model: "scripted", repeats, concurrency: 64, out, store });
+      rates.collected.push((1000 * episodes) / (performance.now() - began));
+      await rm(folder, { recursive: true });
+    }
+    const [value, low, high] = [0.5, 0.25, 0.75].map((share) => quantile(rates.served, share));
+    const ratio = quantile(
+      rates.served.map((rate, round) => rate / (rates.collected[round] ?? Number.NaN)),
+      0.5,
+    );
+    const row = {
+      what: `short episodes handed out, ${name}`,
+      value: value ?? Number.NaN,
+      unit: "episodes/s",
+      low,
+      high,
+    };
+    rows.push(judged(/** @type {Row} */ (row), { atLeast: 300 }));
+    rows.push({ what: "the same, to a collection", value: ratio, unit: "x" });
+  }
+  progress("2,048 in flight");
+  const model = await started();
+  await withStore("memory", async (store) => {
+    const many = 2_048;
+    const rollouts = { places: many, targets: new Map([["counter", target]]) };
+    const server = await serve({ environments: [environment], store, port: 0, rollouts });
+    try {
+      const began = performance.now();
+      await streamed(server.url, { limit: 32, repeats: many / 32, model: { url: `${model.url}/v1`, name: "slow" } });
+      const seconds = (performance.now() - began) / 1000;
+      // Each episode has two answers of a second, and the model has so many connections.
+      const ideal = Math.ceil((2 * many) / connections);
+      const row = { what: "2,048 episodes in flight, of 2 answers of 1 s", value: seconds, unit: "s" };
+      rows.push(judged({ ...row, ratio: seconds / ideal, to: `${connections} connections alone` }, { atMost: 1.5 }));
+    } finally {
+      await server.close();
+      model.end();
+    }
+  });
+  return {
+    rows,
+    notes: [
+      "A short episode is one of counter, played by its solution: two calls and an answer. The client is in the same process as the server.",
+    ],
+  };
+}
+
+/** A model server in a process of its own. @returns {Promise<{ url: string, end(): void }>} */
+function started() {
+  const child = fork(fileURLToPath(import.meta.url), ["model"]);
+  return new Promise((resolve) => {
+    child.once("message", (port) => resolve({ url: `http://127.0.0.1:${port}`, end: () => void child.kill() }));
+  });
+}
+
+if (process.argv[2] === "model" && process.send) {
+  const server = createServer((incoming, response) => {
+    let text = "";
+    incoming.on("data", (chunk) => (text += String(chunk)));
+    incoming.on("end", () => {
+      const isFirst = !text.includes('"role":"tool"');
+      const call = { id: "c", type: "function", function: { name: "get_counter_value", arguments: "{}" } };
+      const message = isFirst
+        ? { role: "assistant", content: null, tool_calls: [call] }
+        : { role: "assistant", content: "x" };
+      const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }] });
+      setTimeout(() => response.setHeader("content-type", "application/json").end(body), 1_000);
+    });
+  });
+  server.listen({ port: 0, host: "127.0.0.1", backlog: 4_096 }, () => {
+    process.send?.(/** @type {import("node:net").AddressInfo} */ (server.address()).port);
+  });
+}
