@@ -17,30 +17,85 @@ function release(): void {
   if (waiting.length > 0) setImmediate(release);
 }
 
-/** Gives a function to call between two steps of long work. It lets the event loop run if the work has taken 5 ms. */
-export function createPace(): () => Promise<void> | undefined {
-  let since = performance.now();
-  return () => {
-    if (performance.now() - since < longest) return undefined;
-    return nextTurn().then(() => void (since = performance.now()));
-  };
+/** Long work that can be interrupted at every `yield`. A step between two of them takes well below 5 ms. */
+export type Steps<T> = Generator<void, T, undefined>;
+
+/** Does all steps at once. */
+export function doAtOnce<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
 }
 
-/** As `JSON.stringify`, for an object whose lists are long, item by item. */
-export async function stringifyInPieces(value: object): Promise<string> {
-  const pace = createPace();
-  const members: string[] = [];
-  for (const [key, member] of Object.entries(value) as [string, unknown][]) {
-    if (!Array.isArray(member)) {
-      if (member !== undefined) members.push(`${JSON.stringify(key)}:${JSON.stringify(member)}`);
-      continue;
-    }
-    const items: string[] = [];
-    for (const item of member) {
-      items.push(JSON.stringify(item) ?? "null");
-      await pace();
-    }
-    members.push(`${JSON.stringify(key)}:[${items.join()}]`);
+/**
+ * Does the steps in pieces of 5 ms, and lets the event loop run in between.
+ *
+ * @example
+ * const sorted = await doInPieces(sortSteps(names, (a, b) => (a < b ? -1 : 1)));
+ */
+export async function doInPieces<T>(steps: Steps<T>): Promise<T> {
+  for (let since = performance.now(); ;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    if (performance.now() - since < longest) continue;
+    await nextTurn();
+    since = performance.now();
   }
-  return `{${members.join()}}`;
+}
+
+/** Items that are sorted or merged in one step. */
+const sortedAtOnce = 500;
+
+/** As `toSorted`. */
+export function* sortSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
+  let runs: T[][] = [];
+  for (let at = 0; at < items.length; at += sortedAtOnce) {
+    runs.push(items.slice(at, at + sortedAtOnce).sort(compare));
+    yield;
+  }
+  while (runs.length > 1) {
+    const merged: T[][] = [];
+    for (let at = 0; at < runs.length; at += 2)
+      merged.push(yield* mergeSteps(runs[at] ?? [], runs[at + 1] ?? [], compare));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* mergeSteps<T>(left: T[], right: T[], compare: (a: T, b: T) => number): Steps<T[]> {
+  yield;
+  if (right.length === 0 || compare(left.at(-1) as T, right[0] as T) <= 0) return left.concat(right);
+  const merged: T[] = [];
+  for (let [a, b] = [0, 0]; a < left.length || b < right.length;) {
+    const isLeft = b === right.length || (a < left.length && compare(left[a] as T, right[b] as T) <= 0);
+    merged.push((isLeft ? left[a++] : right[b++]) as T);
+    if (merged.length % sortedAtOnce === 0) yield;
+  }
+  return merged;
+}
+
+/** Lists with more items are written item by item. */
+const shortList = 100;
+
+/** As `JSON.stringify` of plain data. */
+export function* stringifySteps(value: unknown): Steps<string> {
+  yield;
+  if (!isLong(value)) return JSON.stringify(value) ?? "null";
+  const parts: string[] = [];
+  if (Array.isArray(value)) {
+    for (const item of value) parts.push(yield* stringifySteps(item));
+    return `[${parts.join()}]`;
+  }
+  for (const [key, member] of Object.entries(value as object) as [string, unknown][]) {
+    if (member !== undefined) parts.push(`${JSON.stringify(key)}:${yield* stringifySteps(member)}`);
+  }
+  return `{${parts.join()}}`;
+}
+
+/** Tells whether a long list is in a value, at most two objects deep: looking further would cost as much as writing it. */
+function isLong(value: unknown, depth = 4): boolean {
+  if (typeof value !== "object" || value === null || depth === 0) return false;
+  if (Array.isArray(value)) return value.length > shortList || value.some((item) => isLong(item, depth - 1));
+  return Object.values(value).some((member) => isLong(member, depth - 1));
 }

@@ -125,14 +125,17 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   }
 }
 
-function summarize({ tasks, rollouts, scored, estimates }: CollectionMetrics, stopped: boolean): CollectionSummary {
+function summarize(
+  { tasks, rollouts, scored, failures, estimates }: CollectionMetrics,
+  stopped: boolean,
+): CollectionSummary {
   const reward = estimates.find(({ name }) => name === "mean/reward")?.value ?? null;
   const at = new Date().toISOString();
   return {
     tasks: tasks.length,
     rollouts,
     scored,
-    failed: rollouts - scored,
+    failed: failures.reduce((sum, { count }) => sum + count, 0),
     reward,
     at,
     ...(stopped && ({ stopped } as const)),

@@ -5,8 +5,9 @@ import { cannotLoad } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { labelsField, type TaskRow } from "../core/rollout.ts";
 import type { Curve, CurvePoint } from "./curve-series.ts";
-import { finishedRollouts, isFailed } from "./finished.ts";
+import { finishedRollouts } from "./finished.ts";
 import { outputPaths } from "./output.ts";
+import { readReward } from "./row-fields.ts";
 import { readRows, type BadRow } from "./tasks.ts";
 
 type Summed = CurvePoint & { sum: number };
@@ -78,9 +79,10 @@ const emptyPoint = (at: string): CurvePoint => ({
 });
 
 function addRow(point: Summed, row: TaskRow): void {
-  const { reward, seconds, response } = row;
+  const { seconds, response } = row;
+  const reward = readReward(row);
   point.rollouts++;
-  if (isFailed(row) || typeof reward !== "number") point.failed++;
+  if (reward === undefined) point.failed++;
   else point.sum += reward;
   const scored = point.rollouts - point.failed;
   point.reward = scored > 0 ? point.sum / scored : null;

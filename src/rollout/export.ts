@@ -4,8 +4,9 @@ import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { toChat, type ChatRollout, type ToMessages } from "./export/chat.ts";
-import { assertFile, isFailed, rolloutName, rolloutIndex } from "./finished.ts";
+import { assertFile, rolloutName, rolloutIndex } from "./finished.ts";
 import { mean, sampleStd } from "./metrics/statistics.ts";
+import { readReward } from "./row-fields.ts";
 import { readGoodRows, readRowAt, type Span, type OnBad } from "./tasks.ts";
 import { open } from "node:fs/promises";
 import { createRowNumbering } from "./number-rows.ts";
@@ -47,7 +48,7 @@ async function* single(
   const least = format === "sft" ? minReward : -Infinity;
   assertFile(file);
   for await (const { row } of readGoodRows(file, onBad)) {
-    const reward = readReward(row);
+    const reward = rewardToLearn(row);
     if (reward === undefined || reward < least) {
       counts.left_out++;
       continue;
@@ -64,12 +65,12 @@ async function* groups(
   counts: ExportCounts,
 ): AsyncGenerator<TaskRow, void, undefined> {
   for await (const { task, rows } of rowsByTask(file, onBad)) {
-    const scored = rows.filter((row) => readReward(row) !== undefined);
+    const scored = rows.filter((row) => rewardToLearn(row) !== undefined);
     counts.left_out += rows.length - scored.length;
     const [first] = scored;
     if (!first) continue;
     counts.rollouts += scored.length;
-    const rewards = scored.map((row) => readReward(row) as number);
+    const rewards = scored.map((row) => rewardToLearn(row) as number);
     const [average, std] = [mean(rewards), sampleStd(rewards) ?? 0];
     const advantages = rewards.map((reward) => toAdvantage(reward, average, std));
     const { prompt, tools } = converted(first, toMessages);
@@ -99,11 +100,8 @@ function toAdvantage(reward: number, average: number, std: number): number {
 }
 
 /** Returns undefined for rollouts that must not be learned from. */
-function readReward(row: TaskRow): number | undefined {
-  const { reward, mask_sample: isMasked, token_chain: chain } = row;
-  const isLearned = !isFailed(row) && isMasked !== true && chain !== "broken";
-  return typeof reward === "number" && isLearned ? reward : undefined;
-}
+const rewardToLearn = (row: TaskRow): number | undefined =>
+  row["token_chain"] === "broken" ? undefined : readReward(row);
 
 function pickIdentity(row: TaskRow): TaskRow {
   const fields = ["_ng_task_index", "_ng_rollout_index", "session_id"];

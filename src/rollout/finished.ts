@@ -5,6 +5,7 @@ import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { createRowNumbering } from "./number-rows.ts";
 import { outputPaths } from "./output.ts";
+import { isFailed } from "./row-fields.ts";
 import { readGoodRows, readRows, type Span, type OnBad } from "./tasks.ts";
 
 export interface Finished {
@@ -78,10 +79,6 @@ async function* lastFailures(
 export function assertFile(file: string): void {
   if (!existsSync(file)) throw cannotLoad(`the file ${file} does not exist`);
   if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file of rows`);
-}
-
-export function isFailed({ failure_kind: kind }: TaskRow): boolean {
-  return typeof kind === "string" && kind !== "";
 }
 
 const toPlace = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });

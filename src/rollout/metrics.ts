@@ -2,7 +2,7 @@
 // failures.
 import { HoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
-import { createPace } from "../io/pace.ts";
+import { doAtOnce, doInPieces, type Steps } from "../io/pace.ts";
 import { groupEntry, overall, type GroupEntry } from "./metrics/baseline.ts";
 import { bootstrap, type Interval, type TaskShare } from "./metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "./metrics/failures.ts";
@@ -40,8 +40,10 @@ export interface Estimate extends Interval {
 
 export interface CollectionMetrics {
   rollouts: number;
-  /** Number of rollouts with a reward. A row with a `failure_kind` never has one. */
+  /** Number of rollouts with a reward. A row with a `failure_kind` or `mask_sample` never has one. */
   scored: number;
+  /** Number of rollouts with `mask_sample` that did not fail. They are in no statistic. */
+  masked: number;
   /** Statistics over all rows, as {@link aggregate} returns them. */
   agent_metrics: Metrics;
   key_metrics: Metrics;
@@ -101,7 +103,8 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
       return {
         rollouts: rollouts.count(),
         scored: given.length,
-        ...overall(rollouts),
+        masked: rollouts.masked(),
+        ...doAtOnce(overall(rollouts)),
         pass_metrics: answerKey === undefined ? passMetrics(judged) : withAnswers(judged, answers),
         estimates: estimate({ scores, judged, means }, rollouts.metrics(), seed),
         tasks,
@@ -113,7 +116,8 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
       };
     },
     *groups(expected = () => undefined) {
-      for (const group of rollouts.groups()) yield groupEntry(rollouts, group, expected(group.task));
+      for (const group of doAtOnce(rollouts.groups()))
+        yield doAtOnce(groupEntry(rollouts, group, expected(group.task)));
     },
   };
 }
@@ -126,19 +130,19 @@ export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {
     throw new HoldfastError("invalid_input", "`verify_responses` must be a list of the rows that verify gave");
   }
-  // createMetrics would also bootstrap, which is too slow for a server's reply.
+  return doInPieces(aggregateSteps(rows));
+}
+
+/** createMetrics would also bootstrap, which is too slow for a server's reply. */
+function* aggregateSteps(rows: unknown[]): Steps<AggregateMetrics> {
   const rollouts = createRollouts();
-  const pace = createPace();
   for (const row of rows) {
     if (isObject(row)) rollouts.add(readRow(row));
-    await pace();
+    yield;
   }
   const groups: GroupEntry[] = [];
-  for (const group of rollouts.groups()) {
-    groups.push(groupEntry(rollouts, group));
-    await pace();
-  }
-  return { group_level_metrics: groups, ...overall(rollouts) };
+  for (const group of yield* rollouts.groups()) groups.push(yield* groupEntry(rollouts, group));
+  return { group_level_metrics: groups, ...(yield* overall(rollouts)) };
 }
 
 interface ByTask {
@@ -158,7 +162,7 @@ interface MetricSum {
 function byTask(rollouts: Rollouts): ByTask {
   const found: ByTask = { tasks: [], scores: [], answers: [], costs: {}, means: [] };
   const names = new Map(rollouts.metrics().map((name, at) => [name, at]));
-  for (const group of rollouts.groups()) {
+  for (const group of doAtOnce(rollouts.groups())) {
     const outcomes = group.rollouts.map((rollout) => readOutcome(rollouts, rollout));
     found.tasks.push(taskMetrics(group.task, outcomes));
     found.scores.push(outcomes.map(({ score }) => score));
@@ -174,7 +178,7 @@ function sumMetrics(rollouts: Rollouts, group: number[], names: Map<string, numb
   const sums = Array.from(names, () => ({ sum: 0, count: 0 }));
   if (names.size === 0) return sums;
   for (const rollout of group) {
-    if (rollouts.failed(rollout)) continue;
+    if (!rollouts.counts(rollout)) continue;
     rollouts.each(rollout, (column, value) => {
       const total = sums[names.get(column) ?? -1];
       if (total) [total.sum, total.count] = [total.sum + value, total.count + 1];

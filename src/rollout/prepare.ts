@@ -5,6 +5,7 @@ import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { labelsField, type TaskRow } from "../core/rollout.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
+import { playerFields } from "./row-fields.ts";
 import { isUrl, type CollectionSettings } from "./collection-settings.ts";
 
 /** Undefined fields are not set. */
@@ -58,12 +59,9 @@ function toRequest({ temperature, topP, maxTokens, system, request = {} }: RowFl
   return { ...request, ...Object.fromEntries(given) };
 }
 
-/** Fields that the player sets itself. */
-const ownFields = ["input", "tools", "instructions", "model", "stream", "store"];
-
 /** Refuses fields of `request` that would have no effect. */
 export function assertRequest({ request = {}, system, agent }: Partial<CollectionSettings>): void {
-  const field = ownFields.find((name) => name in request);
+  const field = Object.keys(request).find((name) => playerFields.has(name));
   if (field === "instructions") throw invalidOption("--request cannot set `instructions`; use --system");
   if (field !== undefined) throw invalidOption(`--request cannot set \`${field}\`: the collection sets it`);
   if (system === undefined || agent === undefined || isUrl(agent)) return;

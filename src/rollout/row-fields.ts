@@ -33,6 +33,9 @@ export function withoutOutcome(row: TaskRow): TaskRow {
 export const hasOwnMetrics = ({ metrics, response }: TaskRow): boolean =>
   metrics !== undefined && response === undefined;
 
+/** Fields of `responses_create_params` that the player sets itself. */
+export const playerFields = new Set(["input", "tools", "instructions", "model", "stream", "store"]);
+
 /** Fields of a verdict that stay beside the reward, for trainers and collectors. */
 const besideReward = new Set(["reward", "response", "mask_sample", "failure_kind", "failure_reason", "agent_ref"]);
 /** Fields that a server adds about the episode. */
@@ -61,6 +64,19 @@ export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
 /** Returns what verify returned beside the reward; {} for rows of other collectors, which have it among their fields. */
 export function readMetrics({ metrics }: TaskRow): TaskRow {
   return isObject(metrics) ? (metrics as TaskRow) : {};
+}
+
+export function isFailed({ failure_kind: kind }: TaskRow): boolean {
+  return typeof kind === "string" && kind !== "";
+}
+
+/** Tells whether a row did not fail but says that its reward must not be used. */
+export const isMasked = (row: TaskRow): boolean => row["mask_sample"] === true && !isFailed(row);
+
+/** Returns the reward; undefined for a failed or masked row, even if it has one. */
+export function readReward(row: TaskRow): number | undefined {
+  const { reward } = row;
+  return typeof reward === "number" && !isFailed(row) && !isMasked(row) ? reward : undefined;
 }
 
 /** Models of this process, which count a token for every four characters. */

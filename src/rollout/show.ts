@@ -4,7 +4,8 @@ import type { NumberedEvent, Thrown } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { finishedRollouts, isFailed, rolloutIndex, type RolloutIndex } from "./finished.ts";
+import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
+import { isFailed, readReward } from "./row-fields.ts";
 import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import { readMetrics } from "./row-fields.ts";
@@ -59,9 +60,9 @@ export async function findRollout(
     const { task = 0, repeat = 0 } = rolloutIndex(row);
     if (task !== (wanted.task ?? task)) continue;
     repeats.push(repeat);
-    const { reward } = row;
+    const reward = readReward(row);
     if (repeat !== (wanted.repeat ?? repeat) || (wanted.failed && !failed)) continue;
-    if (wanted.worst && (failed || typeof reward !== "number")) continue;
+    if (wanted.worst && reward === undefined) continue;
     const key = [wanted.worst ? Number(reward) : 0, task, repeat];
     if (!best || isBefore(key, best.key)) best = { row, key };
   }
@@ -77,7 +78,7 @@ function isBefore(a: number[], b: number[]): boolean {
 export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcript {
   const { instructions, input, output } = readConversation(row);
   const { failure_kind: kind, failure_reason: reason, failure_stack: stack } = row;
-  const { session_id: session, reward, stopped } = row;
+  const { session_id: session, stopped } = row;
   const { model } = toFields(row["response"]);
   const told: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
   return {
@@ -86,7 +87,7 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
     session: textIn(session),
     began: events && initialState(events),
     steps: [...told, ...toSteps([...input, ...output], events)],
-    reward: typeof reward === "number" && !isFailed(row) ? reward : undefined,
+    reward: readReward(row),
     verdict: verdictIn(events, row),
     stopped: textIn(stopped),
     failure: isFailed(row)

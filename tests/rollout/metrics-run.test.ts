@@ -78,6 +78,17 @@ describe("createMetrics", () => {
     expect(second).toMatchObject({ reward_profile_completion_pct: 50 });
   });
 
+  test("SCORED: masked rollouts are counted as such, and in no statistic", async () => {
+    const masked = { _ng_task_index: 1, _ng_rollout_index: 4, reward: 1, mask_sample: true, metrics: { recall: 1 } };
+    const { rollouts, scored, masked: count, failures, ...rest } = metricsOf([...example, masked]);
+    expect({ rollouts, scored, count, failures }).toEqual({ rollouts: 9, scored: 8, count: 1, failures: [] });
+    const plain = metricsOf(example);
+    expect(rest.agent_metrics).toEqual(plain.agent_metrics);
+    expect(rest.pass_metrics).toMatchObject(plain.pass_metrics);
+    expect(rest.estimates).toEqual(plain.estimates);
+    expect((await aggregate([...example, masked])).agent_metrics).toEqual(plain.agent_metrics);
+  });
+
   test("gives the values of the worked example, each with its interval", () => {
     const { pass_metrics: pass, estimates } = metricsOf(example);
     expect(pass["pass@2/accuracy"]).toBeCloseTo(41.67, 2);

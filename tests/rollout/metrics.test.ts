@@ -1,7 +1,7 @@
 // Metrics of rollouts, against numbers that were computed elsewhere.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { stringifyInPieces } from "../../src/io/pace.ts";
+import { doInPieces, stringifySteps } from "../../src/io/pace.ts";
 import { aggregate } from "../../src/rollout/metrics.ts";
 import { runs } from "../runs.ts";
 
@@ -102,20 +102,33 @@ describe("aggregate", () => {
         fc.array(fc.object({ key: fc.constantFrom("reward", "_ng_task_index", "response") })),
         async (one, more) => {
           const result = await aggregate([one, ...more]);
-          expect(JSON.parse(await stringifyInPieces(result))).toEqual(result);
+          expect(JSON.parse(await doInPieces(stringifySteps(result)))).toEqual(result);
         },
       ),
       { numRuns: runs(200) },
     );
   });
 
-  test("works in pieces, so that the process can do other work in between", async () => {
-    const many = Array.from({ length: 30_000 }, (_, at) => ({ _ng_task_index: at, reward: 1, seconds: at }));
-    let turns = 0;
-    const timer = setInterval(() => turns++, 1);
-    const text = await stringifyInPieces(await aggregate(many));
-    clearInterval(timer);
-    expect(turns).toBeGreaterThan(5);
+  test.each<[string, (at: number) => object]>([
+    ["one rollout of each task", (at) => ({ _ng_task_index: at, reward: 1, seconds: at })],
+    ["rollouts of one task", (at) => ({ reward: 1, seconds: at })],
+    [
+      "rollouts of two tasks in any order",
+      (at) => ({ _ng_task_index: at % 2, _ng_rollout_index: (at * 7) % 50_000, reward: 1 }),
+    ],
+    ["rollouts of one number", (at) => ({ _ng_rollout_index: 0, reward: 1, seconds: (at * 7) % 50_000 })],
+  ])("works in short pieces, so that the process can do other work in between: %s", async (_, toRow) => {
+    const many = Array.from({ length: 50_000 }, (_, at) => toRow(at));
+    // CPU time: other programs of the machine must not count.
+    let [longest, since] = [0, process.cpuUsage()];
+    let timer = setImmediate(function look() {
+      const { user, system } = process.cpuUsage(since);
+      [longest, since] = [Math.max(longest, (user + system) / 1000), process.cpuUsage()];
+      timer = setImmediate(look);
+    });
+    const text = await doInPieces(stringifySteps(await aggregate(many)));
+    clearImmediate(timer);
+    expect(longest).toBeLessThan(100);
     expect(JSON.parse(text)).toMatchObject({ key_metrics: { "mean/reward": 1 } });
   });
 });

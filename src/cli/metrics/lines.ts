@@ -22,9 +22,14 @@ export function metricLines(metrics: CollectionMetrics): string[] {
 }
 
 /** Counts the rollouts, and the failures by kind. */
-export function countLine({ rollouts, scored, tasks, failures }: CollectionMetrics): string {
+export function countLine({ rollouts, scored, masked, tasks, failures }: CollectionMetrics): string {
   const counts = `${counted(rollouts, "rollout")} of ${counted(tasks.length, "task")}, ${scored} scored`;
-  return failures.length === 0 ? counts : `${counts}, ${rollouts - scored} failed (${failuresText(failures)})`;
+  const failed = failures.reduce((sum, { count }) => sum + count, 0);
+  return [
+    counts,
+    ...(masked > 0 ? [`${masked} masked`] : []),
+    ...(failed > 0 ? [`${failed} failed (${failuresText(failures)})`] : []),
+  ].join(", ");
 }
 
 export function taskLines({ tasks }: CollectionMetrics): string[] {

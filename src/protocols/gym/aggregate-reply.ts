@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { Reply } from "../../core/protocol.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
-import { stringifyInPieces } from "../../io/pace.ts";
+import { doInPieces, stringifySteps } from "../../io/pace.ts";
 
 /** Requests in memory at once. Rows and replies are large, and the route needs no token. */
 const most = 16;
@@ -16,7 +16,7 @@ export function createAggregateReply(aggregate: (rows: unknown) => Promise<objec
   async function replyTo(body: unknown): Promise<Reply> {
     const metrics = await aggregate((Object(body) as { verify_responses?: unknown }).verify_responses);
     const headers = { "content-type": "application/json" };
-    return { status: 200, headers, text: await stringifyInPieces(metrics) };
+    return { status: 200, headers, text: await doInPieces(stringifySteps(metrics)) };
   }
 
   return async (body) => {

@@ -1,5 +1,6 @@
 // The mean reward of every node of the trees of forks, over all rollouts below it.
 import type { TaskRow } from "../../core/rollout.ts";
+import { readReward } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
 export interface NodeMetrics {
@@ -14,14 +15,13 @@ export function createNodes() {
   const nodes = new Map<string, { rollouts: number; scored: number; sum: number }>();
   return {
     add(row: TaskRow): void {
-      const { reward, failure_kind: kind } = row;
-      const isScored = typeof reward === "number" && (typeof kind !== "string" || kind === "");
+      const reward = readReward(row);
       for (const node of toPath(readBranch(row))) {
         const { rollouts = 0, scored = 0, sum = 0 } = nodes.get(node) ?? {};
         nodes.set(node, {
           rollouts: rollouts + 1,
-          scored: scored + (isScored ? 1 : 0),
-          sum: sum + (isScored ? reward : 0),
+          scored: scored + (reward === undefined ? 0 : 1),
+          sum: sum + (reward ?? 0),
         });
       }
     },

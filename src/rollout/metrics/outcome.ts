@@ -3,7 +3,7 @@ import type { Score } from "./pass.ts";
 import type { Rollouts } from "./rollouts.ts";
 
 export interface Outcome {
-  /** Its reward. A failed rollout has none, even if its row has one: a failure is never a reward of 0. */
+  /** Its reward. A failed or masked rollout has none, even if its row has one: a failure is never a reward of 0. */
   score: Score;
   failed: boolean;
   input: number | undefined;
@@ -29,7 +29,7 @@ export function readOutcome(rollouts: Rollouts, rollout: number): Outcome {
   const failed = rollouts.failed(rollout);
   const known = input !== undefined || output !== undefined;
   const tokens = total_tokens ?? (known ? (input ?? 0) + (output ?? 0) : undefined);
-  return { score: failed ? undefined : reward, failed, input, output, tokens, seconds };
+  return { score: rollouts.counts(rollout) ? reward : undefined, failed, input, output, tokens, seconds };
 }
 
 const names = ["input", "output", "tokens", "seconds"] as const;

@@ -1,5 +1,6 @@
 // Stores the numbers of all rollouts of a collection, and nothing else: a file may have a million rows.
 import { HoldfastError } from "../../core/errors.ts";
+import { sortSteps, type Steps } from "../../io/pace.ts";
 import type { CountedRow } from "./row.ts";
 
 export type Rollouts = ReturnType<typeof createRollouts>;
@@ -21,12 +22,13 @@ export function createRollouts() {
   const columns = new Map<string, number>();
   // Lists of numbers instead of objects: they take a fraction of the memory.
   const [tasks, indices, answers, failures]: [number[], number[], number[], boolean[]] = [[], [], [], []];
+  const masked = new Set<number>();
   // The numbers of rollout r are at starts[r] up to starts[r + 1].
   const [starts, columnIds, values]: [number[], number[], number[]] = [[0], [], []];
 
   const metrics = new Set<string>();
   let hasEstimates = false;
-  let tasksInOrder: (Group & { isSorted: boolean })[] | undefined;
+  let tasksInOrder: Group[] | undefined;
 
   const orUndefined = (value: number | undefined): number | undefined => (Number.isNaN(value) ? undefined : value);
 
@@ -49,6 +51,7 @@ export function createRollouts() {
         values.push(value);
       }
       starts.push(values.length);
+      if (row.isMasked) masked.add(tasks.length);
       tasks.push(row.task);
       indices.push(row.index ?? NaN);
       answers.push(row.answer ?? NaN);
@@ -63,44 +66,51 @@ export function createRollouts() {
     index: (rollout: number): number | undefined => orUndefined(indices[rollout]),
     answer: (rollout: number): number | undefined => orUndefined(answers[rollout]),
     failed: (rollout: number): boolean => failures[rollout] === true,
+    counts,
+    masked: (): number => masked.size,
     /** The columns that come from the metrics of rows, in the order of their first occurrence. */
     metrics: (): string[] => [...metrics],
     /** True if the tokens of a row were estimated. */
     hasEstimates: (): boolean => hasEstimates,
     /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
-    *groups(): Iterable<Group> {
-      tasksInOrder ??= split();
-      for (const group of tasksInOrder) {
-        // Sorted when it is asked for: a server pauses between two tasks.
-        if (!group.isSorted) sort(group);
-        yield group;
-      }
+    *groups(): Steps<Group[]> {
+      return (tasksInOrder ??= yield* split());
     },
   };
 
-  function split(): (Group & { isSorted: boolean })[] {
-    const found: (Group & { isSorted: boolean })[] = [];
-    const taskAt = (rollout: number | undefined): number => tasks[rollout as number] as number;
-    const sorted = [...tasks.keys()].sort((a, b) => taskAt(a) - taskAt(b) || a - b);
-    for (let from = 0, to = 0; from < sorted.length; from = to) {
-      const task = taskAt(sorted[from]);
-      while (to < sorted.length && taskAt(sorted[to]) === task) to++;
-      found.push({ task, rollouts: sorted.slice(from, to), isSorted: false });
+  function* split(): Steps<Group[]> {
+    const byTask = new Map<number, number[]>();
+    for (const [rollout, task] of tasks.entries()) {
+      const group = byTask.get(task);
+      if (group) group.push(rollout);
+      else byTask.set(task, [rollout]);
+      yield;
+    }
+    const found: Group[] = [];
+    for (const task of Float64Array.from(byTask.keys()).sort()) {
+      yield;
+      found.push({ task, rollouts: yield* sort(byTask.get(task) ?? []) });
     }
     return found;
   }
 
-  function sort(group: Group & { isSorted: boolean }): void {
-    const places = group.rollouts.map((rollout, position) => orUndefined(indices[rollout]) ?? position);
-    group.isSorted = true;
-    if (places.every((place, at) => at === 0 || place > (places[at - 1] as number))) return;
-    const placed = group.rollouts.map((rollout, at) => ({ rollout, place: places[at] as number }));
-    placed.sort((a, b) => a.place - b.place || compareNumbers(a.rollout, b.rollout) || a.rollout - b.rollout);
-    group.rollouts = placed.map(({ rollout }) => rollout);
+  function* sort(group: number[]): Steps<number[]> {
+    const placed = group.map((rollout, position) => ({ rollout, place: orUndefined(indices[rollout]) ?? position }));
+    if (placed.every(({ place }, at) => at === 0 || place > (placed[at - 1]?.place as number))) return group;
+    const sorted = yield* sortSteps(
+      placed,
+      (a, b) => a.place - b.place || compareNumbers(a.rollout, b.rollout) || a.rollout - b.rollout,
+    );
+    return sorted.map(({ rollout }) => rollout);
+  }
+
+  /** False if it failed or is masked: its numbers are in no statistic. */
+  function counts(rollout: number): boolean {
+    return failures[rollout] !== true && !masked.has(rollout);
   }
 
   function rewardOf(rollout: number): number {
-    if (failures[rollout] === true) return -Infinity;
+    if (!counts(rollout)) return -Infinity;
     const [from = 0, end = 0, column] = [starts[rollout], starts[rollout + 1], columns.get("reward")];
     for (let at = from; at < end; at++) if (columnIds[at] === column) return values[at] as number;
     return -Infinity;

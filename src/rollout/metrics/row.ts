@@ -1,7 +1,7 @@
 // readRow(): reads the numbers of a row. Other fields and invalid values are ignored.
 import { isObject } from "../../core/json.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { hasEstimatedTokens, readMetrics } from "../row-fields.ts";
+import { hasEstimatedTokens, isFailed, isMasked, readMetrics } from "../row-fields.ts";
 
 export interface CountedRow {
   task: number;
@@ -14,6 +14,8 @@ export interface CountedRow {
   /** True if the tokens of the row were estimated. */
   isEstimate: boolean;
   failure: string | undefined;
+  /** True if the row did not fail and says that its reward must not be used. */
+  isMasked: boolean;
   answer: number | undefined;
 }
 
@@ -26,14 +28,14 @@ export function readRow(row: Record<string, unknown>, answerKey?: string): Count
   const { columns, metrics, isEstimate } = readNumbers(row);
   const [task = 0, index] = [columns.get(taskIndex), columns.get(rolloutIndex)];
   for (const stamp of stamps) columns.delete(stamp);
-  const kind = row["failure_kind"];
   return {
     task,
     index,
     columns,
     metrics,
     isEstimate,
-    failure: typeof kind === "string" && kind !== "" ? kind : undefined,
+    failure: isFailed(row as TaskRow) ? String(row["failure_kind"]) : undefined,
+    isMasked: isMasked(row as TaskRow),
     answer: answerKey !== undefined && Object.hasOwn(row, answerKey) ? answerNumber(row[answerKey]) : undefined,
   };
 }

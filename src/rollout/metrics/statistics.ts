@@ -1,33 +1,40 @@
 // Mean, maximum, minimum, median and standard deviation, under NeMo Gym's names.
 import { setOwn } from "../../core/json.ts";
+import type { Steps } from "../../io/pace.ts";
 
 export type Metrics = { [name: string]: number };
 
-/** Visits every number of every row, with the name of its column. */
-export type EachNumber = (visit: (column: string, value: number) => void) => void;
+type Visit = (column: string, value: number) => void;
 
-/** Returns the statistics of every column of `rows` rows, in the order of their first occurrence. */
-export function statistics(rows: number, each: EachNumber): Metrics {
+/** Computes the statistics of every column, in the order of their first occurrence. `each` visits the numbers of a row. */
+export function* statistics(rows: readonly number[], each: (row: number, visit: Visit) => void): Steps<Metrics> {
   const columns = new Map<string, number[]>();
-  each((name, value) => {
-    const values = columns.get(name);
-    if (values) values.push(value);
-    else columns.set(name, [value]);
-  });
-  const spreads = new Map([...columns].map(([name, values]) => [name, sampleStd(values)]));
+  for (const row of rows) {
+    each(row, (name, value) => {
+      const values = columns.get(name);
+      if (values) values.push(value);
+      else columns.set(name, [value]);
+    });
+    yield;
+  }
+  const spreads = new Map<string, number | undefined>();
+  for (const [name, values] of columns) {
+    spreads.set(name, sampleStd(values));
+    yield;
+  }
   // 0 if no column has a standard deviation; otherwise a column without one is omitted.
   if ([...spreads.values()].every((spread) => spread === undefined)) {
-    for (const [name, values] of columns) if (values.length === rows) spreads.set(name, 0);
+    for (const [name, values] of columns) if (values.length === rows.length) spreads.set(name, 0);
   }
-  const by = (name: string, statistic: (values: number[]) => number | undefined): [string, number | undefined][] =>
-    [...columns].map(([column, values]) => [`${name}/${column}`, statistic(values)]);
-  return fromPairs([
-    ...by("mean", mean),
-    ...by("max", largest),
-    ...by("min", smallest),
-    ...by("median", median),
-    ...[...spreads].map(([column, spread]): [string, number | undefined] => [`std/${column}`, spread]),
-  ]);
+  const pairs: [string, number | undefined][] = [];
+  for (const [name, statistic] of Object.entries({ mean, max: largest, min: smallest, median })) {
+    for (const [column, values] of columns) {
+      pairs.push([`${name}/${column}`, statistic(values)]);
+      yield;
+    }
+  }
+  for (const [column, spread] of spreads) pairs.push([`std/${column}`, spread]);
+  return fromPairs(pairs);
 }
 
 export function sum(values: number[]): number {

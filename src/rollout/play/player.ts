@@ -12,6 +12,7 @@ import { inputItems, type Play, type Played, type Rollout, type TaskRow, type Or
 import { environmentHost } from "./environment-host.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
+import { playerFields } from "../row-fields.ts";
 import { buildResponse, tokenChain } from "./response.ts";
 import { run } from "../../agent/run.ts";
 import type { EpisodeHost } from "./episode-host.ts";
@@ -26,7 +27,7 @@ export interface PlayerOptions {
   /** Time limit of an episode in milliseconds. */
   timeout?: number | undefined;
   /** Called with every event of a conversation, as it is committed. */
-  onEvent?: ((event: NumberedEvent) => void) | undefined;
+  onEvent?: ((event: NumberedEvent, rollout: Rollout) => void) | undefined;
 }
 
 const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
@@ -128,7 +129,7 @@ export function createPlayerOn(
       if (done) return { outcome: value.outcome, events };
       if (value.type !== "partial") {
         events.push(value);
-        onEvent?.(value);
+        onEvent?.(value, rollout);
       }
       if (value.type !== "tools.answered") continue;
       const outcome = failureInAnswers(events) ? "failed" : isAtFork(rollout, events) ? "forked" : undefined;
@@ -189,12 +190,10 @@ function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
   };
 }
 
-const own = new Set(["input", "tools", "instructions", "model", "stream", "store"]);
-
 /** Returns the model settings of a row. */
 function readSettings({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
   return Object.fromEntries(
-    Object.entries(Object(params) as TaskRow).filter(([key, value]) => !own.has(key) && value !== null),
+    Object.entries(Object(params) as TaskRow).filter(([key, value]) => !playerFields.has(key) && value !== null),
   );
 }
 

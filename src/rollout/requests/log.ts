@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
-import { isFailed } from "../finished.ts";
+import { isFailed } from "../row-fields.ts";
 import type { ExistingRows, Tries } from "../output.ts";
 import { readBranch, rowNodeKey } from "../tree.ts";
 import type { RolloutRequest } from "./request.ts";
