@@ -110,7 +110,8 @@ export interface Model {
 /** Returns the text of a message's content or of a tool's output. */
 export function toText(content: string | Content[]): string {
   if (typeof content === "string") return content;
-  return content.map(({ text }) => (typeof text === "string" ? text : "")).join("");
+  // A row of another program may have parts that are not objects.
+  return content.map((part: Content | null) => (typeof part?.text === "string" ? part.text : "")).join("");
 }
 
 export const isMessage = (item: Item): item is Message => item.type === "message";

@@ -1,6 +1,6 @@
 // collectionsProtocol(): tells the viewer about a whole server, under /v1: environments, agents, and collections row by row.
 import { HoldfastError } from "../core/errors.ts";
-import { notAllowed, type Protocol, type Reply } from "../core/protocol.ts";
+import { notAllowed, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
 import type { About, RowSummary, Collection, WholeRow } from "../rollout/collection-view.ts";
 import type { Curve } from "../rollout/curve-series.ts";
@@ -22,7 +22,7 @@ export interface CollectionsProtocolOptions {
 export function collectionsProtocol({ about, collections, curves }: CollectionsProtocolOptions): Protocol {
   const named = new Map(collections.map((collection) => [collection.details.run, collection]));
 
-  async function replyTo(method: string, path: string, query: URLSearchParams): Promise<Reply> {
+  async function replyTo({ method, path, query, signal }: Request): Promise<Reply> {
     if (method !== "GET") throw notAllowed(path, method, ["GET"]);
     if (path === "/v1/about") return ok({ ...about, runs: collections.map(toAbout) } satisfies About);
     if (path === "/v1/curves") return ok({ curves: (await curves?.()) ?? [] });
@@ -32,7 +32,7 @@ export function collectionsProtocol({ about, collections, curves }: CollectionsP
     const collection = named.get(name);
     if (!collection) throw missing(`run ${name.slice(0, 100)} not found; /v1/about lists the runs of this server`);
     if (rest === undefined) return ok(collection.details);
-    if (rest === "totals") return ok(await collection.totals());
+    if (rest === "totals") return ok(await collection.totals(signal));
     if (rest === "search") return streamed(collection.search(query.get("text") ?? ""));
     if (number === undefined) return streamed(collection.rows());
     const row = /^\d{1,15}$/.test(number) ? await collection.row(Number(number)) : undefined;
@@ -42,10 +42,7 @@ export function collectionsProtocol({ about, collections, curves }: CollectionsP
 
   return {
     name: "runs",
-    handle: ({ method, path, query }) =>
-      path === "/v1/about" || path === "/v1/curves" || path === "/v1/runs" || path.startsWith("/v1/runs/")
-        ? replyTo(method, path, query)
-        : undefined,
+    handle: (request) => (/^\/v1\/(about$|curves$|runs(\/|$))/.test(request.path) ? replyTo(request) : undefined),
   };
 }
 

@@ -4,7 +4,7 @@ import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import type { RowSummary, Collection, CollectionDetails } from "./collection-view.ts";
+import type { RowSummary, Collection, CollectionDetails, CollectionTotals } from "./collection-view.ts";
 import { assertFile, finishedRollouts, rolloutIndex, type Finished } from "./finished.ts";
 import { outputPaths } from "./output.ts";
 import { matchesRow } from "./collection-index/search.ts";
@@ -36,6 +36,7 @@ export async function* numberedRollouts(
 export function openCollection(details: CollectionDetails): Collection {
   const { file } = details;
   let places: Awaited<ReturnType<typeof indexRows>> | undefined;
+  let known: { state: string; totals: CollectionTotals } | undefined;
 
   async function* summaries(): AsyncGenerator<RowSummary[], void, undefined> {
     const found = await indexRows(file);
@@ -76,14 +77,20 @@ export function openCollection(details: CollectionDetails): Collection {
       assertFile(file);
       return found(text);
     },
-    async totals() {
+    async totals(signal) {
+      const state = await fileState(file);
+      if (known?.state === state) return known.totals;
       const totals = createTotals();
-      for await (const finished of numberedRollouts(file)) totals.add(summarizeRow(finished, finished.number));
-      return totals.result();
+      for await (const finished of numberedRollouts(file)) {
+        if (signal.aborted) return totals.result();
+        totals.add(summarizeRow(finished, finished.number));
+      }
+      known = { state, totals: totals.result() };
+      return known.totals;
     },
     async row(number) {
-      const known = await places?.read(number);
-      if (known && rolloutIndex(known).task !== undefined) return known;
+      const found = await places?.read(number);
+      if (found && rolloutIndex(found).task !== undefined) return found;
       // The row was not read yet, the file was replaced, or the task number follows from the rows before it.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
@@ -123,6 +130,15 @@ async function readInode(file: string): Promise<number | undefined> {
     ({ ino }) => ino,
     () => undefined,
   );
+}
+
+/** Returns a text that changes when rows or failures are written. */
+async function fileState(file: string): Promise<string> {
+  const states = [file, outputPaths(file).failures].map(async (path) => {
+    const { size = 0, mtimeNs = 0, ino = 0 } = (await stat(path, { bigint: true }).catch(() => undefined)) ?? {};
+    return `${size} ${mtimeNs} ${ino}`;
+  });
+  return (await Promise.all(states)).join();
 }
 
 /** Returns the display name of a collection. */

@@ -74,7 +74,7 @@ export interface RowSummary {
   attempt: number | null;
   /** null if it failed or is masked. */
   reward: number | null;
-  outcome: "scored" | "failed";
+  outcome: "scored" | "masked" | "failed";
   /** Kind of the failure. */
   kind: string | null;
   /** The limit that ended it. */
@@ -115,7 +115,8 @@ export interface Collection {
   rows(): AsyncIterable<RowSummary[]>;
   /** Yields the indexes of the rows that contain a text, in batches. A batch may be empty. */
   search(text: string): AsyncIterable<number[]>;
-  totals(): Promise<CollectionTotals>;
+  /** Reads the whole file, unless it is as it was at the last call. The result is incomplete after an abort. */
+  totals(signal: AbortSignal): Promise<CollectionTotals>;
   /** Returns the complete row, or undefined if the index does not exist. */
   row(row: number): Promise<TaskRow | undefined>;
 }

@@ -104,7 +104,7 @@ describe("a summary", () => {
       true,
       { outcome: "failed", kind: "model", reason: "gone", reward: null },
     ],
-    ["what is masked has no reward", { ...row, mask_sample: true }, false, { outcome: "scored", reward: null }],
+    ["a masked row has no reward", { ...row, mask_sample: true }, false, { outcome: "masked", reward: null }],
     [
       "without a total, tokens are added",
       { response: { usage: { input_tokens: 2, output_tokens: 3 } } },
@@ -297,7 +297,7 @@ test("totals have the wall time from the first start to the last end, not the su
     ...more,
   });
   const run = runOf(fileOf(lines(at(100, 8), at(101, 9), at(102, 1, { reward: 0 })), lines(failure(1))));
-  expect(await run.totals()).toEqual({
+  expect(await run.totals(new AbortController().signal)).toEqual({
     rollouts: 4,
     tasks: 2,
     failed: 1,
@@ -306,6 +306,20 @@ test("totals have the wall time from the first start to the last end, not the su
     began: 100,
     wallSeconds: 10,
   });
+});
+
+test("totals are read again only when the file has changed, and not to the end when the client has left", async () => {
+  const file = fileOf(lines(rollout(0), rollout(1)));
+  const run = runOf(file);
+  const leaving = new AbortController();
+  leaving.abort();
+  expect(await run.totals(leaving.signal)).toMatchObject({ rollouts: 0 });
+  const { signal } = new AbortController();
+  const first = await run.totals(signal);
+  expect(first).toMatchObject({ rollouts: 2 });
+  expect(await run.totals(signal)).toBe(first);
+  appendFileSync(file, lines(rollout(2)));
+  expect(await run.totals(signal)).toMatchObject({ rollouts: 3 });
 });
 
 describe("a file without rollouts is refused", () => {

@@ -15,16 +15,12 @@ function* textsOf(row: TaskRow): Generator<string, void, undefined> {
   const { instructions = "", input, output } = readConversation(row);
   yield instructions;
   for (const item of [...input, ...output]) {
-    if (isMessage(item)) yield contentText(item.content);
+    if (isMessage(item)) yield toText(item.content);
     else if (isFunctionCall(item)) {
       yield item.name;
       yield item.arguments;
     } else if (item.type === "function_call_output") {
-      yield contentText((item as unknown as { output: string | Content[] }).output);
+      yield toText((item as unknown as { output: string | Content[] }).output);
     } else yield JSON.stringify(item);
   }
 }
-
-/** Ignores parts of the content that are not objects. */
-const contentText = (content: string | Content[]): string =>
-  toText(typeof content === "string" ? content : content.map((part) => Object(part) as Content));

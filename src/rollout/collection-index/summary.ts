@@ -6,7 +6,7 @@ import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";
 import { readConversation, toFields } from "../conversation.ts";
-import { hasEstimatedTokens, hasOwnMetrics } from "../row-fields.ts";
+import { hasEstimatedTokens, hasOwnMetrics, isMasked } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
 /** Limits for texts, the number of tools, the length of names, and the number of metrics: a model may invent names. */
@@ -16,15 +16,16 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
   const { task = null, repeat = null } = rolloutIndex(content);
   const { input, output } = readConversation(content);
   const calls = output.filter(isFunctionCall);
-  const { reward, mask_sample: isMasked, failure_kind: kind, stopped, session_id: session, parent, seconds } = content;
+  const outcome = failed ? "failed" : isMasked(content) ? "masked" : "scored";
+  const { reward, failure_kind: kind, stopped, session_id: session, parent, seconds } = content;
   return {
     row,
     task,
     repeat,
     branch: readBranch(content) || null,
     attempt: numberIn(content["_ng_attempt_index"]),
-    reward: failed || isMasked === true ? null : numberIn(reward),
-    outcome: failed ? "failed" : "scored",
+    reward: outcome === "scored" ? numberIn(reward) : null,
+    outcome,
     kind: failed ? textIn(kind) : null,
     stopped: textIn(stopped),
     steps: assistantTurns(output),
@@ -47,17 +48,12 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
 /** Returns the last user message of the input. Earlier ones may be examples, equal in all tasks. */
 function askedIn(input: Item[]): string | undefined {
   const asked = input.filter(isMessage).findLast(({ role }) => role === "user");
-  return asked && safeText(asked.content);
+  return asked && toText(asked.content);
 }
 
 function lastAnswer(output: Item[]): Item[] {
   const last = output.filter(isMessage).findLast(({ role }) => role === "assistant");
-  return last ? [{ ...last, content: safeText(last.content) }] : [];
-}
-
-/** Ignores parts of the content that are not objects. */
-function safeText(content: Parameters<typeof toText>[0]): string {
-  return toText(typeof content === "string" ? content : content.map((part) => Object(part) as typeof part));
+  return last ? [last] : [];
 }
 
 /** The numbers among verify's metrics; a boolean counts as 0 or 1. */

@@ -101,8 +101,8 @@ function Side({ side, run, rows, task, chosen }: SideProps) {
 
 function labelOf({ row, repeat, branch, reward, outcome, kind }: RowSummary): string {
   const name = [repeat === null ? `row ${row}` : `repeat ${repeat}`, branch === null ? "" : `branch ${branch}`];
-  const result = outcome === "failed" ? `failed: ${kind ?? "unknown"}` : `reward ${orDash(reward)}`;
-  return `${name.filter((part) => part !== "").join(", ")} (${result})`;
+  const results = { failed: `failed: ${kind ?? "unknown"}`, masked: "masked", scored: `reward ${orDash(reward)}` };
+  return `${name.filter((part) => part !== "").join(", ")} (${results[outcome]})`;
 }
 
 function Said({ run, row }: { run: NamedRun; row: number }) {

@@ -13,7 +13,7 @@ export interface Filter {
   mean: Range | undefined;
   tokens: Range | undefined;
   task: Range | undefined;
-  /** "scored", "failed", "stopped", "failed/KIND" or "stopped/LIMIT". */
+  /** "scored", "masked", "failed", "stopped", "failed/KIND" or "stopped/LIMIT". */
   kind: string;
   /** The reason of a failure, as `reasonGroup` returns it. */
   reason: string;

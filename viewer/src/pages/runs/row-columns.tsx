@@ -124,6 +124,7 @@ const Reason = ({ text }: { text: string }) => <span class="bad">{showInvisible(
 /** Describes the outcome of a row in a few words. */
 function Outcome({ row: { outcome, kind, stopped, reward } }: { row: RowSummary }) {
   if (outcome === "failed") return <span class="bad">failed{kind === null ? "" : `: ${showInvisible(kind)}`}</span>;
+  if (outcome === "masked") return <span class="warn">masked</span>;
   if (stopped !== null) return <span class="warn">stopped: {stopped}</span>;
   return <span class="dim">{reward === null ? "no reward" : "scored"}</span>;
 }

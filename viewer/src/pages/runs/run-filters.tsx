@@ -23,7 +23,7 @@ const badges = { task: "task", mean: "task mean", tokens: "tokens", reason: "fai
 export function RunFilters({ parameters, metrics, count, shown, isDone, search }: RunFiltersProps) {
   const set = (name: string, value: string | undefined): void => setParameters({ [name]: value }, true);
   const isFiltered = filterNames.some((name) => parameters.has(name));
-  const { kinds, stops, tools } = metrics;
+  const { masked, kinds, stops, tools } = metrics;
   return (
     <form
       class="row run-filters"
@@ -38,6 +38,7 @@ export function RunFilters({ parameters, metrics, count, shown, isDone, search }
         <select value={parameters.get("kind") ?? ""} onChange={(event) => set("kind", event.currentTarget.value)}>
           <option value="">any outcome</option>
           <option value="scored">scored</option>
+          {masked > 0 && <option value="masked">masked ({number(masked)})</option>}
           <option value="failed">failed</option>
           {kinds.map(({ kind, count: rows }) => (
             <option key={kind} value={`failed/${kind}`}>

@@ -11,6 +11,7 @@ import { groupRows, type TaskGroup } from "./groups.ts";
 export interface RunMetrics {
   rows: number;
   scored: number;
+  masked: number;
   failed: number;
   /** The mean over all scored rows. */
   reward: number | null;
@@ -66,14 +67,16 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
   const [tokens, seconds] = [total(rows, (row) => row.tokens), total(rows, (row) => row.seconds)];
   const rewards: number[] = [];
   const [reasons, sums, totals] = [new Map<string, ReasonCount>(), new Map<string, Sum>(), createTotals()];
-  let [failed, hasBranches] = [0, false];
+  let [masked, failed, hasBranches] = [0, 0, false];
   for (const row of rows) {
     if (row.outcome === "failed") {
       failed++;
       kinds.add(row.kind ?? "");
       countReason(reasons, row);
     }
-    for (const [name, value] of Object.entries(row.metrics)) {
+    if (row.outcome === "masked") masked++;
+    // Statistics are those of scored rows, as in `holdfast metrics`.
+    for (const [name, value] of row.outcome === "scored" ? Object.entries(row.metrics) : []) {
       const { sum, count } = sums.get(name) ?? { sum: 0, count: 0 };
       sums.set(name, { sum: sum + value, count: count + 1 });
     }
@@ -95,6 +98,7 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
   return {
     rows: rows.length,
     scored: rewards.length,
+    masked,
     failed,
     tokens,
     isEstimate: rows.some((row) => row.isEstimate),

@@ -26,7 +26,7 @@ export interface RunSummaryProps {
 }
 
 export function RunSummary({ metrics, all, interval }: RunSummaryProps) {
-  const { rows, failed, reward, tokens, tasks } = metrics;
+  const { rows, masked, failed, reward, tokens, tasks } = metrics;
   const per = (total: number, shown: (value: number) => string): string => `${shown(total / Math.max(1, rows))} each`;
   return (
     <dl class="card run-metrics">
@@ -38,6 +38,7 @@ export function RunSummary({ metrics, all, interval }: RunSummaryProps) {
         {orDash(reward)}
       </Metric>
       <Success metrics={metrics} />
+      {masked > 0 && <Metric name="Masked">{number(masked)}</Metric>}
       <Metric name="Failures" note={failed > 0 ? percent((100 * failed) / rows) : ""}>
         <span class={failed > 0 ? "bad" : ""}>{number(failed)}</span>
       </Metric>

@@ -28,7 +28,7 @@ const rowKeys: { [column: string]: (row: RowSummary) => Key } = {
   repeat: ({ repeat }) => repeat,
   branch: ({ branch }) => branch,
   reward: ({ reward }) => reward,
-  outcome: ({ outcome, kind, stopped }) => (outcome === "failed" ? `failed ${kind ?? ""}` : `scored ${stopped ?? ""}`),
+  outcome: ({ outcome, kind, stopped }) => `${outcome} ${(outcome === "failed" ? kind : stopped) ?? ""}`,
   steps: ({ steps }) => steps,
   calls: ({ calls }) => calls,
   tokens: ({ tokens }) => tokens,
