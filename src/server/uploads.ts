@@ -40,9 +40,12 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
   let held = 0;
 
   /** Reads on when it is its turn, the most complete body first: so few of them are in memory at once. */
-  function takeTurn(incoming: IncomingMessage, size: number): void {
+  function takeTurn(incoming: IncomingMessage, size: number, onTurn?: () => void): void {
     incoming.pause();
-    readInTurn(() => incoming.resume(), size);
+    readInTurn(() => {
+      onTurn?.();
+      incoming.resume();
+    }, size);
   }
 
   return {
@@ -60,6 +63,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
       let pieces = 0;
       let bytesRead = 0;
       let isPaused = false;
+      let isWaiting = false;
       let age = 0;
       let checked = { age: 0, size: 0 };
       metrics.arriving++;
@@ -73,6 +77,11 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         if (isPaused) socket.resume();
         // Its pause may still be scheduled.
         isPaused = false;
+      }
+
+      function wait(priority: number): void {
+        isWaiting = true;
+        takeTurn(incoming, priority, () => (isWaiting = false));
       }
 
       function refuse(fault: HoldfastError): void {
@@ -122,10 +131,10 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         const fault = state === "reading" ? faultAfter(chunk) : undefined;
         if (fault) refuse(fault);
         if (state === "over") takeTurn(incoming, 0);
-        else if (size > largeBody) takeTurn(incoming, size);
+        else if (size > largeBody) wait(size);
         else if (++pieces > mostSmallReads) slowDown();
       });
-      if (Number(incoming.headers["content-length"]) > largeBody) takeTurn(incoming, 0);
+      if (Number(incoming.headers["content-length"]) > largeBody) wait(0);
       incoming.on("end", () => {
         if (state !== "reading") return;
         if (size <= largeBody) return parse();
@@ -138,7 +147,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         tick() {
           if (isPaused) socket.resume();
           isPaused = false;
-          if (state !== "reading") return undefined;
+          // A body that waits for others to be read is not slow.
+          if (state !== "reading" || isWaiting) return undefined;
           if (++age > timeoutTicks) return tooSlow(`the body did not arrive within ${limits.requestTimeout} ms`);
           if (age - checked.age < rateTicks) return undefined;
           const least = (limits.uploadRate * (age - checked.age) * tick) / 1_000;
