@@ -88,7 +88,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       assertWithinLimits(log);
       const { episode, verified } = log.session;
       if (first && episode > 0) {
-        const message = `session ${log.id} was seeded before; seed without its cookie to open another session`;
+        const message = `session ${log.id} was seeded before; open another session for another episode`;
         throw new HoldfastError("episode_in_flight", message);
       }
       if (environment.reseed === "reject" && episode > verified) {
