@@ -8,10 +8,9 @@ import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { startPostgres } from "../../tools/servers/postgres.mjs";
 import { startRedis } from "../../tools/servers/redis.mjs";
-import { built } from "../built.ts";
 import { expectExact, openSessions, startLoad } from "../e2e/replicas-load.ts";
-import { startServing } from "../e2e/serve-process.ts";
 import { root } from "../files.ts";
+import { startCounter } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 const storages: { name: string; start(folder: string): Promise<string> }[] = [
@@ -45,19 +44,14 @@ for (const { name, start } of storages) {
       const folder = await mkdtemp(join(tmpdir(), "holdfast-clock-"));
       onTestFinished(() => rm(folder, { recursive: true, force: true }));
       const url = await start(folder);
-      const script = join(root, "tests/attack/serve-child.mjs");
-      const dist = await built();
       const clocks = [join(folder, "clock-0"), join(folder, "clock-1")];
-      process.env["NODE_OPTIONS"] = `--import ${pathToFileURL(join(root, "tests/attack/jumping-clock.mjs")).href}`;
+      const node = `--import ${pathToFileURL(join(root, "tests/attack/jumping-clock.mjs")).href}`;
       const replicas = [];
       for (const clock of clocks) {
         await writeFile(clock, "0");
-        process.env["CLOCK_FILE"] = clock;
         // Sessions end after ten minutes without a call.
-        replicas.push(await startServing([dist, url, "600000"], { script }));
+        replicas.push(await startCounter(url, { node, env: { CLOCK_FILE: clock }, idle: 600_000 }));
       }
-      delete process.env["NODE_OPTIONS"];
-      delete process.env["CLOCK_FILE"];
       const sessions = await openSessions(replicas, 8);
       const load = startLoad({ replicas, sessions, clients: 8, cutEvery: 10 });
       const failed = load.done.then(() => expect.fail("the load has ended"));

@@ -6,10 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { built } from "../built.ts";
 import { expectExact, openSessions, startLoad } from "../e2e/replicas-load.ts";
-import { startServing } from "../e2e/serve-process.ts";
 import { root } from "../files.ts";
+import { startCounter } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 /** Milliseconds in which a change is noticed. Checks are 100 ms apart, and this machine may be busy. */
@@ -44,8 +43,7 @@ test(
     const folder = join(parent, "data");
     execFileSync("mkdir", [folder]);
     const file = join(folder, "sessions.db");
-    const script = join(root, "tests/attack/serve-child.mjs");
-    const serving = await startServing([await built(), `sqlite:${file}`], { script });
+    const serving = await startCounter(`sqlite:${file}`);
     const sessions = await openSessions([serving], 8);
     const load = startLoad({ replicas: [serving], sessions, clients: 8 });
     const failed = load.done.then(() => expect.fail("the load has ended"));
@@ -103,8 +101,7 @@ test("DURABLE: a database that is damaged under a server is refused within a sec
     const { name, harm } = harms[n % harms.length]!;
     const folder = await mkdtemp(join(tmpdir(), "holdfast-harm-"));
     const file = join(folder, "sessions.db");
-    const script = join(root, "tests/attack/serve-child.mjs");
-    const serving = await startServing([await built(), `sqlite:${file}`], { script });
+    const serving = await startCounter(`sqlite:${file}`);
     const sessions = await openSessions([serving], 4);
     const load = startLoad({ replicas: [serving], sessions, clients: 4, retryFor: 1_500 });
     load.done.catch(() => undefined);

@@ -6,10 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { built } from "../built.ts";
 import { expectExact, openSessions, startLoad } from "../e2e/replicas-load.ts";
-import { startServing } from "../e2e/serve-process.ts";
-import { root } from "../files.ts";
+import { startCounter } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 interface Disk {
@@ -48,8 +46,7 @@ test(
   lasting(60),
   async () => {
     const disk = await newDisk();
-    const script = join(root, "tests/attack/serve-child.mjs");
-    const serving = await startServing([await built(), `sqlite:${join(disk.folder, "sessions.db")}`], { script });
+    const serving = await startCounter(`sqlite:${join(disk.folder, "sessions.db")}`);
     const pid = serving.process.pid as number;
     const sessions = await openSessions([serving], 8);
     const load = startLoad({ replicas: [serving], sessions, clients: 8, cutEvery: 10 });

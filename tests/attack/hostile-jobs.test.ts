@@ -2,7 +2,7 @@
 // types. The worker lives, the collection ends whole, and nothing outside of the worker's folder is loaded.
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { queueAddress } from "../../src/queue/connection.ts";
@@ -11,6 +11,7 @@ import { queueName } from "../../src/queue/job.ts";
 import { newWorld, taskLine } from "../cli/collect-process.ts";
 import { newRedis, outcomesOf, startWorker } from "../queue/queue-process.ts";
 import { keysOf, newFolder, rowsOf } from "../rollout/folder.ts";
+import { limitMemory } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 const huge = "x".repeat(1_000_000);
@@ -81,6 +82,7 @@ test("SCORED: hostile jobs end no worker and change no row of a collection", las
   }
 
   const worker = await startWorker(world, redis.url, { concurrency: 8, pause: 20 });
+  const memory = limitMemory(worker.process.pid);
   const collecting = await world.start(["--out", "run.jsonl", "--seed", "7", "--queue", redis.url]);
   await attack();
   expect(await collecting.ended).toMatchObject({ code: 0 });
@@ -93,7 +95,5 @@ test("SCORED: hostile jobs end no worker and change no row of a collection", las
   const again = await world.start(["--out", "again.jsonl", "--seed", "7", "--queue", redis.url]);
   expect(await again.ended).toMatchObject({ code: 0 });
   expect(outcomesOf(rowsOf(world.at("again.jsonl")))).toEqual(outcomesOf(rows));
-  const memory = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, "utf8"))?.[1]) / 1024;
-  expect(memory).toBeLessThan(512);
-  report("hostile jobs", { ...counts, "MB of memory": Math.round(memory) });
+  report("hostile jobs", { ...counts, "MB of memory": memory() });
 });

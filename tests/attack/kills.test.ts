@@ -1,5 +1,5 @@
 // Kills of serving processes and of their stores, in a loop, on every persistent store. Each answered call is in its log
-// once. tests/e2e/queue-kill.test.ts kills workers and collectors, tests/e2e/agent and tests/e2e/session single steps.
+// once. queue-kills.test.ts kills workers and collectors, tests/e2e/agent and tests/e2e/session single steps.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,10 +10,8 @@ import { startRedis } from "../../tools/servers/redis.mjs";
 import { startS3 } from "../../tools/servers/s3.mjs";
 import { expectExact, openSessions, startLoad } from "../e2e/replicas-load.ts";
 import { startEach } from "../e2e/replicas-servers.ts";
-import { startServing } from "../e2e/serve-process.ts";
-import { built } from "../built.ts";
-import { root } from "../files.ts";
 import { startStoreProcess } from "../stores/http-server.ts";
+import { startCounter } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 interface Storage {
@@ -73,9 +71,7 @@ for (const { name, start } of storages) {
     lasting(90),
     async () => {
       const { url, restart } = await start();
-      const script = join(root, "tests/attack/serve-child.mjs");
-      const dist = await built();
-      const replicas = await startEach(2, () => startServing([dist, url], { script }));
+      const replicas = await startEach(2, () => startCounter(url));
       const sessions = await openSessions(replicas, 8);
       const load = startLoad({ replicas, sessions, clients: 8, cutEvery: 10 });
       const failed = load.done.then(() => expect.fail("the load has ended"));

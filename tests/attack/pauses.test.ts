@@ -7,13 +7,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { startPostgres } from "../../tools/servers/postgres.mjs";
 import { startRedis } from "../../tools/servers/redis.mjs";
-import { built } from "../built.ts";
 import { newWorld, taskLine } from "../cli/collect-process.ts";
 import { expectExact, openSessions, startLoad } from "../e2e/replicas-load.ts";
-import { startServing } from "../e2e/serve-process.ts";
-import { root } from "../files.ts";
 import { newRedis, outcomesOf, startWorker } from "../queue/queue-process.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
+import { limitMemory, startCounter } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 interface Pausable {
@@ -57,9 +55,7 @@ for (const { name, start } of storages) {
     lasting(90),
     async () => {
       const { url, server } = await start();
-      const script = join(root, "tests/attack/serve-child.mjs");
-      const dist = await built();
-      const replicas = await Promise.all([0, 1].map(() => startServing([dist, url], { script })));
+      const replicas = await Promise.all([0, 1].map(() => startCounter(url)));
       const paused: Pausable[] = replicas.map(({ process }) => ({
         pause: () => void process.kill("SIGSTOP"),
         resume: () => void process.kill("SIGCONT"),
@@ -98,6 +94,7 @@ test(
     const workers = await Promise.all(
       [0, 1, 2].map(() => startWorker(world, redis.url, { concurrency: 4, pause: 300 })),
     );
+    for (const worker of workers) limitMemory(worker.process.pid);
     const collecting = await world.start(["--out", "run.jsonl", "--seed", "7", "--queue", redis.url]);
     const paused: Pausable[] = workers.map(({ process }) => ({
       pause: () => void process.kill("SIGSTOP"),

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { serve } from "../../src/server/serve.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { raw } from "../server/serving.ts";
+import { limitMemory } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 const json = "content-type: application/json\r\n";
@@ -114,6 +115,8 @@ function casesWith(hidden: string): Case[] {
 }
 
 test("ISOLATION: no ambiguous request runs a request that is hidden in it", lasting(30), async () => {
+  // The server and its clients together.
+  const memory = limitMemory();
   const store = memoryStore();
   const serving = await serve({ environments: [gymCounter], store, port: 0, log: { what: "none" } });
   const port = Number(new URL(serving.url).port);
@@ -149,5 +152,5 @@ test("ISOLATION: no ambiguous request runs a request that is hidden in it", last
     expect(await sessions.state(session)).toEqual({ count: 1 });
   }
   expect(wrong).toEqual([]);
-  report("raw HTTP", { requests: sent, cases: casesWith("").length });
+  report("raw HTTP", { requests: sent, cases: casesWith("").length, "MB of memory": memory() });
 });

@@ -7,6 +7,7 @@ import { serve } from "../../src/server/serve.ts";
 import { gymCounter } from "../protocols/gym-client.ts";
 import { afterOf, bytesOf, framings, isWellFramed, type Fuzzed } from "../server/fuzz-requests.ts";
 import { wire, type Wire } from "../server/wire.ts";
+import { limitMemory } from "./server.ts";
 import { attacks, lasting, report } from "./size.ts";
 
 const token = "the-bearer-token-of-this-server";
@@ -140,6 +141,8 @@ test(
   "ISOLATION: hostile requests to every documented route get a coded refusal, and no victim is touched",
   lasting(60),
   async () => {
+    // The server and its clients together.
+    const memory = limitMemory();
     const store = memoryStore();
     const lines: string[] = [];
     const log = { slow: 60_000, destination: { write: (line: string) => void lines.push(line) } };
@@ -234,6 +237,6 @@ test(
     for (const status of [200, 201, 400, 401, 404, 405, 413, 415, 422])
       expect(statuses.has(status), `${status}`).toBe(true);
     const refused = [...statuses].reduce((sum, [status, count]) => sum + (status >= 400 ? count : 0), 0);
-    report("requests", { requests: sent, routes: routes.size, refusals: refused });
+    report("requests", { requests: sent, routes: routes.size, refusals: refused, "MB of memory": memory() });
   },
 );
