@@ -18,9 +18,9 @@ Intervals are 95% bootstrap intervals over tasks. Failures are read from
 FILE_failures.jsonl and have no reward. Two files are compared task by task,
 over the tasks with a reward in both.
 
-With --over, PATH is a folder of collections, or a file. The table has a line for
-each value of a label of the rows, and the numbers in metrics.jsonl, the file
-that a trainer writes there. --over collection has a line for each file.`;
+With --over, FILE may be a folder of collections. The table has a line for each
+value of a label of the rows, and the numbers in metrics.jsonl, the file that a
+trainer writes there. --over collection prints a line for each file.`;
 
 export function addMetrics(program: Command): void {
   program

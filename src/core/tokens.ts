@@ -1,7 +1,7 @@
 // The tokens of a model's answer, as its server sampled them. They are never made from text.
 import type { Item } from "./model.ts";
 
-export interface SampledTokens {
+interface SampledTokens {
   /** The ids of everything before the answer. */
   prompt: readonly number[];
   generated: readonly number[];
@@ -10,7 +10,7 @@ export interface SampledTokens {
 }
 
 /** Returns the tokens on an item, under the names of NeMo Gym or of vLLM; undefined if it does not have all of them. */
-export function tokensOn(item: Item): SampledTokens | undefined {
+function tokensOn(item: Item): SampledTokens | undefined {
   const { prompt_token_ids: prompt, generation_token_ids, token_ids } = item;
   const generated = generation_token_ids ?? token_ids;
   if (!isList(prompt) || !isList(generated)) return undefined;
@@ -18,7 +18,7 @@ export function tokensOn(item: Item): SampledTokens | undefined {
 }
 
 /** Tells whether an item has any tokens of an answer. */
-export const hasTokens = ({ generation_token_ids, token_ids }: Item): boolean =>
+const hasTokens = ({ generation_token_ids, token_ids }: Item): boolean =>
   isList(generation_token_ids) || isList(token_ids);
 
 function countLogProbs({ generation_log_probs: list, logprobs }: Item): number | undefined {

@@ -1,8 +1,9 @@
 // holdfast metrics: the metrics of a file, and the difference of two files.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { run } from "../e2e/serve-process.ts";
+import { root } from "../files.ts";
+import { run, start } from "../e2e/serve-process.ts";
 import { collectCounter, newFolder, writeRows } from "./rollout-files.ts";
 
 const row = (task: number, repeat: number, reward: number) => ({
@@ -137,4 +138,18 @@ test("--over prints a line for each value of a label, with the numbers of the tr
   expect(told.points).toHaveLength(2);
   const refused = await run("metrics", folder, "--over", "policy");
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("no rows with the label policy")]);
+});
+
+test("the pictures of the docs are drawn from the logs of training runs, one line for each", async () => {
+  const folder = await newFolder();
+  const lines = [0.25, 0.5, 1].map((reward, at) => `${JSON.stringify({ iteration: at + 1, reward })}\n`);
+  writeFileSync(join(folder, "metrics.jsonl"), lines.join(""));
+  const out = join(folder, "reward.svg");
+  const script = join(root, "tools/curves.mjs");
+  expect((await (await start([out, "reward", folder, folder], { script })).ended).code).toBe(0);
+  const picture = readFileSync(out, "utf8");
+  expect(picture.match(/<polyline/g)).toHaveLength(2);
+  expect(picture).toContain("reward over iterations");
+  const { code, stderr } = await (await start([out, "loss", folder], { script })).ended;
+  expect([code, stderr]).toEqual([1, "no run has the metric loss\n"]);
 });

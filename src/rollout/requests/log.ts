@@ -161,11 +161,7 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
 }
 
 /** Yields the entries of a log page by page. */
-export async function* entriesAfter(
-  store: Store,
-  session: string,
-  after: number,
-): AsyncGenerator<Entry, void, undefined> {
+async function* entriesAfter(store: Store, session: string, after: number): AsyncGenerator<Entry, void, undefined> {
   for (let from = after; ;) {
     const entries = await store.read(session, from, pageEntries, pageBytes);
     if (!entries || entries.length === 0) return;
