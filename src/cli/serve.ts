@@ -2,6 +2,7 @@
 import cluster from "node:cluster";
 import { Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
+import { explainDeath } from "./explain-death.ts";
 import { duration, whole } from "./flags.ts";
 import { closeOnSignals, explainListen, tokenFor } from "./listening.ts";
 import type { ServingFlags } from "./serving.ts";
@@ -98,6 +99,7 @@ async function run(targets: string[], flags: Flags): Promise<void> {
   const serving = await open(targets, { ...flags, port, token: guarded }).catch((thrown: unknown) => {
     throw explainListen(thrown, flags);
   });
+  explainDeath(flags.store);
   // Before the announcement: a reader of it may end the server at once.
   closeOnSignals(serving);
   announce(serving.url, flags, guarded);

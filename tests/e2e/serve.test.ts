@@ -1,7 +1,7 @@
 // `holdfast serve` as its users have it: a real process on a real port, killed and stopped in the middle of episodes.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -147,6 +147,29 @@ test("DURABLE: when its database is removed, the server is not ready and answers
   await until(async () => !(await childrenOf(serving.process.pid as number)).includes(worker as number));
   serving.process.kill("SIGTERM");
   expect((await serving.ended).stderr).toContain(`worker ${worker} ended (SIGBUS: a file in use was truncated`);
+});
+
+test("DURABLE: a server that the system ends because a file of its store was truncated says why", async () => {
+  const file = join(await newFolder(), "counter.db");
+  const serving = await startServing(["examples/counter", "--port", "0", "--store", `sqlite:${file}`, "--log", "none"]);
+  const seed = async (): Promise<void> => {
+    for (;;)
+      await fetch(`${serving.url}/seed_session`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: "{}",
+      });
+  };
+  const clients = [seed(), seed()].map((client) => client.catch(() => undefined));
+  while (serving.process.signalCode === null) {
+    await truncate(`${file}-shm`, 0);
+    await sleep(5);
+  }
+  await Promise.all(clients);
+  expect(serving.process.signalCode).toBe("SIGBUS");
+  expect((await serving.ended).stderr).toBe(
+    `holdfast serve was ended by the system (SIGBUS): ${file}-shm was truncated while in use. No answered call is lost; start the server again\n`,
+  );
 });
 
 test("on a public address, /v1 and /metrics require the printed token, and the gym protocol does not", async () => {
