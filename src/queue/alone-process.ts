@@ -4,7 +4,7 @@ import { failedRollout, type Played } from "../core/rollout.ts";
 import { endTelemetry } from "../telemetry/process.ts";
 import type { AloneRequest } from "./alone.ts";
 import { createCollections } from "./collections.ts";
-import { startWatchdog } from "./watchdog.ts";
+import { startWatchdog } from "../io/watchdog.ts";
 
 const stopping = new AbortController();
 

@@ -7,7 +7,7 @@ import { onAbort } from "../io/abort.ts";
 import type { CollectionsOptions } from "./collections.ts";
 import type { QueuedCollection } from "./job.ts";
 import { mostStopping } from "./playing.ts";
-import { blockedSignal } from "./watchdog.ts";
+import { blockedSignal } from "../io/watchdog.ts";
 
 export interface AloneOptions extends Omit<CollectionsOptions, "concurrency"> {
   /** Milliseconds that code may block the process. */

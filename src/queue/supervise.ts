@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
-import { blockedSignal } from "./watchdog.ts";
+import { blockedSignal } from "../io/watchdog.ts";
 
 export interface SuperviseOptions {
   workers: number;

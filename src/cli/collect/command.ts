@@ -3,6 +3,7 @@ import { collectRollouts, type CollectionResult } from "../../rollout/collect-ro
 import type { CollectionSettings } from "../../rollout/collection-settings.ts";
 import { assertQueue, queuePlayer } from "../../queue/collector.ts";
 import { exitCodes, stopOnSignals } from "../../io/stop-on-signals.ts";
+import { reportBlockedCollection } from "./blocked.ts";
 import { createProgress } from "./progress.ts";
 import { formatSummary } from "./summary.ts";
 
@@ -21,6 +22,8 @@ export async function runCollection(environment: string | undefined, settings: C
       progress.say(`stopping; ${running} (press Ctrl-C again to end at once)`);
     },
   });
+  // Workers of a queue have a watchdog of their own.
+  const blocked = settings.queue === undefined ? reportBlockedCollection() : undefined;
   try {
     const { metrics, ...collected } = await collectRollouts({
       ...settings,
@@ -33,7 +36,10 @@ export async function runCollection(environment: string | undefined, settings: C
       onStart: progress.start,
       onRow: progress.row,
       onRunning: progress.running,
-      onEvent: progress.event,
+      onEvent(event, rollout) {
+        progress.event(event);
+        blocked?.event(event, rollout);
+      },
       onRetry: progress.retry,
       onFewer(count) {
         total -= count;
@@ -51,6 +57,7 @@ export async function runCollection(environment: string | undefined, settings: C
     return toExitCode(collected);
   } finally {
     end();
+    blocked?.stop();
     progress.end();
   }
 }

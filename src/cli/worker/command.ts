@@ -6,7 +6,7 @@ import { queueAddress } from "../../queue/connection.ts";
 import { createAlone } from "../../queue/alone.ts";
 import { createCollections } from "../../queue/collections.ts";
 import { supervised, superviseQueueWorkers } from "../../queue/supervise.ts";
-import { startWatchdog } from "../../queue/watchdog.ts";
+import { startWatchdog } from "../../io/watchdog.ts";
 
 export interface WorkerFlags {
   queue: string;
