@@ -22,7 +22,7 @@ export function addView(program: Command): void {
   program
     .command("view")
     .description("Show rollouts and sessions in a browser: episodes, their states step by step, and metrics.")
-    .argument("[files...]", "files of rollouts, as JSON lines, or folders of collections")
+    .argument("[files...]", "files of rollouts, as JSON lines, or folders of collections or training runs")
     .option("--store <url>", "store of the sessions, as in sqlite:FILE; without files, all its sessions are shown")
     .option("--environment <target>", "code of an environment, to continue episodes; may be repeated", more)
     .option("--model <name>", "model that can continue episodes, as in chat:llama3.2")

@@ -116,6 +116,27 @@ test("a request is streamed, continued, listed and cancelled, and the document d
   expect(Object.keys(content)).toEqual(["application/x-ndjson"]);
 });
 
+test("every field with every wrong value gets a documented reply", async () => {
+  const client = clientOn();
+  const { body: document } = await client("GET", "/openapi.json");
+  const { post } = document.paths["/v1/rollouts"];
+  const { properties } = post.requestBody.content["application/json"].schema;
+  expect(Object.keys(properties)).toHaveLength(19);
+  for (const name of Object.keys(properties)) {
+    for (const value of [null, -1, 1.5, 1e12, "x", "a/b", true, [], [{}], {}, { a: 1 }]) {
+      const got = await client("POST", "/v1/rollouts", { body: { tasks: [row(0)], model, [name]: value } });
+      const asked = `${name}: ${JSON.stringify(value)}`;
+      expect(Object.keys(post.responses), `${asked} gave ${got.status}`).toContain(String(got.status));
+      if (got.status !== 200) expect(got.body.error.message, asked).toMatch(/\S/);
+    }
+  }
+  for (const query of ["after=-1", "after=x", "limit=0", "limit=1e9", "other=1"]) {
+    for (const path of ["/v1/rollouts", "/v1/rollouts/none"]) {
+      expect((await client("GET", `${path}?${query}`)).status, `${path}?${query}`).toBeOneOf([200, 400, 404]);
+    }
+  }
+});
+
 test("a server without rollouts has no such route", async () => {
   const sessions = createSessions({ environment: pile, store: memoryStore() });
   const client = clientFor(restProtocol({ sessions }));

@@ -40,7 +40,7 @@ export function Curves({ title, note, curves, top: least = 1, first = 1, shown =
         {curves.map(({ name, values }, at) => {
           const points = values.flatMap((value, k) => (value === undefined ? [] : [[x(first + k), y(value)] as const]));
           return (
-            <g key={name} class={`chart-curve chart-curve-${at}`}>
+            <g key={name} class={`chart-curve chart-curve-${at % 4}`}>
               <polyline points={points.map((point) => point.join()).join(" ")} />
               {points.length <= 20 && points.map(([cx, cy]) => <circle key={cx} {...{ cx, cy, r: 2.5 }} />)}
             </g>

@@ -7,7 +7,7 @@ import { messageOf } from "../../data/source.ts";
 import type { Loaded } from "../../data/use-loaded.ts";
 import { usePolling } from "../../data/use-polling.ts";
 import { usePageContext } from "../../page-context.ts";
-import { count, number, showInvisible } from "../../parts/format.ts";
+import { number, showInvisible } from "../../parts/format.ts";
 import { Await, Nothing } from "../../parts/notice.tsx";
 import "./training.css";
 
@@ -63,7 +63,7 @@ function Training({ curves }: { curves: Curve[] }) {
                 </svg>{" "}
                 {showInvisible(path)}
               </td>
-              <td>{count(points.length, "iteration")}</td>
+              <td>{points.length}</td>
               <td>{rewardAt(points[0])}</td>
               <td>{rewardAt(points.at(-1))}</td>
             </tr>
