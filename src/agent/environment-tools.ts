@@ -1,6 +1,6 @@
 // environmentTools(): the tools of an environment, in process, for an agent. Each conversation plays one episode.
 import type { AgentContext, Toolset } from "../core/agent.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { derivedId, whenDecided } from "./episodes.ts";
@@ -50,12 +50,9 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
 
   async function open(id: string, context: AgentContext): Promise<void> {
     const task = await taskOf(context);
-    try {
-      await sessions.open({ session: id, ...(task !== undefined && { task: plain(task) }) });
-    } catch (thrown) {
-      // It was opened before the run was interrupted.
-      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
-    }
+    const opened = sessions.open({ session: id, ...(task !== undefined && { task: plain(task) }) });
+    // It may exist: the run was interrupted after it was opened.
+    await opened.catch(unlessCoded("session_exists"));
   }
 
   return {

@@ -198,6 +198,13 @@ export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }
 
+/** Turns an error with this code into undefined. */
+export function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
+  return (thrown) => {
+    if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
+  };
+}
+
 /** Returns the message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message || thrown.name;

@@ -1,6 +1,6 @@
 // gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
 // the session.
-import { errorTable, HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { errorTable, HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
@@ -96,12 +96,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
 
   /** Opens the session of a new caller. Returns undefined if it exists: the caller sent its first request twice. */
   async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
-    let info: SessionInfo | undefined;
-    try {
-      info = await sessions.open({ ...options, session: caller.session });
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
-    }
+    const opening = sessions.open({ ...options, session: caller.session });
+    const info = await opening.catch(unlessCoded("session_exists"));
     caller.isNew = false;
     // The token of a new session must not reopen this one after the store has deleted it.
     opened.add(caller.session);

@@ -3,7 +3,8 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, Worker } from "bullmq";
 import { messageOf } from "../core/errors.ts";
-import type { Play, Played, Rollout } from "../core/rollout.ts";
+import type { Play, Played } from "../core/rollout.ts";
+import type { Collections } from "./collections.ts";
 import { connectQueue, toKeyPrefix, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
@@ -17,16 +18,12 @@ import {
 import { createPlaying, mostStopping, orAfter, playUntil, type Playing } from "./playing.ts";
 import { toConnectionName, formatName, shownName } from "./worker-name.ts";
 
-export interface QueueWorkerOptions {
+export interface QueueWorkerOptions extends Pick<Collections, "openPlayer" | "readCut"> {
   address: QueueAddress;
   /** Rollouts played at once. */
   concurrency: number;
-  /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
-  openPlayer(collection: QueuedCollection): Promise<Play>;
   /** Returns the player of a collection that plays each rollout in a process of its own. */
   openAlone(collection: QueuedCollection): Play;
-  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
-  readCut(collection: QueuedCollection, rollout: Rollout): Promise<string | undefined>;
   /** How often a rollout may end the process that it has for itself before it fails. */
   maxCrashes: number;
   onEvent(event: WorkerEvent): void;

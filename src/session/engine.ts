@@ -54,28 +54,7 @@ type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork" | "rep
   fork(session: string, options?: Fork): Promise<SessionInfo>;
 };
 
-export interface Engine<State, Fork> {
-  readonly verbs: SharedVerbs<State, Fork>;
-  /** Counts running work, so that `stop` can wait for it. */
-  track<T>(run: () => Promise<T>): Promise<T>;
-  /** Works on a session. */
-  use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
-  /** Works on a session that must be open. */
-  useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
-  /** Creates a session, and ends others if there are too many. */
-  create(make: (id: string, at: number) => Promise<Session>, id?: string): Promise<SessionInfo>;
-  /** Throws if the engine stops. Asked by work that waits for another process. */
-  assertRunning(): void;
-  /** Throws if the session has ended or is ending. */
-  assertOpen(log: OpenLog): void;
-  /** Throws if the session is over a limit. Asked when work begins, not while it runs. */
-  assertWithinLimits(log: OpenLog): void;
-}
-
-export function createEngine<State, Fork extends ForkOptions>(
-  kind: Kind<State, Fork>,
-  options: EngineOptions,
-): Engine<State, Fork> {
+export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, Fork>, options: EngineOptions) {
   const { environment, logs, readState } = kind;
   const { store, keepEnded = store.persistent } = options;
   const limits = createLimits({ ...options.limits, store, environment, end });
@@ -97,6 +76,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     isExpiring = false;
   }
 
+  /** Counts running work, so that `stop` can wait for it. */
   async function track<T>(run: () => Promise<T>): Promise<T> {
     begin();
     try {
@@ -115,14 +95,17 @@ export function createEngine<State, Fork extends ForkOptions>(
     if (--running === 0) allDone?.();
   }
 
+  /** Throws if the engine stops. Asked by work that waits for another process. */
   function assertRunning(): void {
     if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
   }
 
+  /** Works on a session. */
   function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     return track(() => logs.use(id, run));
   }
 
+  /** Works on a session that must be open. */
   async function useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     begin();
     try {
@@ -137,6 +120,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     }
   }
 
+  /** Throws if the session has ended or is ending. */
   function assertOpen(log: OpenLog): void {
     const { ended } = log.session;
     if (ended) throw closedError(log.id, ended);
@@ -144,6 +128,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     if (refusal) throw refusal;
   }
 
+  /** Throws if the session is over a limit. Asked when work begins, not while it runs. */
   function assertWithinLimits(log: OpenLog): void {
     const over = limits.over(log);
     if (over) throw closedError(log.id, over);
@@ -194,6 +179,7 @@ export function createEngine<State, Fork extends ForkOptions>(
     });
   }
 
+  /** Creates a session, and ends others if there are too many. */
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
     // Logs of the server, and of shared state, have such names.
     if (id.startsWith("holdfast:")) throw invalidOption(`the id ${id} is reserved`);
@@ -265,66 +251,59 @@ export function createEngine<State, Fork extends ForkOptions>(
     });
   }
 
-  return {
-    track,
-    use,
-    useOpen,
-    create,
-    assertRunning,
-    assertOpen,
-    assertWithinLimits,
-    verbs: {
-      cache: logs.counts,
-      newSession: newId,
-      info: (id) => read(id, (session) => toInfo(id, session)),
-      peek: (id) => track(() => logs.useIfThere(id, (log) => readNow(log, (session) => toInfo(id, session)))),
-      state: (id, version) =>
-        version === undefined
-          ? read(id, readState)
-          : track(async () => readState((await logs.load(id, version)).session)),
-      async *events(id, { after = 0 } = {}) {
-        if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
-        // Refuses sessions of other environments. Reads only the log, because the state may be large.
-        await use(id, () => Promise.resolve());
-        yield* logs.events(id, after);
-      },
-      async *list({ user, labels, ...filter } = {}) {
-        assertRunning();
-        const wanted = { ...labels, ...(user !== undefined && { user }) };
-        const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
-        for await (const listed of store.list({ ...filter, environment })) {
-          const row = isLabelled ? await labelled(listed.session, wanted) : listed;
-          if (row) yield row;
-        }
-      },
-      fork: (id, given) =>
-        track(() => create((child, at) => kind.fork(child, id, at, given ?? ({} as Fork)), given?.session)),
-      save: (id) =>
-        track(async () => {
-          const { session } = await logs.load(id);
-          const events: Event[] = [];
-          for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
-          return { of: environment, session: id, events, ...(await kind.conversation?.readSaved(session)) };
-        }),
-      restore: (saved, id) => track(() => create((session) => restore(session, saved), id)),
-      rewind: (id, to) => useOpen(id, (log) => rewind(log, to)),
-      close: (id) => track(() => end(id, "closed")),
-      expire: () => track(limits.expire),
-      stop({ within } = {}) {
-        stopping ??= new Promise((resolve) => {
-          clearInterval(clock);
-          allDone = resolve;
-          if (running === 0) resolve();
-        });
-        if (within === undefined || running === 0) return stopping;
-        const timer = setTimeout(() => {
-          stopped = new HoldfastError("engine_stopped", `the engine was stopped, and waited ${within} ms`);
-          logs.stopAll(stopped);
-        }, within);
-        return stopping.finally(() => clearTimeout(timer));
-      },
+  const verbs: SharedVerbs<State, Fork> = {
+    cache: logs.counts,
+    newSession: newId,
+    info: (id) => read(id, (session) => toInfo(id, session)),
+    peek: (id) => track(() => logs.useIfThere(id, (log) => readNow(log, (session) => toInfo(id, session)))),
+    state: (id, version) =>
+      version === undefined
+        ? read(id, readState)
+        : track(async () => readState((await logs.load(id, version)).session)),
+    async *events(id, { after = 0 } = {}) {
+      if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
+      // Refuses sessions of other environments. Reads only the log, because the state may be large.
+      await use(id, () => Promise.resolve());
+      yield* logs.events(id, after);
+    },
+    async *list({ user, labels, ...filter } = {}) {
+      assertRunning();
+      const wanted = { ...labels, ...(user !== undefined && { user }) };
+      const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
+      for await (const listed of store.list({ ...filter, environment })) {
+        const row = isLabelled ? await labelled(listed.session, wanted) : listed;
+        if (row) yield row;
+      }
+    },
+    fork: (id, given) =>
+      track(() => create((child, at) => kind.fork(child, id, at, given ?? ({} as Fork)), given?.session)),
+    save: (id) =>
+      track(async () => {
+        const { session } = await logs.load(id);
+        const events: Event[] = [];
+        for await (const { version: _, ...event } of logs.events(id)) events.push(event as Event);
+        return { of: environment, session: id, events, ...(await kind.conversation?.readSaved(session)) };
+      }),
+    restore: (saved, id) => track(() => create((session) => restore(session, saved), id)),
+    rewind: (id, to) => useOpen(id, (log) => rewind(log, to)),
+    close: (id) => track(() => end(id, "closed")),
+    expire: () => track(limits.expire),
+    stop({ within } = {}) {
+      stopping ??= new Promise((resolve) => {
+        clearInterval(clock);
+        allDone = resolve;
+        if (running === 0) resolve();
+      });
+      if (within === undefined || running === 0) return stopping;
+      const timer = setTimeout(() => {
+        stopped = new HoldfastError("engine_stopped", `the engine was stopped, and waited ${within} ms`);
+        logs.stopAll(stopped);
+      }, within);
+      return stopping.finally(() => clearTimeout(timer));
     },
   };
+
+  return { verbs, track, use, useOpen, create, assertRunning, assertOpen, assertWithinLimits };
 }
 
 /** Returns the event that restores a session as it was. */

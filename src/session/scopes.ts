@@ -1,7 +1,7 @@
 // createScopes(): the state that users and apps share. It has logs of its own, committed together with conversations.
 import type { ChangedBy } from "../core/agent-sessions.ts";
 import { replaceState, topKey, type Delta } from "../core/delta.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
 import type { Session } from "../core/session.ts";
 import {
@@ -87,11 +87,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       randomness: { seed: 0, turn: 0 },
       delta: replaceState({}),
     };
-    try {
-      await logs.create(id, [first]);
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
-    }
+    await logs.create(id, [first]).catch(unlessCoded("session_exists"));
   }
 
   /** Runs exclusively with the log of a scope, which is created if it is missing. */

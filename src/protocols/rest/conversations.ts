@@ -1,36 +1,20 @@
 // The REST API of an agent: its own routes, its description, and runs, streamed on request.
-import { run } from "../../agent/run.ts";
+import { run, type RunOptions } from "../../agent/run.ts";
 import { ownTools, toolsetTools } from "../../agent/list-tools.ts";
 import type { Agent } from "../../core/agent.ts";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { Item, ToolSchema } from "../../core/model.ts";
 import type { Protocol, Reply } from "../../core/protocol.ts";
 import type { Conversations } from "../../core/sessions.ts";
-import type { AgentState } from "../../core/shared-state.ts";
 import { sentEvent, streamReply, wantsStream } from "../http/events-reply.ts";
 import { createRouter, ok } from "../http/route.ts";
 import type { ListedTool } from "./openapi.ts";
 import { conversationRoutes } from "./routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-/** Options of a run. It is refused at once while another run holds the session. */
-export interface RunRequest {
-  sessions: Conversations;
-  session: string;
-  message: string | Item[] | undefined;
-  stateDelta: AgentState | undefined;
-  /** The id of the turn: a repeat gets its recorded events and outcome. */
-  call: string | undefined;
-  signal: AbortSignal;
-  stream: boolean;
-  busy: "refuse";
-  /** A failed run is a reply, with its reason. */
-  throwOnFailure: false;
-}
-
 type Running = AsyncGenerator<{ type: string }, { session: string; invocation: string; outcome: string }, undefined>;
 
-export type RunAgent = (options: RunRequest) => Running;
+export type RunAgent = (options: RunOptions) => Running;
 
 export function conversationRouter(
   sessions: Conversations,
@@ -56,17 +40,9 @@ export function conversationRouter(
         const stream = wantsStream(request);
         const { state_delta: stateDelta, call } = body;
         const message = body.message as string | Item[] | undefined;
-        const running = runAgent({
-          sessions,
-          session: id,
-          message,
-          stateDelta,
-          call,
-          signal,
-          stream,
-          busy: "refuse",
-          throwOnFailure: false,
-        });
+        const asked = { sessions, session: id, message, stateDelta, call, signal, stream };
+        // It is refused at once while another run holds the session. A failed run is a reply, with its reason.
+        const running = runAgent({ ...asked, busy: "refuse", throwOnFailure: false });
         return stream ? streamed(running, signal) : whole(running);
       },
       forkSession: async ({ id, body }) => opened(await sessions.fork(id, body)),

@@ -1,6 +1,6 @@
 // environmentHost(): hosts episodes in an environment of this process.
 import type { Toolset } from "../../core/agent.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
+import { HoldfastError, isHoldfastError, messageOf, unlessCoded } from "../../core/errors.ts";
 import { pickTask, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
@@ -21,13 +21,11 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
       const { row, task, repeat, random: randomSeed, origin } = rollout;
       const session = findSession(rollout);
       const labels = { _ng_task_index: task, _ng_rollout_index: repeat };
-      try {
-        if (origin) await episodes.fork(origin.session, { version: origin.version, session });
-        else await episodes.open({ session, task: pickTask(row), labels, randomSeed });
-      } catch (thrown) {
-        // It was opened before the collection was interrupted.
-        if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
-      }
+      const opened = origin
+        ? episodes.fork(origin.session, { version: origin.version, session })
+        : episodes.open({ session, task: pickTask(row), labels, randomSeed });
+      // It may exist: the collection was interrupted after it was opened.
+      await opened.catch(unlessCoded("session_exists"));
       return { [`environment:${environment.name}`]: session };
     },
     version: async (rollout) => (await episodes.info(findSession(rollout))).version,

@@ -3,7 +3,7 @@
 import type { Agent, ModelAgent, Toolset } from "../../core/agent.ts";
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
-import { HoldfastError, isHoldfastError, type ErrorCode } from "../../core/errors.ts";
+import { HoldfastError, unlessCoded } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
@@ -181,13 +181,6 @@ interface Episode {
 function endedIn(events: NumberedEvent[]): Episode | undefined {
   const over = events.findLast((event) => event.type === "agent.ended" && event.last);
   return over?.type === "agent.ended" ? { outcome: over.outcome, events } : undefined;
-}
-
-/** Turns an error with this code into undefined. */
-function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
-  return (thrown) => {
-    if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
-  };
 }
 
 /** Returns the model settings of a row. */
