@@ -121,7 +121,7 @@ test("every field with every wrong value gets a documented reply", async () => {
   const { body: document } = await client("GET", "/openapi.json");
   const { post } = document.paths["/v1/rollouts"];
   const { properties } = post.requestBody.content["application/json"].schema;
-  expect(Object.keys(properties)).toHaveLength(19);
+  expect(Object.keys(properties)).toHaveLength(18);
   for (const name of Object.keys(properties)) {
     for (const value of [null, -1, 1.5, 1e12, "x", "a/b", true, [], [{}], {}, { a: 1 }]) {
       const got = await client("POST", "/v1/rollouts", { body: { tasks: [row(0)], model, [name]: value } });
