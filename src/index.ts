@@ -1,6 +1,6 @@
 // The public API, each name written by hand. Heavy parts are subpaths: holdfast/rollout, holdfast/serve,
 // holdfast/protocols/*, holdfast/stores/*, holdfast/models/*, holdfast/testing.
-export { HoldfastError, isHoldfastError, errorTable, type ErrorCode } from "./core/errors.ts";
+export { HoldfastError, isHoldfastError, refuse, errorTable, type ErrorCode } from "./core/errors.ts";
 export type { Json } from "./core/json.ts";
 export type { Delta, Operation } from "./core/delta.ts";
 export type {

@@ -1,5 +1,5 @@
 // Blackjack: a random world. The shoe is shuffled when an episode is seeded, and is part of the state from then on.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 import { basicStrategy, move, numbers, rank, resultOf, shuffled, worth, type Move, type Rank } from "./rules.ts";
 
@@ -45,7 +45,7 @@ function record(table: Table, move: Move): void {
   const { result, hands_left } = view(table);
   const over = result ? `the hand is over (${result})` : "no hand has been dealt";
   const next = hands_left > 0 ? `deal begins the next hand, of ${hands_left} left` : "all hands have been played";
-  throw new Error(`you cannot ${move}: ${over}; ${next}`);
+  throw refuse(`you cannot ${move}: ${over}; ${next}`);
 }
 
 function end(table: Table): void {
@@ -77,8 +77,8 @@ export default defineEnvironment({
     deal: tool({
       description: "Begin the next hand: two cards for you, and two for the dealer, of which you see one.",
       run: ({ state }) => {
-        if (state.playing) throw new Error("a hand is being played; hit or stand until it is over");
-        if (state.results.length === state.hands) throw new Error("all hands have been played");
+        if (state.playing) throw refuse("a hand is being played; hit or stand until it is over");
+        if (state.results.length === state.hands) throw refuse("all hands have been played");
         state.hand = [draw(state), draw(state)];
         state.dealer = [draw(state), draw(state)];
         state.playing = true;

@@ -1,6 +1,6 @@
 // Library: tools that need each other's results. Search returns book ids, and a book's copies have copy ids.
 // A copy can be borrowed until a date, or the book reserved until one is returned.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 
 const loanDays = 21;
@@ -69,7 +69,7 @@ export default defineEnvironment({
       input: z.object({ book_id: z.string() }),
       run: ({ state }, { book_id }) => {
         const copies = Object.entries(state.copies).filter(([, copy]) => copy.book_id === book_id);
-        if (copies.length === 0) throw new Error(`there is no book "${book_id}"; search_books gives the ids of books`);
+        if (copies.length === 0) throw refuse(`there is no book "${book_id}"; search_books gives the ids of books`);
         return { copies: copies.map(([copy_id, { due }]) => ({ copy_id, free: due === null, due })) };
       },
     }),
@@ -78,11 +78,11 @@ export default defineEnvironment({
       input: z.object({ copy_id: z.string() }),
       run: ({ state }, { copy_id }) => {
         const copy = Object.hasOwn(state.copies, copy_id) ? state.copies[copy_id] : undefined;
-        if (!copy) throw new Error(`there is no copy "${copy_id}"; check_availability gives the ids of copies`);
+        if (!copy) throw refuse(`there is no copy "${copy_id}"; check_availability gives the ids of copies`);
         if (copy.due !== null)
-          throw new Error(`${copy_id} is on loan until ${copy.due}; reserve_book puts you in line`);
+          throw refuse(`${copy_id} is on loan until ${copy.due}; reserve_book puts you in line`);
         if (state.loans.length >= mostLoans)
-          throw new Error(`you have ${mostLoans} loans, which is the most there can be`);
+          throw refuse(`you have ${mostLoans} loans, which is the most there can be`);
         copy.due = addDays(state.today, loanDays);
         state.loans.push(copy_id);
         return { copy_id, due: copy.due };
@@ -93,9 +93,9 @@ export default defineEnvironment({
       input: z.object({ book_id: z.string() }),
       run: ({ state }, { book_id }) => {
         const dues = Object.values(state.copies).flatMap((copy) => (copy.book_id === book_id ? [copy.due] : []));
-        if (dues.length === 0) throw new Error(`there is no book "${book_id}"; search_books gives the ids of books`);
-        if (dues.includes(null)) throw new Error(`a copy of ${book_id} is free; borrow_copy lends it`);
-        if (state.reservations.includes(book_id)) throw new Error(`you have reserved ${book_id} already`);
+        if (dues.length === 0) throw refuse(`there is no book "${book_id}"; search_books gives the ids of books`);
+        if (dues.includes(null)) throw refuse(`a copy of ${book_id} is free; borrow_copy lends it`);
+        if (state.reservations.includes(book_id)) throw refuse(`you have reserved ${book_id} already`);
         state.reservations.push(book_id);
         return { book_id, ready_on: addDays(dues.toSorted()[0] as string, 1) };
       },

@@ -2,7 +2,7 @@
 // in part.
 // Verify compares the shop with the result of the right actions.
 import { isDeepStrictEqual } from "node:util";
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 import { makeShop, shop, type Shop } from "./data.ts";
 import { act, action, get, inputs } from "./orders.ts";
@@ -32,12 +32,12 @@ export default defineEnvironment({
         "Find a customer by e-mail address, or by name and zip code. Gives their orders and payment methods.",
       input: z.object({ email: z.string().nullable(), name: z.string().nullable(), zip: z.string().nullable() }),
       run: ({ state }, { email, name, zip }) => {
-        if (email === null && (name === null || zip === null)) throw new Error("give email, or both name and zip");
+        if (email === null && (name === null || zip === null)) throw refuse("give email, or both name and zip");
         const same = (one: string, other: string): boolean => one.trim().toLowerCase() === other.trim().toLowerCase();
         const found = Object.entries(state.users).find(([, user]) =>
           email === null ? same(user.name, name ?? "") && user.address.zip === zip : same(user.email, email),
         );
-        if (!found) throw new Error("no customer has these; check the spelling, or try the other way to find them");
+        if (!found) throw refuse("no customer has these; check the spelling, or try the other way to find them");
         return { user_id: found[0], ...found[1] };
       },
     }),
@@ -89,7 +89,7 @@ export default defineEnvironment({
       description: "End the case, when all is done or refused. The message is what the customer reads.",
       input: z.object({ outcome, message: z.string().min(1) }),
       run: ({ state }, closed) => {
-        if (state.closed) throw new Error(`the case is closed (${state.closed.outcome})`);
+        if (state.closed) throw refuse(`the case is closed (${state.closed.outcome})`);
         state.closed = closed;
         return { closed: true };
       },

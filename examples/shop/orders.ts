@@ -1,5 +1,6 @@
 // The actions on an order: functions of the shop. The tools call them, and verify calls them with the actions of a
 // task.
+import { refuse } from "holdfast";
 import { z } from "zod";
 import { address, type Item, type Order, type Shop } from "./data.ts";
 
@@ -48,19 +49,19 @@ export function act(shop: Shop, { tool, input }: Action) {
 /** Finds an entry by its id. Refuses an unknown id, and says where to find ids. */
 export function get<T>(records: Record<string, T>, id: string, what: string, source: string): T {
   const found = Object.hasOwn(records, id) ? records[id] : undefined;
-  if (found === undefined) throw new Error(`there is no ${what} "${id}"; ${source} gives the ids`);
+  if (found === undefined) throw refuse(`there is no ${what} "${id}"; ${source} gives the ids`);
   return found;
 }
 
 function orderIn(shop: Shop, id: string, status: Order["status"]): Order {
   const order = get(shop.orders, id, "order", "find_user");
-  if (order.status !== status) throw new Error(`order ${id} is ${order.status}; this is for ${status} orders`);
+  if (order.status !== status) throw refuse(`order ${id} is ${order.status}; this is for ${status} orders`);
   return order;
 }
 
 function itemIn(order: Order, id: string): Item {
   const item = order.items.find(({ item_id }) => item_id === id);
-  if (!item) throw new Error(`there is no item "${id}" in the order; get_order gives the ids of its items`);
+  if (!item) throw refuse(`there is no item "${id}" in the order; get_order gives the ids of its items`);
   return item;
 }
 
@@ -70,7 +71,7 @@ function pay(shop: Shop, order: Order, payment_method_id: string, amount_cents: 
   const method = get(payment_methods, payment_method_id, "payment method of the customer", "find_user");
   const { balance_cents } = method;
   if (balance_cents !== null && balance_cents < amount_cents)
-    throw new Error(`${payment_method_id} has ${balance_cents} cents left, and ${amount_cents} are to be paid`);
+    throw refuse(`${payment_method_id} has ${balance_cents} cents left, and ${amount_cents} are to be paid`);
   if (!confirm || amount_cents === 0) return;
   if (balance_cents !== null) method.balance_cents = balance_cents - amount_cents;
   order.payments.push({ payment_method_id, amount_cents });
@@ -100,14 +101,14 @@ function variantOf(shop: Shop, product_id: string, variant_id: string) {
 function swap(shop: Shop, input: Inputs["exchange_items"], status: "pending" | "delivered") {
   const { order_id, changes, payment_method_id, confirm } = input;
   const order = orderIn(shop, order_id, status);
-  if (order.items_modified) throw new Error(`the items of order ${order_id} have been changed once already`);
-  if (new Set(changes.map(({ item_id }) => item_id)).size < changes.length) throw new Error("an item is named twice");
+  if (order.items_modified) throw refuse(`the items of order ${order_id} have been changed once already`);
+  if (new Set(changes.map(({ item_id }) => item_id)).size < changes.length) throw refuse("an item is named twice");
   let difference_cents = 0;
   const wanted = changes.map(({ item_id, variant_id }) => {
     const item = itemIn(order, item_id);
     const variant = variantOf(shop, item.product_id, variant_id);
-    if (variant_id === item.variant_id) throw new Error(`item ${item_id} is variant ${variant_id} already`);
-    if (variant.stock < 1) throw new Error(`variant ${variant_id} of ${item.name} is out of stock`);
+    if (variant_id === item.variant_id) throw refuse(`item ${item_id} is variant ${variant_id} already`);
+    if (variant.stock < 1) throw refuse(`variant ${variant_id} of ${item.name} is out of stock`);
     difference_cents += variant.price_cents - item.price_cents;
     return { item, variant_id, variant };
   });

@@ -1,5 +1,5 @@
 // Weather: a stateless environment with one tool. The score comes from the calls in the log.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 
 const forecasts = new Map([
@@ -28,7 +28,7 @@ export default defineEnvironment({
         const forecast = forecasts.get(city);
         // The model reads this message, so it names the valid input.
         if (!forecast)
-          throw new Error(`no forecast for "${city}"; there is one for ${[...forecasts.keys()].join(", ")}`);
+          throw refuse(`no forecast for "${city}"; there is one for ${[...forecasts.keys()].join(", ")}`);
         return { city, ...forecast };
       },
     }),

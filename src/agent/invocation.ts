@@ -5,7 +5,7 @@ import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agen
 import { splitDelta, type AgentState } from "../core/shared-state.ts";
 import { changed, topKey, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, isRefusal, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Piece } from "../core/model.ts";
@@ -242,9 +242,9 @@ function failCommit(thrown: unknown): never {
   throw thrown;
 }
 
-/** Any other error was thrown by a callback. */
+/** Any other error was thrown by a callback. Only tools can refuse. */
 function toError(thrown: unknown, step: string): HoldfastError {
-  if (isHoldfastError(thrown)) return thrown;
+  if (isHoldfastError(thrown) && !isRefusal(thrown)) return thrown;
   const callback = sourceOf(thrown) ?? `the step ${step}`;
   const message = `${callback} failed: ${messageOf(thrown)}`;
   return new HoldfastError("callback_failed", message, { cause: thrown, detail: { callback } });

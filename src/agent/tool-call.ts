@@ -1,7 +1,7 @@
 // createCall(): one call of a tool by a model, with its callbacks, its answerer and its result.
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
-import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, isRefusal, messageOf } from "../core/errors.ts";
 import type { Outcome, Thrown } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
@@ -99,6 +99,7 @@ export function createCall(
       if (signal.aborted) throw cancelledRun(signal);
       const error = toolError(call.name, thrown);
       working.drop(call.call_id);
+      if (isRefusal(error)) return { call, output: null, error, lines };
       const authors = sourceThrown(thrown) ?? sourceThrown(error.cause) ?? thrownByTool ?? thrownIn(error, call.name);
       return { call, output: null, error, lines, thrown: authors };
     }

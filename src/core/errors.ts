@@ -1,7 +1,7 @@
 // The only error class, and the table of its codes. How errors travel:
 // 1. Code that knows the cause throws a HoldfastError with a code of the table.
 // 2. `boundary` gives a code to errors of foreign code.
-// 3. A tool that throws is not an error: the caller gets an answer with `ok: false`.
+// 3. A tool that throws is not an error: the caller gets an answer with `ok: false`. `refuse` makes such an error.
 // 4. A server turns the code into an HTTP status. An error without a code becomes `internal`, without its message.
 
 /**
@@ -16,7 +16,7 @@ export const errorTable = {
   invalid_task: { status: 422, meaning: "a task does not match the environment's task schema" },
   invalid_option: { status: 400, meaning: "an option of an API call is invalid" },
   unknown_tool: { status: 404, meaning: "the environment has no tool with this name" },
-  tool_failed: { status: 422, meaning: "the tool threw an error; its message is passed on, the state is unchanged" },
+  tool_failed: { status: 422, meaning: "the tool refused the call or threw an error; its message is passed on, the state is unchanged" },
   state_invalid: {
     status: 422,
     meaning:
@@ -205,15 +205,29 @@ export function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
   };
 }
 
+/**
+ * Creates the error that a tool throws to refuse a call on purpose. The model reads the message, and the state stays as
+ * it was. Any other error is reported as an error of the tool's code.
+ *
+ * @example
+ * if (item.stock === 0) throw refuse(`${item.name} is out of stock`);
+ */
+export const refuse = (message: string): HoldfastError => new HoldfastError("tool_failed", message);
+
+/** Tells whether a tool refused on purpose: an error of its code has another code, or a cause. */
+export const isRefusal = (thrown: unknown): boolean =>
+  isHoldfastError(thrown) && thrown.code === "tool_failed" && thrown.cause === undefined;
+
 /** Returns the message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message || thrown.name;
   return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
 }
 
-/** Gives an error of foreign code a code. */
+/** Gives an error of foreign code a code. A refusal outside of a tool is an error too. */
 export function withCode(code: ErrorCode, what: string, cause: unknown): HoldfastError {
-  return isHoldfastError(cause) ? cause : new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
+  if (isHoldfastError(cause) && !isRefusal(cause)) return cause;
+  return new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
 }
 
 /** Runs foreign code and gives its failure a code. */

@@ -1,7 +1,7 @@
 // Turns the effects of an author's code into an outcome, a delta and log lines for the log.
 import { createDraft } from "../core/draft.ts";
 import type { Delta } from "../core/delta.ts";
-import { isHoldfastError, messageOf, type ErrorCode } from "../core/errors.ts";
+import { isHoldfastError, isRefusal, messageOf, type ErrorCode } from "../core/errors.ts";
 import type { Outcome, Thrown } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import type { Update } from "../core/update.ts";
@@ -47,6 +47,7 @@ function failed(thrown: unknown, handler: HandlerCall): Outcome {
     handler.thrown = { error: `${code}: ${message}`, place: handler.options.what };
     return refusal(code, message);
   }
+  if (isRefusal(thrown)) return refusal("tool_failed", messageOf(thrown));
   handler.thrown = describeThrown(thrown, handler.options.what);
   // Only this code concerns the call itself. Any other HoldfastError came from inside the tool.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {

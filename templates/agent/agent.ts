@@ -1,5 +1,5 @@
 // An agent that keeps a shopping list. The list is the state of a conversation, and holds from turn to turn.
-import { defineAgent, scriptedModel, tool } from "holdfast";
+import { defineAgent, refuse, scriptedModel, tool } from "holdfast";
 import { z } from "zod";
 import { script } from "./script.ts";
 
@@ -29,7 +29,7 @@ export default defineAgent({
       run: ({ state }, { item }) => {
         // The model reads this message, so it says what would be right. Nothing has changed.
         const items = Object.keys(state["items"] ?? {});
-        if (!items.includes(item)) throw new Error(`"${item}" is not on the list, which has: ${items.join(", ")}`);
+        if (!items.includes(item)) throw refuse(`"${item}" is not on the list, which has: ${items.join(", ")}`);
         delete state["items"][item];
         return { removed: item };
       },

@@ -1,6 +1,6 @@
 // An environment in several steps: a mail room. Tools need each other's results: a name gives a person's id, the id
 // gives parcels, and a parcel can be handed out.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 
 // Ids say nothing about the person, so that they can only be had by searching.
@@ -42,7 +42,7 @@ export default defineEnvironment({
       input: z.object({ person_id: z.string() }),
       run: ({ state }, { person_id }) => {
         // The model reads this message, so it says what would be right.
-        if (!people.has(person_id)) throw new Error(`there is no person "${person_id}"; find_person gives the ids`);
+        if (!people.has(person_id)) throw refuse(`there is no person "${person_id}"; find_person gives the ids`);
         const waiting = Object.entries(state.parcels).filter(([, of]) => of.person_id === person_id && !of.handed_out);
         return { parcels: waiting.map(([parcel_id, { shelf }]) => ({ parcel_id, shelf })) };
       },
@@ -53,8 +53,8 @@ export default defineEnvironment({
       // `state` is a draft: assign to it. The model reads the returned value.
       run: ({ state }, { parcel_id }) => {
         const parcel = Object.hasOwn(state.parcels, parcel_id) ? state.parcels[parcel_id] : undefined;
-        if (!parcel) throw new Error(`there is no parcel "${parcel_id}"; list_parcels gives the ids`);
-        if (parcel.handed_out) throw new Error(`${parcel_id} was handed out before`);
+        if (!parcel) throw refuse(`there is no parcel "${parcel_id}"; list_parcels gives the ids`);
+        if (parcel.handed_out) throw refuse(`${parcel_id} was handed out before`);
         parcel.handed_out = true;
         return { parcel_id, handed_out: true };
       },

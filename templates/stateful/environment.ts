@@ -1,5 +1,5 @@
 // A stateful environment: a thermostat. The state of an episode is one temperature, and it holds from call to call.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 
 const [coldest, warmest] = [10, 30];
@@ -21,7 +21,7 @@ export default defineEnvironment({
       // `state` is a draft: assign to it. The model reads the returned value.
       run: ({ state }, { degrees }) => {
         // The model reads this message, so it says what would be right. Nothing has changed.
-        if (state.celsius + degrees > warmest) throw new Error(`it goes up to ${warmest}, and is at ${state.celsius}`);
+        if (state.celsius + degrees > warmest) throw refuse(`it goes up to ${warmest}, and is at ${state.celsius}`);
         state.celsius += degrees;
         return { celsius: state.celsius };
       },
@@ -31,7 +31,7 @@ export default defineEnvironment({
       input: z.object({ degrees }),
       run: ({ state }, { degrees }) => {
         if (state.celsius - degrees < coldest)
-          throw new Error(`it goes down to ${coldest}, and is at ${state.celsius}`);
+          throw refuse(`it goes down to ${coldest}, and is at ${state.celsius}`);
         state.celsius -= degrees;
         return { celsius: state.celsius };
       },

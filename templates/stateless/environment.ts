@@ -1,5 +1,5 @@
 // A stateless environment: a price list. Nothing changes in an episode; what was asked is in its log, and is scored.
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 
 const prices = new Map([
@@ -23,7 +23,7 @@ export default defineEnvironment({
       run: (_, { item }) => {
         const cents = prices.get(item);
         // The model reads this message, so it says what would be right.
-        if (cents === undefined) throw new Error(`no price for "${item}"; there are ${[...prices.keys()].join(", ")}`);
+        if (cents === undefined) throw refuse(`no price for "${item}"; there are ${[...prices.keys()].join(", ")}`);
         return { item, cents };
       },
     }),

@@ -5,6 +5,7 @@ import {
   defineEnvironment,
   environmentTools,
   memoryStore,
+  refuse,
   scriptedModel,
   tool,
   type Callbacks,
@@ -91,3 +92,35 @@ test("a tool of an environment has its place in the conversation, and its stack 
   ]);
   expect(reported).toEqual([]);
 });
+
+const decline = (): never => {
+  throw refuse("out of stock");
+};
+const declines = tool({ description: "Look.", run: decline });
+const shop = defineEnvironment({ name: "shop", tools: { look: declines } });
+const ofShop = environmentTools(createSessions({ environment: shop, store: memoryStore() }));
+const later = tool({ description: "Look.", concurrent: true, run: decline });
+
+test.each([
+  ["a tool", {}, { tools: { look: declines } }],
+  ["a concurrent tool", {}, { tools: { look: later } }],
+  ["a tool of an environment", {}, { tools: {}, toolsets: [ofShop] }],
+  ["beforeTool", { beforeTool: decline }, {}],
+  ["afterTool", { afterTool: decline }, {}],
+] as [string, Callbacks, Parameters<typeof failing>[1]][])("a refusal of %s is told to the model, and not reported as an error", async (_, callbacks, more) => {
+  const { event, reported } = await failing(callbacks, more);
+  const { failed, thrown, items } = event as EventOf<"tools.answered">;
+  expect(failed).toEqual([{ call: "call_0_0", code: "tool_failed", message: "out of stock" }]);
+  expect(items).toMatchObject([{ output: '{"error":{"code":"tool_failed","message":"out of stock"}}' }]);
+  expect({ thrown, reported }).toEqual({ thrown: undefined, reported: [] });
+});
+
+test.each(["beforeAgent", "beforeModel", "afterModel", "afterAgent"] as const)(
+  "%s cannot refuse: its error fails the run",
+  async (name) => {
+    const { event, reported } = await failing({ [name]: decline });
+    const message = `${name} of agent support failed: out of stock`;
+    expect(event).toMatchObject({ type: "agent.failed", error: { code: "callback_failed", message } });
+    expect(reported).toHaveLength(1);
+  },
+);

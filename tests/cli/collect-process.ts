@@ -11,7 +11,7 @@ import type { Ended, Running } from "./run-process.ts";
 
 /** A throw is random, with the randomness of the rollout. A task that asks for trouble fails. */
 const environment = `
-import { defineEnvironment, tool } from "holdfast";
+import { defineEnvironment, refuse, tool } from "holdfast";
 import { z } from "zod";
 export default defineEnvironment({
   name: "dice",
@@ -26,6 +26,7 @@ export default defineEnvironment({
       description: "Roll the dice.",
       input: z.object({ times: z.number().int() }),
       run: ({ state, task, random }, { times }) => {
+        if (task.trouble === "refusal") throw refuse("no more rolls");
         if (task.trouble === "tool") throw new Error("the dice fell off the table");
         for (let n = 0; n < times; n++) state.total += 1 + Math.floor(6 * random());
         return { total: state.total };

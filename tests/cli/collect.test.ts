@@ -247,6 +247,16 @@ test("errors of a tool that the model read are counted by error and place", asyn
   expect(stderr).toMatch(new RegExp(`^error thrown by your code: ${error.source}\n`));
 });
 
+test("a refusal is not counted as an error", async () => {
+  const world = newWorld([taskLine(0, "Roll 0", { trouble: "refusal" })]);
+  const { code, stdout, stderr } = await world.collect("--out", "a.jsonl");
+  expect({ code, row: JSON.stringify(rowsOf(world.at("a.jsonl"))) }).toEqual({
+    code: 0,
+    row: expect.stringContaining("no more rolls") as string,
+  });
+  expect(stdout + stderr).not.toMatch(/your code|no more rolls/);
+});
+
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {
   const world = newWorld([taskLine(0)]);
   const refused = await world.collect("--out", "a.jsonl", "--request", "[1]");

@@ -1,6 +1,6 @@
 // serve(): the environments and agents it accepts, and the interplay of its parts: every gym reply has its
 // environment's cookie.
-import { defineAgent, defineEnvironment, memoryStore, scriptedModel, tool, type Agent, type Model } from "holdfast";
+import { defineAgent, defineEnvironment, memoryStore, refuse, scriptedModel, tool, type Agent, type Model } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import type { Collection } from "../../src/rollout/collection-view.ts";
@@ -287,4 +287,39 @@ describe("the viewer's API", () => {
     const redirected = await fetch(`${url}/view`, { redirect: "manual" });
     expect([redirected.status, redirected.headers.get("location")]).toEqual([302, "/view/"]);
   });
+});
+
+test("a refusal reaches the client over every protocol, and is not logged as an error of the code", async () => {
+  const buy = tool({
+    description: "Buy.",
+    run: () => {
+      throw refuse("out of stock");
+    },
+  });
+  const shop = defineEnvironment({ name: "shop", tools: { buy }, verify: () => 1 });
+  const model = scriptedModel([{ calls: [{ name: "buy" }] }, "Done."]);
+  const lines: string[] = [];
+  const log = { destination: { write: (line: string) => void lines.push(line) } };
+  const agents = [defineAgent({ name: "clerk", model, tools: { buy } })];
+  const url = await served([], { environments: [shop], agents, log });
+  const sent = async (path: string, body: unknown, cookie = "") => {
+    const headers = { "content-type": "application/json", cookie };
+    const reply = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    return { status: reply.status, cookie: reply.headers.get("set-cookie") ?? "", text: await reply.text() };
+  };
+  const error = { code: "tool_failed", message: "out of stock" };
+
+  const { cookie } = await sent("/seed_session", {});
+  const overGym = await sent("/buy", {}, cookie.split(";")[0]);
+  expect({ ...overGym, json: JSON.parse(overGym.text) as unknown }).toMatchObject({ status: 422, json: { error } });
+
+  const { session } = JSON.parse((await sent("/v1/sessions", {})).text) as { session: string };
+  const overRest = await sent(`/v1/sessions/${session}/call`, { tool: "buy", input: {} });
+  expect(JSON.parse(overRest.text)).toMatchObject({ ok: false, error });
+
+  const opened = JSON.parse((await sent("/clerk/v1/sessions", {})).text) as { session: string };
+  const turn = await sent(`/clerk/v1/sessions/${opened.session}/run`, { message: "buy" });
+  expect(turn.text).toContain("out of stock");
+  expect(turn.text).not.toContain("thrown");
+  expect(lines).toEqual([]);
 });

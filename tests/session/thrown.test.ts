@@ -1,5 +1,5 @@
 // Errors of an author's code: the log keeps where they were thrown, people see it, and models do not.
-import { createSessions, defineEnvironment, memoryStore, tool, type Thrown } from "holdfast";
+import { createSessions, defineEnvironment, HoldfastError, memoryStore, refuse, tool, type Thrown } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { describeThrown, thrownIn } from "../../src/session/thrown.ts";
@@ -77,6 +77,86 @@ describe("a tool that throws", () => {
     const { sessions, session, last } = await opened();
     await sessions.call(session, "word");
     expect((await last()).thrown).toEqual({ error: "sorry", place: "word" });
+  });
+});
+
+describe("a tool that refuses", () => {
+  const shop = defineEnvironment({
+    name: "shop",
+    state: z.object({ sold: z.number().default(0) }),
+    task: z.object({ in: z.enum(["seed", "verify", "none"]).default("none") }),
+    seed: ({ task }) => {
+      if (task.in === "seed") throw refuse("closed");
+      return { sold: 0 };
+    },
+    tools: {
+      buy: tool({
+        description: "Buy.",
+        run: ({ state, log }) => {
+          state.sold += 1;
+          log("sold out");
+          throw refuse("out of stock");
+        },
+      }),
+      order: tool({
+        description: "Order.",
+        concurrent: true,
+        run: ({ update }) =>
+          update(() => {
+            throw refuse("out of stock");
+          }),
+      }),
+      pay: tool({ description: "Pay.", effects: "external", run: () => Promise.reject(refuse("out of stock")) }),
+      wrap: tool({
+        description: "Fails inside.",
+        run: () => {
+          throw new HoldfastError("tool_failed", "the parser failed", { cause: new TypeError("not a number") });
+        },
+      }),
+    },
+    verify: ({ task }) => {
+      if (task.in === "verify") throw refuse("no reward");
+      return 1;
+    },
+  });
+
+  async function refusing() {
+    const reported: Thrown[] = [];
+    const sessions = createSessions({
+      environment: shop,
+      store: memoryStore(),
+      onError: (error) => void reported.push(error),
+    });
+    return { sessions, reported, ...(await sessions.open({ task: {} })) };
+  }
+
+  test.each(["buy", "order", "pay"] as const)("%s answers with the message, and reports no error", async (name) => {
+    const { sessions, session, reported } = await refusing();
+    const answer = await sessions.call(session, name, {}, { call: "c1" });
+    expect(answer).toMatchObject({ ok: false, error: { code: "tool_failed", message: "out of stock" } });
+    expect(answer).not.toHaveProperty("thrown");
+    expect(await sessions.call(session, name, {}, { call: "c1" })).toEqual({ ...answer, repeated: true });
+    const events: unknown[] = [];
+    for await (const event of sessions.events(session)) events.push(event);
+    expect(events.at(-1)).toMatchObject({ outcome: { ok: false } });
+    expect(JSON.stringify(events)).not.toContain("thrown");
+    expect(await sessions.state(session)).toEqual({ sold: 0 });
+    expect(await sessions.replay(session)).toMatchObject({ same: true });
+    expect(reported).toEqual([]);
+  });
+
+  test("an error with a cause is still reported", async () => {
+    const { sessions, session, reported } = await refusing();
+    expect(await sessions.call(session, "wrap")).toMatchObject({ ok: false, error: { message: "the parser failed" } });
+    expect(reported).toMatchObject([{ error: "tool_failed: the parser failed" }]);
+  });
+
+  test("a seed or a verify cannot refuse: its error is a failure", async () => {
+    const { sessions, reported } = await refusing();
+    await expect(sessions.open({ task: { in: "seed" } })).rejects.toMatchObject({ code: "seed_failed" });
+    const { session } = await sessions.open({ task: { in: "verify" } });
+    await expect(sessions.verify(session)).rejects.toMatchObject({ code: "verify_failed" });
+    expect(reported.map(({ error }) => error)).toEqual(["tool_failed: closed", "tool_failed: no reward"]);
   });
 });
 
