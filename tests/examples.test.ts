@@ -2,7 +2,7 @@
 // Each case is also shown an environment that it must refuse.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createSessions, defineEnvironment, memoryStore, tool, type Environment, type Json } from "holdfast";
+import { createSessions, defineEnvironment, memoryStore, refuse, tool, type Environment, type Json } from "holdfast";
 import { environmentCases, solutionCases, type Solution } from "holdfast/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -74,14 +74,20 @@ describe("the published cases refuse", () => {
   let total = 0;
 
   async function failuresOf(environment: Environment, tasks: Json[] = [{}]): Promise<string[]> {
+    return Object.keys(await messagesOf(environment, tasks));
+  }
+
+  /** Returns the message of each failed case. */
+  async function messagesOf(environment: Environment, tasks: Json[] = [{}]): Promise<Record<string, string>> {
     const open = () => createSessions({ environment, store: memoryStore() });
-    const tried = environmentCases.map(async ({ name, run }) =>
+    const messages: Record<string, string> = {};
+    const attempt = ({ name, run }: (typeof environmentCases)[number]) =>
       run({ open, tasks }).then(
-        () => [],
-        () => [name],
-      ),
-    );
-    return (await Promise.all(tried)).flat();
+        () => undefined,
+        ({ message }: Error) => [name, message] as const,
+      );
+    for (const failed of await Promise.all(environmentCases.map(attempt))) if (failed) messages[failed[0]] = failed[1];
+    return messages;
   }
 
   test("nothing of a correct environment", async () => {
@@ -91,13 +97,37 @@ describe("the published cases refuse", () => {
     expect(await failuresOf(clock)).toEqual([]);
   });
 
-  test("a seed that calls Math.random", async () => {
-    expect(await failuresOf(defineEnvironment({ ...good, seed: () => ({ count: Math.random() }) }))).toEqual([
-      "the same task and random seed give the same state",
-      "ISOLATION: two sessions share nothing",
-      "SEED: seeding again replaces the state outright",
-      "REPLAY: a recorded session gives the same outputs and states again",
-    ]);
+  const varies = (call: string, instead: string): unknown =>
+    expect.stringMatching(
+      new RegExp(`examples\\.test\\.ts:\\d+ calls ${call}\\(\\), so the code is not deterministic; use ${instead}\\(\\) of`),
+    );
+
+  test("a seed that calls Math.random, and name its line", async () => {
+    const { random, now } = { random: Math.random, now: Date.now };
+    expect(await messagesOf(defineEnvironment({ ...good, seed: () => ({ count: Math.random() }) }))).toEqual({
+      "the same task and random seed give the same state": varies("Math.random", "random"),
+      "SEED: seeding again replaces the state outright": varies("Math.random", "random"),
+      "REPLAY: a recorded session gives the same outputs and states again": varies("Math.random", "random"),
+    });
+    expect([Math.random, Date.now]).toEqual([random, now]);
+  });
+
+  test.each([
+    ["Math.random", "random", () => Math.random()],
+    ["Date.now", "now", () => Date.now()],
+  ])("a tool that calls %s, and name its line", async (call, instead, run) => {
+    const roll = tool({
+      description: "Roll.",
+      input,
+      run: async () => {
+        // Longer than the resolution of the clock.
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        return run();
+      },
+    });
+    expect(await messagesOf(defineEnvironment({ ...good, tools: { roll } }))).toEqual({
+      "REPLAY: a recorded session gives the same outputs and states again": varies(call, instead),
+    });
   });
 
   test("a tool that keeps data outside the state", async () => {
@@ -136,5 +166,25 @@ describe("the published cases refuse", () => {
       }
     }
     expect(results).toEqual([false, true, true, false]);
+  });
+
+  test("a solution whose tool throws, by its line, and one whose tool refuses, by its message", async () => {
+    const fails = (thrown: Error) =>
+      tool({
+        description: "Fail.",
+        run: () => {
+          throw thrown;
+        },
+      });
+    const tools = { break: fails(new TypeError("a bug")), buy: fails(refuse("out of stock")) };
+    const environment = defineEnvironment({ ...good, tools });
+    const open = () => createSessions({ environment, store: memoryStore() });
+    const message = async (name: string): Promise<string> => {
+      const solution: Solution = () => [{ tool: name, input: {} }];
+      const failed = solutionCases[0]?.run({ open, tasks: [{}], solution });
+      return (await failed?.catch((thrown: Error) => thrown.message)) ?? "";
+    };
+    expect(await message("break")).toMatch(/^break \{\} failed: TypeError: a bug in break \(tests\/examples\.test\.ts:\d+\)$/);
+    expect(await message("buy")).toBe("buy {} was refused: out of stock");
   });
 });

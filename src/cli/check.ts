@@ -2,10 +2,12 @@
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
+import { summarizeThrown, type Thrown } from "../core/event.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import type { Solution } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
+import { createTally } from "./collect/tally.ts";
 import { json } from "./flags.ts";
 
 interface Flags {
@@ -54,12 +56,15 @@ export function addCheck(program: Command): void {
 }
 
 async function run(target: string | undefined, flags: Flags): Promise<void> {
-  const results = await check(target, flags);
-  process.stdout.write(flags.json ? `${JSON.stringify({ results }, null, 2)}\n` : inWords(results));
+  const errors = createTally();
+  const results = await check(target, flags, (error) => void errors.add(summarizeThrown(error)));
+  process.stdout.write(flags.json ? `${JSON.stringify({ results }, null, 2)}\n` : inWords(results, errors.lines()));
   if (results.some(({ result }) => result === "fail")) process.exitCode = 1;
 }
 
-async function check(target: string | undefined, flags: Flags): Promise<Checked[]> {
+type OnError = (error: Thrown) => void;
+
+async function check(target: string | undefined, flags: Flags, onError: OnError): Promise<Checked[]> {
   if ((target === undefined) === (flags.store === undefined)) {
     throw invalidOption("name one target to check: an environment, the URL of a server, or --store URL");
   }
@@ -67,7 +72,8 @@ async function check(target: string | undefined, flags: Flags): Promise<Checked[
     const { checkStore } = await import("./check/store.ts");
     return checkStore(flags.store as string);
   }
-  return /^https?:\/\//.test(target) ? checkServer(target.replace(/\/+$/, ""), flags) : checkEnvironment(target, flags);
+  const isServer = /^https?:\/\//.test(target);
+  return isServer ? checkServer(target.replace(/\/+$/, ""), flags) : checkEnvironment(target, flags, onError);
 }
 
 type Row = { [field: string]: Json };
@@ -124,7 +130,7 @@ async function describedAt(url: string, token: string | undefined): Promise<Desc
   }
 }
 
-async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]> {
+async function checkEnvironment(target: string, flags: Flags, onError: OnError): Promise<Checked[]> {
   const { load, readTasks } = await import("../rollout/load.ts");
   const { environment, solution, tasks: beside } = await load(target);
   const { toJsonSchema } = await import("../core/schema.ts");
@@ -134,7 +140,7 @@ async function checkEnvironment(target: string, flags: Flags): Promise<Checked[]
   const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
   const tasks = found.length > 0 ? found : [sample(toJsonSchema(environment.task))];
 
-  const results = await tryCases(environment, tasks, solution);
+  const results = await tryCases(environment, tasks, solution, onError);
   const store = memoryStore();
   const serving = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
   try {
@@ -162,11 +168,12 @@ async function tryCases(
   environment: AnyEnvironment,
   tasks: Json[],
   solution: Solution | undefined,
+  onError: OnError,
 ): Promise<Checked[]> {
   const { environmentCases, solutionCases } = await import("../testing/environments.ts");
   const { createSessions } = await import("../session/sessions.ts");
   const { memoryStore } = await import("../stores/memory.ts");
-  const open = () => createSessions({ environment, store: memoryStore() });
+  const open = () => createSessions({ environment, store: memoryStore(), onError });
   const results: Checked[] = [];
   const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
     const why = "Every environment must have this property; see docs/promises.md.";
@@ -218,7 +225,7 @@ function toRow(value: Json | undefined): Row {
   throw invalidOption(`a task must be a JSON object, not ${JSON.stringify(value)}`);
 }
 
-function inWords(results: Checked[]): string {
+function inWords(results: Checked[], errors: string[]): string {
   const lines = results.map(({ what, result, message }) => {
     const line = `${result.padEnd(8)} ${what}`;
     return result === "skipped" ? `${line} (${message})` : line;
@@ -230,5 +237,7 @@ function inWords(results: Checked[]): string {
   }
   const count = (wanted: Checked["result"]): number => results.filter(({ result }) => result === wanted).length;
   lines.push("", `${count("pass")} passed, ${failed.length} failed, ${count("skipped")} skipped`);
+  if (errors.length > 0)
+    lines.push("", "errors thrown by your code during the checks, which also send invalid arguments", ...errors);
   return `${lines.join("\n")}\n`;
 }

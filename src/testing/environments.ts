@@ -1,12 +1,14 @@
 // environmentCases and solutionCases: behaviour that every environment must have, checked by a program.
 import assert from "node:assert/strict";
 import { isHoldfastError } from "../core/errors.ts";
+import { summarizeThrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import { toJsonSchema } from "../core/schema.ts";
-import type { Answer, Sessions } from "../core/sessions.ts";
+import type { Answer, Replayed, Sessions } from "../core/sessions.ts";
 import { badInputs } from "./arguments.ts";
 import type { Case } from "./case.ts";
+import { explainDifference } from "./determinism.ts";
 
 export interface Call {
   tool: string;
@@ -75,6 +77,38 @@ function toOutcome(answer: Answer): Json {
   return answer.ok ? { ok: true, output: answer.output } : { ok: false, message: answer.error.message };
 }
 
+/** Returns why a new session replays differently: its code is not deterministic. Undefined for any other reason. */
+function explain(sessions: Sessions, task: Json, calls: Call[] = validCalls(sessions)): Promise<string | undefined> {
+  return explainDifference(async () => {
+    const { session } = await sessions.open({ task, randomSeed });
+    await make(sessions, session, calls);
+    return (await sessions.replay(session)).same;
+  });
+}
+
+/** States may differ only by the time that the handler got from now(): then each session replays the same. */
+async function sameUnlessTimed(
+  sessions: Sessions,
+  task: Json,
+  compared: string[],
+  assertSame: () => Promise<void>,
+): Promise<void> {
+  try {
+    await assertSame();
+  } catch (different) {
+    const replays = await Promise.all(compared.map((session) => sessions.replay(session)));
+    if (replays.every(({ same }) => same)) return;
+    const reason = await explain(sessions, task, []);
+    throw reason === undefined ? different : new assert.AssertionError({ message: reason });
+  }
+}
+
+async function assertReplays(sessions: Sessions, task: Json, replayed: Replayed): Promise<void> {
+  if (replayed.same) return;
+  const reason = await explain(sessions, task);
+  assert.fail(reason ?? `the replay differs: ${JSON.stringify(replayed)}`);
+}
+
 /** Plays the solution of a task. `call` makes one call and returns its output; the calls of a turn run in parallel. */
 export async function play(solution: Solution, task: Json, call: (call: Call) => Promise<Json>): Promise<void> {
   const turns = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, unknown>;
@@ -89,7 +123,9 @@ function callOn(sessions: Sessions, session: string): (call: Call) => Promise<Js
   return async ({ tool, input }) => {
     const answer: Answer = await sessions.call(session, tool, input);
     if (answer.ok) return answer.output;
-    return assert.fail(`${tool} ${JSON.stringify(input)} was refused: ${answer.error.message}`);
+    const { thrown, error } = answer;
+    const how = thrown ? `failed: ${summarizeThrown(thrown)}` : `was refused: ${error.message}`;
+    return assert.fail(`${tool} ${JSON.stringify(input)} ${how}`);
   };
 }
 
@@ -109,13 +145,9 @@ export const environmentCases: readonly EnvironmentCase[] = [
 
   onSessions("the same task and random seed give the same state", async (sessions, { task }) => {
     const [one, two] = [await sessions.open({ task, randomSeed }), await sessions.open({ task, randomSeed })];
-    const states = [await sessions.state(one.session), await sessions.state(two.session)];
-    try {
-      assert.deepEqual(states[1], states[0]);
-    } catch (different) {
-      // The state may contain the time if the handler called now(); then a replay must give the same state.
-      if (!(await sessions.replay(one.session)).same || !(await sessions.replay(two.session)).same) throw different;
-    }
+    await sameUnlessTimed(sessions, task, [one.session, two.session], async () =>
+      assert.deepEqual(await sessions.state(two.session), await sessions.state(one.session)),
+    );
   }),
 
   onSessions("the state survives JSON", async (sessions, { task }) => {
@@ -134,7 +166,10 @@ export const environmentCases: readonly EnvironmentCase[] = [
     await make(sessions, two.session, calls);
     for (const { session } of [one, two]) {
       const replayed = await sessions.replay(session);
-      assert.ok(replayed.same, `the results of the calls depend on other sessions: ${JSON.stringify(replayed)}`);
+      // REPLAY reports code that is not deterministic.
+      if (replayed.same || (await explain(sessions, task)) !== undefined) continue;
+      const what = "the results of the calls depend on other sessions, or on values that a replay cannot repeat";
+      assert.fail(`${what}: ${JSON.stringify(replayed)}`);
     }
   }),
 
@@ -145,11 +180,9 @@ export const environmentCases: readonly EnvironmentCase[] = [
     if (sessions.environment.verify) await sessions.verify(session);
     const seeded = await sessions.seed(session, task, { randomSeed });
     assert.equal(seeded.episode, 2);
-    try {
-      assert.deepEqual(await sessions.state(session), await sessions.state(session, version));
-    } catch (different) {
-      if (!(await sessions.replay(session)).same) throw different;
-    }
+    await sameUnlessTimed(sessions, task, [session], async () =>
+      assert.deepEqual(await sessions.state(session), await sessions.state(session, version)),
+    );
   }),
 
   onSessions("MISSING: a session that was never seeded is handled", async (sessions) => {
@@ -199,8 +232,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
   onSessions("REPLAY: a recorded session gives the same outputs and states again", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
-    const replayed = await sessions.replay(session);
-    assert.ok(replayed.same, `the replay differs: ${JSON.stringify(replayed)}`);
+    await assertReplays(sessions, task, await sessions.replay(session));
   }),
 ];
 

@@ -30,25 +30,37 @@ export async function playSolution(target: Pick<GymTarget, "url" | "task">, solu
     calls.push(call);
     return (await client.post(`/${call.tool}`, call.input)).body;
   });
+  await closeAll([client]);
   return calls;
 }
 
-/** Runs every check. Rejects only if the server is unreachable or cannot be seeded. */
+/** Closes the sessions of clients, if the server can. */
+async function closeAll(clients: GymClient[]): Promise<void> {
+  for (let at = 0; at < clients.length; at += 20) {
+    const closing = clients.slice(at, at + 20).map((client) => client.post("/close_session", {}));
+    await Promise.allSettled(closing);
+  }
+}
+
+/** Runs every check, and closes the sessions it made. Rejects only if the server is unreachable or cannot be seeded. */
 export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
   let commands: string[] = [];
   let clients = 0;
+  const made: GymClient[] = [];
   const client = (options: ClientOptions = {}): GymClient => {
     const name = String.fromCharCode(97 + (clients++ % 26));
-    return createGymClient({ ...options, url: target.url, name, commands });
+    const created = createGymClient({ ...options, url: target.url, name, commands });
+    made.push(created);
+    return created;
   };
-  const seed = (made: GymClient, path = "/seed_session"): Promise<GymReply> => made.post(path, seedBody(target));
+  const seed = (of: GymClient, path = "/seed_session"): Promise<GymReply> => of.post(path, seedBody(target));
   const seeded = async (options?: ClientOptions): Promise<GymClient> => {
-    const made = client(options);
-    const reply = await seed(made);
+    const fresh = client(options);
+    const reply = await seed(fresh);
     assert.ok(reply.status < 300, `the seed was answered with ${inText(reply)}`);
     const { failure_reason: failure } = Object(reply.body) as { failure_reason?: unknown };
     assert.ok(failure === undefined, `the seed failed: ${String(failure)}`);
-    return made;
+    return fresh;
   };
   /** Makes calls twice in a new session. */
   const twice = async (calls: Call[]): Promise<Pick<Trial, "first" | "second">> => {
@@ -73,7 +85,7 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
       return message === undefined ? { what, result: "pass", why } : { what, result: "skipped", message, why };
     } catch (thrown) {
       // Keep the first command, which seeds, and the last ones, which lead to the failure.
-      const reproduce = commands.length > 12 ? [...commands.slice(0, 1), "# …", ...commands.slice(-10)] : commands;
+      const reproduce = commands.length > 12 ? [...commands.slice(0, 1), "# …", ...commands.slice(-10)] : [...commands];
       return { what, result: "fail", message: messageOf(thrown), why, reproduce };
     }
   }
@@ -88,5 +100,6 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
     if (checked.result === "fail" && basicChecks.includes(check)) varies = what;
     results.push(checked);
   }
+  await closeAll(made);
   return results;
 }

@@ -38,7 +38,7 @@ test("a right server passes every check", async () => {
   expect(results.length).toBe(16);
 });
 
-test("an environment whose tools draw random numbers passes every check, over HTTP too", async () => {
+test("an environment whose tools draw random numbers passes every check over HTTP, and no session is left", async () => {
   const dice = defineEnvironment({
     name: "dice",
     state: z.object({ sum: z.int().default(0) }),
@@ -51,6 +51,8 @@ test("an environment whose tools draw random numbers passes every check, over HT
   const results = await runGymChecks({ url, task: {}, calls, tools: new Map([["roll", {}]]) });
   const skipped = "verify reads the session of its caller, and changes nothing";
   expect(results.filter(({ result, what }) => result !== "pass" && what !== skipped)).toEqual([]);
+  // The memory store forgets closed sessions.
+  expect(await (await fetch(`${url}/v1/sessions`)).json()).toMatchObject({ sessions: [] });
 });
 
 test("the solution has to earn the best reward that the environment states, and doing nothing must not", async () => {

@@ -227,7 +227,7 @@ export const stateChecks: GymCheck[] = [
       await make(client, trial.calls);
       const reply = await client.post("/close_session", {});
       if (reply.status === 404 || reply.status === 405) {
-        return "the server has no POST /close_session; make sure that its sessions end in another way";
+        return "the server has no POST /close_session, so the sessions of these checks stay open; make sure that it ends sessions";
       }
       assert.ok(reply.status < 300, `closing was answered with ${inText(reply)}`);
       assertNo5xx(await client.post("/close_session", {}), "closing again");

@@ -1,0 +1,51 @@
+// explainDifference(): finds out whether a replay differs because the author's code calls Math.random() or Date.now().
+import { AsyncLocalStorage } from "node:async_hooks";
+import { authorsLine, shortenPath } from "../session/thrown.ts";
+
+/** Set while `isSame` runs. `found` describes the first call of the author's code. */
+const trial = new AsyncLocalStorage<{ found?: string }>();
+let last: Promise<unknown> = Promise.resolve();
+
+/**
+ * Runs `isSame` with the clock and the random numbers fixed. If it resolves to true, returns a message that names the
+ * call and its line. One at a time: the functions are global.
+ */
+export function explainDifference(isSame: () => Promise<boolean>): Promise<string | undefined> {
+  const explained = last.then(async () => {
+    const { random } = Math;
+    const { now } = Date;
+    const today = now();
+    Math.random = () => fixed("Math.random()", "random()", 0.5) ?? random();
+    Date.now = () => fixed("Date.now()", "now()", today) ?? now();
+    try {
+      const context: { found?: string } = {};
+      return (await trial.run(context, isSame)) ? context.found : undefined;
+    } finally {
+      Math.random = random;
+      Date.now = now;
+    }
+  });
+  last = explained.catch(() => undefined);
+  return explained;
+}
+
+/** Returns the fixed value if the author's code in a trial made the call. */
+function fixed(call: string, instead: string, value: number): number | undefined {
+  const context = trial.getStore();
+  const line = context && callersLine();
+  if (!line) return undefined;
+  const place = `${shortenPath(line.path)}:${line.line}`;
+  context.found ??= `${place} calls ${call}, so the code is not deterministic; use ${instead} of its context instead`;
+  return value;
+}
+
+/** Only the caller of the replaced function counts, not code further up the stack. */
+function callersLine(): ReturnType<typeof authorsLine> {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 4;
+  try {
+    return authorsLine(new Error());
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
