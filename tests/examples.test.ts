@@ -99,7 +99,9 @@ describe("the published cases refuse", () => {
 
   const varies = (call: string, instead: string): unknown =>
     expect.stringMatching(
-      new RegExp(`examples\\.test\\.ts:\\d+ calls ${call}\\(\\), so the code is not deterministic; use ${instead}\\(\\) of`),
+      new RegExp(
+        `examples\\.test\\.ts:\\d+ calls ${call}\\(\\), so the code is not deterministic; use ${instead}\\(\\) of`,
+      ),
     );
 
   test("a seed that calls Math.random, and name its line", async () => {
@@ -184,7 +186,9 @@ describe("the published cases refuse", () => {
       const failed = solutionCases[0]?.run({ open, tasks: [{}], solution });
       return (await failed?.catch((thrown: Error) => thrown.message)) ?? "";
     };
-    expect(await message("break")).toMatch(/^break \{\} failed: TypeError: a bug in break \(tests\/examples\.test\.ts:\d+\)$/);
+    expect(await message("break")).toMatch(
+      /^break \{\} failed: TypeError: a bug in break \(tests\/examples\.test\.ts:\d+\)$/,
+    );
     expect(await message("buy")).toBe("buy {} was refused: out of stock");
   });
 });

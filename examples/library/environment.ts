@@ -79,8 +79,7 @@ export default defineEnvironment({
       run: ({ state }, { copy_id }) => {
         const copy = Object.hasOwn(state.copies, copy_id) ? state.copies[copy_id] : undefined;
         if (!copy) throw refuse(`there is no copy "${copy_id}"; check_availability gives the ids of copies`);
-        if (copy.due !== null)
-          throw refuse(`${copy_id} is on loan until ${copy.due}; reserve_book puts you in line`);
+        if (copy.due !== null) throw refuse(`${copy_id} is on loan until ${copy.due}; reserve_book puts you in line`);
         if (state.loans.length >= mostLoans)
           throw refuse(`you have ${mostLoans} loans, which is the most there can be`);
         copy.due = addDays(state.today, loanDays);

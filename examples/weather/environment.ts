@@ -27,8 +27,7 @@ export default defineEnvironment({
       run: (_, { city }) => {
         const forecast = forecasts.get(city);
         // The model reads this message, so it names the valid input.
-        if (!forecast)
-          throw refuse(`no forecast for "${city}"; there is one for ${[...forecasts.keys()].join(", ")}`);
+        if (!forecast) throw refuse(`no forecast for "${city}"; there is one for ${[...forecasts.keys()].join(", ")}`);
         return { city, ...forecast };
       },
     }),

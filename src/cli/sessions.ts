@@ -234,6 +234,8 @@ function aboutEvent(event: NumberedEvent): string {
       return `${event.tool} ${JSON.stringify(event.outcome)}`;
     case "session.verified":
       return JSON.stringify(event.verdict);
+    case "verify.failed":
+      return JSON.stringify(event.error.message);
     case "session.rewound":
       return `to ${event.to}`;
     case "session.closed":

@@ -16,7 +16,10 @@ export const errorTable = {
   invalid_task: { status: 422, meaning: "a task does not match the environment's task schema" },
   invalid_option: { status: 400, meaning: "an option of an API call is invalid" },
   unknown_tool: { status: 404, meaning: "the environment has no tool with this name" },
-  tool_failed: { status: 422, meaning: "the tool refused the call or threw an error; its message is passed on, the state is unchanged" },
+  tool_failed: {
+    status: 422,
+    meaning: "the tool refused the call or threw an error; its message is passed on, the state is unchanged",
+  },
   state_invalid: {
     status: 422,
     meaning:

@@ -139,6 +139,18 @@ interface Verified extends EventBase {
   verdict: Verdict;
 }
 
+/** The environment's verify threw. There is no verdict, so verify may run again; only its first failure is recorded. */
+interface VerifyFailed extends EventBase {
+  type: "verify.failed";
+  judged: number;
+  /** The episode of that version, if it is not the current one. */
+  episode?: number;
+  /** Digest of the question, as in `session.verified`. */
+  digest: string;
+  error: { code: ErrorCode; message: string };
+  thrown: Thrown;
+}
+
 /** The session returned to version `to`. */
 interface Rewound extends EventBase {
   type: "session.rewound";
@@ -292,6 +304,7 @@ export type Event =
   | Claimed
   | Settled
   | Verified
+  | VerifyFailed
   | Rewound
   | Updated
   | Closed
@@ -310,6 +323,7 @@ const logsWith: { readonly [Type in Event["type"]]: "all" | "episodes" | "conver
   "tool.claimed": "episodes",
   "tool.settled": "episodes",
   "session.verified": "episodes",
+  "verify.failed": "episodes",
   "session.updated": "conversations",
   "session.rewound": "all",
   "session.closed": "all",
@@ -335,6 +349,9 @@ export const isEventOf = (kind: "episodes" | "conversations", type: Event["type"
 /** An event with its version in the log. */
 export type NumberedEvent = Event & { version: number };
 
+/** Tells whether an event only records a verify: it changes nothing. */
+export const isOfVerify = ({ type }: Event): boolean => type === "session.verified" || type === "verify.failed";
+
 /**
  * Returns the key of an event that may be in a log only once. Call ids count per episode, because models restart their
  * numbering in each.
@@ -351,6 +368,8 @@ export function eventKey(event: Event): string | undefined {
       return settledKey(event.episode, event.call);
     case "session.verified":
       return verifiedKey(event.judged, event.digest);
+    case "verify.failed":
+      return `failed ${verifiedKey(event.judged, event.digest)}`;
     case "invocation.began":
       return event.call === undefined ? undefined : turnKey(event.call);
     case "session.updated":

@@ -2,7 +2,15 @@
 import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
 import { applyDelta, type Owned } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
-import { eventTypes, type EndReason, type Event, type Labels, type NumberedEvent, type Randomness } from "./event.ts";
+import {
+  eventTypes,
+  isOfVerify,
+  type EndReason,
+  type Event,
+  type Labels,
+  type NumberedEvent,
+  type Randomness,
+} from "./event.ts";
 import type { Json } from "./json.ts";
 
 /** The fold of a log. A snapshot is this, as JSON. */
@@ -12,7 +20,7 @@ export interface Session {
   version: number;
   opened: number;
   touched: number;
-  /** The version of the newest event other than a verdict or the end: the version that a verdict judges. */
+  /** The version of the newest event other than a verify or the end: the version that a verdict judges. */
   changed: number;
   /** The number of the episode; 0 until the first seed. */
   episode: number;
@@ -62,7 +70,7 @@ export function fold(session: Session | undefined, event: Event, owned?: Owned):
   }
   session.version++;
   session.touched = event.at;
-  if (event.type !== "session.verified" && event.type !== "session.closed") session.changed = session.version;
+  if (!isOfVerify(event) && event.type !== "session.closed") session.changed = session.version;
   if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
   if (session.conversation) session.conversation = foldConversation(session.conversation, event, session.version);
   switch (event.type) {

@@ -1,6 +1,7 @@
 // gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
 // the session.
 import { errorTable, HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
+import { isOfVerify } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
@@ -213,7 +214,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     let answer: Answer | undefined;
     for await (const event of sessions.events(session, { after: version - 1 })) {
       if (event.version > version) {
-        if (event.type !== "session.verified" && repeats.isForeign(sent, event)) return "over";
+        if (!isOfVerify(event) && repeats.isForeign(sent, event)) return "over";
         continue;
       }
       if (at !== undefined && at !== event.at) return undefined;

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { verifiedKey, type NumberedEvent, type Verdict } from "../core/event.ts";
+import { verifiedKey, type EventOf, type NumberedEvent, type Verdict } from "../core/event.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, verdictsOn, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
@@ -14,6 +14,7 @@ import { cancelled, exclusive, withSnapshot } from "./exclusive.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
+import { thrownIn } from "./thrown.ts";
 
 /** One attempt at a verdict. */
 interface Asking {
@@ -97,10 +98,9 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       } catch (thrown) {
         // The failure counts only if verify saw the newest state.
         if (!isFresh && (await isOutdated(log, newest))) return undefined;
+        await recordFailure(log, { judged, digest, episode: about.episode }, thrown);
         throw thrown;
       }
-      // A verdict changes nothing, so it may follow the end of the session.
-      const anytime = (): void => undefined;
       const result = await exclusive(log, undefined, () =>
         logs.commit(log, anytime, (now) => {
           if (!isFresh && now.version !== newest.version) return undefined;
@@ -120,6 +120,26 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const first = result === "ok" ? undefined : await recorded();
       return first ?? verification(verdict);
     });
+  }
+
+  /** Records an error of the author's verify. The caller gets the error even if the store fails. */
+  async function recordFailure(
+    log: OpenLog,
+    { episode, ...question }: Required<Pick<EventOf<"verify.failed">, "judged" | "digest" | "episode">>,
+    error: unknown,
+  ): Promise<void> {
+    const thrown = thrownIn(error);
+    if (!thrown || !isHoldfastError(error) || error.code !== "verify_failed") return;
+    const { code, message } = error;
+    const record = (now: Session): EventOf<"verify.failed"> => ({
+      type: "verify.failed",
+      at: timeNow(now),
+      ...question,
+      ...(episode !== now.episode && { episode }),
+      error: { code, message },
+      thrown,
+    });
+    await exclusive(log, undefined, () => logs.commit(log, anytime, record)).catch(() => undefined);
   }
 
   async function isOutdated(log: OpenLog, { version }: Session): Promise<boolean> {
@@ -215,6 +235,9 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
 
   return { verify, rewards };
 }
+
+/** A verify changes nothing, so it may follow the end of the session. */
+const anytime = (): void => undefined;
 
 /** Verifiers may be slow, and logs long. */
 const mostRewards = 1_000;

@@ -30,8 +30,7 @@ export default defineEnvironment({
       description: "Make it colder.",
       input: z.object({ degrees }),
       run: ({ state }, { degrees }) => {
-        if (state.celsius - degrees < coldest)
-          throw refuse(`it goes down to ${coldest}, and is at ${state.celsius}`);
+        if (state.celsius - degrees < coldest) throw refuse(`it goes down to ${coldest}, and is at ${state.celsius}`);
         state.celsius -= degrees;
         return { celsius: state.celsius };
       },

@@ -107,13 +107,16 @@ test.each([
   ["a tool of an environment", {}, { tools: {}, toolsets: [ofShop] }],
   ["beforeTool", { beforeTool: decline }, {}],
   ["afterTool", { afterTool: decline }, {}],
-] as [string, Callbacks, Parameters<typeof failing>[1]][])("a refusal of %s is told to the model, and not reported as an error", async (_, callbacks, more) => {
-  const { event, reported } = await failing(callbacks, more);
-  const { failed, thrown, items } = event as EventOf<"tools.answered">;
-  expect(failed).toEqual([{ call: "call_0_0", code: "tool_failed", message: "out of stock" }]);
-  expect(items).toMatchObject([{ output: '{"error":{"code":"tool_failed","message":"out of stock"}}' }]);
-  expect({ thrown, reported }).toEqual({ thrown: undefined, reported: [] });
-});
+] as [string, Callbacks, Parameters<typeof failing>[1]][])(
+  "a refusal of %s is told to the model, and not reported as an error",
+  async (_, callbacks, more) => {
+    const { event, reported } = await failing(callbacks, more);
+    const { failed, thrown, items } = event as EventOf<"tools.answered">;
+    expect(failed).toEqual([{ call: "call_0_0", code: "tool_failed", message: "out of stock" }]);
+    expect(items).toMatchObject([{ output: '{"error":{"code":"tool_failed","message":"out of stock"}}' }]);
+    expect({ thrown, reported }).toEqual({ thrown: undefined, reported: [] });
+  },
+);
 
 test.each(["beforeAgent", "beforeModel", "afterModel", "afterAgent"] as const)(
   "%s cannot refuse: its error fails the run",

@@ -1,6 +1,15 @@
 // serve(): the environments and agents it accepts, and the interplay of its parts: every gym reply has its
 // environment's cookie.
-import { defineAgent, defineEnvironment, memoryStore, refuse, scriptedModel, tool, type Agent, type Model } from "holdfast";
+import {
+  defineAgent,
+  defineEnvironment,
+  memoryStore,
+  refuse,
+  scriptedModel,
+  tool,
+  type Agent,
+  type Model,
+} from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import type { Collection } from "../../src/rollout/collection-view.ts";

@@ -74,7 +74,50 @@ onEveryStore("PURE-VERIFY: a verify that writes to the state fails, and the stat
   const { session, version } = await sessions.open({ task: {} });
   await expect(sessions.verify(session)).rejects.toMatchObject({ code: "verify_failed" });
   expect(await sessions.state(session)).toEqual({ n: 0, list: [] });
-  expect((await sessions.info(session)).version).toBe(version);
+  // Only the trace of the failure was added.
+  const added = [];
+  for await (const { type, delta } of sessions.events(session, { after: version })) added.push({ type, delta });
+  expect(added).toEqual([{ type: "verify.failed", delta: undefined }]);
+});
+
+onEveryStore("a verify that throws leaves one trace for each question, and may be asked again", async (place) => {
+  let isOut = true;
+  const environment = defineEnvironment({
+    name: "judge",
+    state: z.object({ n: z.number().default(0) }),
+    tools: { bump: tool({ description: "Adds one.", run: ({ state }) => ++state.n }) },
+    verify: () => {
+      if (isOut) throw new TypeError("the judge is out");
+      return 0.5;
+    },
+  });
+  const sessions = place.engine(environment);
+  const { session } = await sessions.open({ task: {} });
+  const failed = (response?: string) =>
+    expect(sessions.verify(session, response === undefined ? {} : { response })).rejects.toMatchObject({
+      code: "verify_failed",
+    });
+  await failed();
+  await failed();
+  await failed("done");
+  await sessions.call(session, "bump");
+  await failed();
+  const again = await place.restart(environment);
+  const traces = [];
+  for await (const event of again.events(session)) if (event.type === "verify.failed") traces.push(event);
+  const thrown = {
+    error: "TypeError: the judge is out",
+    place: expect.stringMatching(/^verify \(tests\/session\/verify\.test\.ts:\d+\)$/) as string,
+    stack: expect.stringContaining("verify.test.ts") as string,
+  };
+  const error = { code: "verify_failed", message: "verify of judge failed: the judge is out" };
+  expect(traces.map(({ judged }) => judged)).toEqual([2, 2, 5]);
+  for (const trace of traces) expect(trace).toMatchObject({ error, thrown });
+  expect(await again.replay(session)).toMatchObject({ same: true });
+  isOut = false;
+  expect(await again.verify(session)).toMatchObject({ reward: 0.5, version: 5, verdicts: 1 });
+  const restored = await again.restore(await again.save(session), "copy");
+  expect(await again.state(restored.session)).toEqual({ n: 1 });
 });
 
 onEveryStore("SCORED: a verify that fails gives an error and never a reward", async (place) => {

@@ -22,7 +22,7 @@ export function EventCard({ event }: { event: NumberedEvent }) {
         <a href={here} title="A link to this version">
           Version {event.version}
         </a>{" "}
-        <span class={outcome?.ok === false || event.type === "agent.failed" ? "bad" : ""}>
+        <span class={outcome?.ok === false || event.type.endsWith(".failed") ? "bad" : ""}>
           {short(titleOf(event), 300)}
         </span>
       </h3>

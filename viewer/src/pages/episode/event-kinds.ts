@@ -53,6 +53,7 @@ export function lanesOf(event: NumberedEvent): Lane[] {
     case "agent.ended":
       return isWritten(event) ? ["agent step", "state write"] : ["agent step"];
     case "agent.failed":
+    case "verify.failed":
       return ["failure"];
     case "shared.changed":
     case "session.updated":
@@ -83,6 +84,8 @@ export function titleOf(event: NumberedEvent): string {
       return event.judged === event.version - 1
         ? `verified: reward ${number(event.verdict.reward)}`
         : `verified version ${event.judged}: reward ${number(event.verdict.reward)}`;
+    case "verify.failed":
+      return "verify failed";
     case "session.rewound":
       return `rewound to version ${event.to}`;
     case "session.closed":

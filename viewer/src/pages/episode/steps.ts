@@ -215,6 +215,7 @@ function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
     case "session.opened":
       return [{ type: "note", version, at, text: titleOf(event), ...(event.parent && { parent: event.parent }) }];
     case "agent.failed":
+    case "verify.failed":
       return [{ type: "note", version, at, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
     case "invocation.began":
     case "model.answered":
