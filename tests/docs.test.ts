@@ -8,6 +8,7 @@ import { join, posix } from "node:path";
 import { format } from "node:util";
 import ts from "typescript";
 import { afterAll, describe, expect, test, vi } from "vitest";
+import { readGuide } from "../site/.vitepress/guide.mjs";
 import { fileAt, filesIn, root, type SourceFile } from "./files.ts";
 
 const docs = filesIn("docs", ".md");
@@ -169,10 +170,10 @@ describe("the docs", () => {
     });
   }
 
-  test("docs/README.md lists every page once, because the sidebar of the site follows it", () => {
-    const listed = [...fileAt("docs/README.md").text.matchAll(/^\| \[[^\]]+\]\(([^)]+)\)/gm)].map(
-      ([, page]) => `docs/${page}`,
-    );
+  test("the sidebar of the site has every page of docs/ once, in a group, and no other", () => {
+    const groups = readGuide(fileAt("docs/README.md").text);
+    expect(groups.filter(({ items }) => items.length === 0)).toEqual([]);
+    const listed = groups.flatMap(({ items }) => items.map(({ link }) => `docs${link}.md`));
     const all = docs.map(({ path }) => path).filter((path) => /^docs\/(?!README)[^/]+$/.test(path));
     expect(listed.toSorted()).toEqual(all.toSorted());
   });

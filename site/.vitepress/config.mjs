@@ -1,21 +1,10 @@
-// The configuration of the documentation site. The sidebar follows the tables of docs/README.md.
+// The configuration of the documentation site.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { readGuide } from "./guide.mjs";
 
 const source = fileURLToPath(new URL("../source", import.meta.url));
 const repository = "https://github.com/holdfast-dev/holdfast";
-
-/** The groups and pages of docs/README.md, in reading order. */
-function guide() {
-  const groups = [];
-  for (const line of readFileSync(`${source}/README.md`, "utf8").split("\n")) {
-    const [, heading] = /^## (.*)/.exec(line) ?? [];
-    if (heading) groups.push({ text: heading, items: [] });
-    const [, text, page] = /^\| \[([^\]]+)\]\(([^)]+)\.md\)/.exec(line) ?? [];
-    if (page) groups.at(-1).items.push({ text, link: `/${page}` });
-  }
-  return groups;
-}
 
 /** The modules of the API reference: `holdfast` first, then its subpaths. */
 function api() {
@@ -41,7 +30,11 @@ export default {
       { text: "Cookbook", link: "/cookbook" },
       { text: "API", link: "/api/" },
     ],
-    sidebar: [...guide(), api(), { text: "Decisions", link: "/decisions/" }],
+    sidebar: [
+      ...readGuide(readFileSync(`${source}/README.md`, "utf8")),
+      api(),
+      { text: "Decisions", link: "/decisions/" },
+    ],
     outline: [2, 3],
     search: {
       provider: "local",

@@ -1,0 +1,1 @@
+export function readGuide(text: string): { text: string; items: { text: string; link: string }[] }[];
