@@ -13,7 +13,7 @@ was killed, has no result yet.`;
 export function addRuns(program: Command): void {
   program
     .command("runs")
-    .description("List the collections of a folder: model, tasks, mean reward, failures and date.")
+    .description("List the collections of a folder: model or agent, tasks, mean reward, failures and date.")
     .argument("[folder]", "folder of collections", "runs")
     .option("--json", "print a line of JSON for each collection")
     .addHelpText("after", example)

@@ -13,6 +13,8 @@ export interface CollectionRecord {
   settings: { [name: string]: Json };
   /** Location of the environment's code: a package, or a path relative to the record. It may have moved since. */
   target?: string;
+  /** The author's agent, if one plays: its name, or the URL of its server. */
+  agent?: string;
   /** URL of the store with the sessions, without passwords, unless it is the file beside the output. */
   store?: string;
   /** The outcome, once the collection has ended or was stopped. */
@@ -47,13 +49,14 @@ export function readRecord(file: string): CollectionRecord | undefined {
     throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
   }
   try {
-    const { run, settings, target, store, result } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
+    const { run, settings, target, agent, store, result } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
     if (typeof run === "string" && typeof settings === "object" && settings !== null) {
       const code = typeof target === "string" && { target };
       return {
         run,
         settings,
         ...code,
+        ...(typeof agent === "string" && { agent }),
         ...(typeof store === "string" && { store }),
         ...(isObject(result) && { result }),
       };

@@ -9,6 +9,8 @@ import { outputPaths } from "./output.ts";
 export interface ListedCollection {
   file: string;
   model: string | null;
+  /** The author's agent that played: its name, or the URL of its server. Collections of earlier versions name none. */
+  agent: string | null;
   environment: string | null;
   tasks: number | null;
   rollouts: number | null;
@@ -43,10 +45,10 @@ export function collectionFiles(folder: string): string[] {
 
 function describe(file: string): ListedCollection {
   const paths = outputPaths(file);
-  const { settings = {}, result } = readRecord(paths.run) ?? {};
+  const { settings = {}, agent = null, result } = readRecord(paths.run) ?? {};
   const text = (value: unknown): string | null => (typeof value === "string" ? value : null);
   const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
-  const about = { file, model: text(settings["model"]), environment: text(settings["environment"]) };
+  const about = { file, model: text(settings["model"]), agent, environment: text(settings["environment"]) };
   if (result) {
     const { tasks, rollouts, reward, failed, at, stopped = false } = result;
     const counts = { tasks: number(tasks), rollouts: number(rollouts), reward: number(reward), failed: number(failed) };

@@ -100,7 +100,7 @@ test("the store of the run record is found, and `runs` lists the collection", as
   expect((await run("replay", file, "--environment", target)).stdout).toContain("2 episodes replayed");
   const listed = await run("runs", folder);
   expect(listed.stdout).toMatch(
-    /^collection +model +tasks +rollouts +mean reward +failed +date\n\S+tally\.jsonl +scripted +2 +2 +1 +0 +\d{4}-/,
+    /^collection +played by +tasks +rollouts +mean reward +failed +date\n\S+tally\.jsonl +scripted +2 +2 +1 +0 +\d{4}-/,
   );
   expect(await run("runs", join(folder, "none"))).toMatchObject({
     code: 1,

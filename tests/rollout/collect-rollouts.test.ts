@@ -294,7 +294,16 @@ describe("the record of a collection", () => {
     });
     expect(locateStore(given.out)).toEqual({ url: `sqlite:${join(folder, "sessions.db")}`, isTrusted: true });
     expect(listCollections(folder, () => undefined)).toMatchObject([
-      { file: given.out, model: "scripted", tasks: 1, rollouts: 1, reward: 1, failed: 0, at: expect.any(String) },
+      {
+        file: given.out,
+        model: "scripted",
+        agent: null,
+        tasks: 1,
+        rollouts: 1,
+        reward: 1,
+        failed: 0,
+        at: expect.any(String),
+      },
     ]);
     const described = (url: string) => describeStore(url, given.out)["store"];
     expect(described("redis://ann:secret@host:6379/2")).toBe("redis://ann@host:6379/2");

@@ -17,9 +17,8 @@ export function formatSummary(collected: Collected, metrics: CollectionMetrics, 
   const { before, scored, failed } = collected;
   const { out, total, reasons } = options;
   const counts = [
-    `${scored} of ${total} rollouts scored`,
+    `${before + scored} of ${total} rollouts scored${before > 0 ? ` (${scored} now, ${before} before)` : ""}`,
     failed > 0 && `${failed} failed`,
-    before > 0 && `${before} existed before`,
   ];
   const lines = [
     `${counts.filter(Boolean).join(", ")}: ${out}`,

@@ -5,7 +5,7 @@ import { figure, tableLines } from "../metrics/table.ts";
 import { plainLine, print } from "../plain.ts";
 import { note } from "../rollout-source.ts";
 
-const heading = ["collection", "model", "tasks", "rollouts", "mean reward", "failed", "date"];
+const heading = ["collection", "played by", "tasks", "rollouts", "mean reward", "failed", "date"];
 
 export function listRuns(folder: string, json: boolean): void {
   const found = listCollections(folder, note);
@@ -15,7 +15,14 @@ export function listRuns(folder: string, json: boolean): void {
   print(tableLines([heading, ...found.map(toCells)]).join("\n"));
 }
 
-function toCells({ file, model, tasks, rollouts, reward, failed, at, stopped }: ListedCollection): string[] {
+function toCells(listed: ListedCollection): string[] {
+  const { file, tasks, rollouts, reward, failed, at, stopped } = listed;
   const date = at === null ? "not finished" : `${at.slice(0, 16).replace("T", " ")}${stopped ? ", stopped" : ""}`;
-  return [file, model ?? "-", ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
+  return [file, playerText(listed), ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
+}
+
+/** The model, or the agent. An agent has a model of its own, unless --model names another one. */
+function playerText({ model, agent }: ListedCollection): string {
+  if (agent === null) return model ?? "-";
+  return model === null || model === "scripted" ? agent : `${agent} with ${model}`;
 }
