@@ -5,9 +5,11 @@ import { invalidOption } from "../core/errors.ts";
 import { explainDeath } from "./explain-death.ts";
 import { duration, whole } from "./flags.ts";
 import { closeOnSignals, explainListen, tokenFor } from "./listening.ts";
+import type { Serving } from "../server/serve.ts";
 import type { ServingFlags } from "./serving.ts";
 
-interface Flags extends Omit<ServingFlags, "token" | "peers"> {
+interface Flags extends Omit<ServingFlags, "store" | "token" | "peers"> {
+  store?: string;
   token?: string;
   workers: number;
 }
@@ -34,8 +36,7 @@ export function addServe(program: Command): void {
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .option(
       "--store <url>",
-      "store of the sessions: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://…",
-      "memory:",
+      "store of the sessions: memory:, sqlite:FILE, redis://…, postgres://…, s3://…, http://… (default: memory:)",
     )
     .option("--cold <url>", "store for idle sessions, as in s3://bucket/sessions; a call brings them back")
     .option("--cold-after <duration>", "idle time before a session moves to --cold (default: 1h)", duration)
@@ -73,7 +74,8 @@ export function addServe(program: Command): void {
     .action(run);
 }
 
-async function run(targets: string[], flags: Flags): Promise<void> {
+async function run(targets: string[], given: Flags): Promise<void> {
+  const flags = { ...given, store: given.store ?? "memory:" };
   if (!["none", "failures", "all"].includes(flags.log)) {
     throw invalidOption(`--log must be none, failures or all, not ${flags.log}`);
   }
@@ -84,29 +86,35 @@ async function run(targets: string[], flags: Flags): Promise<void> {
     throw invalidOption("workers cannot share memory:; choose another --store, such as sqlite:sessions.db");
   }
   // A worker is the same command, started by the supervisor with the shared port and token.
-  const given = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
-  const { token, port } = given === undefined ? flags : (JSON.parse(given) as Pick<Flags, "token" | "port">);
+  const shared = cluster.isWorker ? process.env["HOLDFAST_WORKER"] : undefined;
+  const { token, port } = shared === undefined ? flags : (JSON.parse(shared) as Pick<Flags, "token" | "port">);
   const guarded = tokenFor(flags.host, token);
   if (cluster.isPrimary && flags.workers > 1) {
     const { superviseWorkers } = await import("../server/workers.ts");
-    return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, flags, guarded) });
+    return superviseWorkers({ ...flags, token: guarded, announce: (url) => announce(url, given, guarded) });
   }
   const { open } = await import("./serving.ts");
+  const start = (peers?: ServingFlags["peers"]): Promise<Serving> =>
+    open(targets, { ...flags, port, token: guarded, peers }).catch((thrown: unknown) => {
+      throw explainListen(thrown, { host: flags.host, port });
+    });
   if (cluster.isWorker) {
     const { askPeers, followSupervisor } = await import("../server/workers.ts");
-    return followSupervisor(open(targets, { ...flags, port, token: guarded, peers: askPeers }));
+    return followSupervisor(start(askPeers));
   }
-  const serving = await open(targets, { ...flags, port, token: guarded }).catch((thrown: unknown) => {
-    throw explainListen(thrown, flags);
-  });
+  const serving = await start();
   explainDeath(flags.store);
   // Before the announcement: a reader of it may end the server at once.
   closeOnSignals(serving);
-  announce(serving.url, flags, guarded);
+  announce(serving.url, given, guarded);
 }
 
 function announce(url: string, flags: Flags, token: string | undefined): void {
   const made = token !== undefined && flags.token === undefined ? `bearer token ${token}\n` : "";
+  const kept =
+    flags.store === undefined
+      ? "sessions end with this process; --store sqlite:sessions.db keeps them in a file\n"
+      : "";
   // In one write: a program that waits for the address finds the token too.
-  process.stdout.write(`listening on ${url}\n${made}viewer at ${url}/view, API at ${url}/docs\n`);
+  process.stdout.write(`listening on ${url}\n${made}viewer at ${url}/view, API at ${url}/docs\n${kept}`);
 }

@@ -39,6 +39,7 @@ async function playEpisodes(url: string, onAnswer: () => void): Promise<{ reward
 }
 
 const pages = (url: string): string => `viewer at ${url}/view, API at ${url}/docs\n`;
+const inMemory = "sessions end with this process; --store sqlite:sessions.db keeps them in a file\n";
 
 const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
 
@@ -70,7 +71,7 @@ test("the README's example: seed, call, verify, with only a cookie", async () =>
 
   process.kill("SIGTERM");
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
-  const listed = await run("sessions", "list", "--from", `sqlite:${join(folder, "counter.db")}`, "--json");
+  const listed = await run("sessions", "list", "--store", `sqlite:${join(folder, "counter.db")}`, "--json");
   expect(
     listed.stdout
       .trim()
@@ -177,7 +178,9 @@ test("on a public address, /v1 and /metrics require the printed token, and the g
   const tokenOf = (printed: string): string | undefined => /^bearer token ([\w-]{32,})$/m.exec(printed)?.[1];
   await until(() => tokenOf(serving.printed()) !== undefined);
   const token = tokenOf(serving.printed());
-  expect(serving.printed()).toBe(`listening on ${serving.url}\nbearer token ${token}\n${pages(serving.url)}`);
+  expect(serving.printed()).toBe(
+    `listening on ${serving.url}\nbearer token ${token}\n${pages(serving.url)}${inMemory}`,
+  );
   const url = serving.url.replace("0.0.0.0", "127.0.0.1");
   const statusOf = async (path: string, authorization?: string): Promise<number> =>
     (await fetch(url + path, { headers: { ...(authorization !== undefined && { authorization }) } })).status;
@@ -198,7 +201,7 @@ test("the user's own token is required on any address, and is not printed", asyn
     serving.process.kill("SIGTERM");
     expect(await serving.ended).toEqual({
       code: 0,
-      stdout: `listening on ${serving.url}\n${pages(serving.url)}`,
+      stdout: `listening on ${serving.url}\n${pages(serving.url)}${inMemory}`,
       stderr: "",
     });
   }
