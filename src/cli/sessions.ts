@@ -11,7 +11,8 @@ import { plain, print } from "./plain.ts";
 import { addCopy } from "./sessions/copy.ts";
 
 interface Flags extends Omit<SourceOptions, "code"> {
-  from: string;
+  store?: string;
+  from?: string;
   json?: boolean;
   open?: boolean;
   ended?: boolean;
@@ -28,32 +29,34 @@ export function addSessions(program: Command): void {
     .description(
       "Look at the sessions of a store or a server: episodes of environments, and conversations with agents.",
     )
-    .addHelpText("after", "\nExample:\n  $ npx holdfast sessions list --from sqlite:sessions.db");
+    .addHelpText("after", "\nExample:\n  $ npx holdfast sessions list --store sqlite:sessions.db");
   const add = (name: string, description: string, example: string): Command =>
     sessions
       .command(name)
       .description(description)
-      .requiredOption(
-        "--from <url>",
-        "a store, as in sqlite:FILE or https://TOKEN@HOST, or a server, as in http://127.0.0.1:8080",
+      .option(
+        "--store <url>",
+        "a store, as in sqlite:FILE or https://TOKEN@HOST, or a server, as in http://127.0.0.1:8080 (required)",
       )
+      // Its name in earlier versions.
+      .addOption(new Option("--from <url>").hideHelp())
       .option("--environment <name>", "only sessions of this environment; of a server, by default the first one's")
       .addOption(new Option("--agent <name>", "only conversations with this agent").conflicts("environment"))
       .option("--token <text>", "the bearer token of the server")
       .option("--json", "print JSON, one value on a line")
       .addHelpText("after", `\nExample:\n  $ npx holdfast sessions ${example}`);
 
-  add("list", "List sessions, in the order of opening.", "list --from sqlite:sessions.db --open")
+  add("list", "List sessions, in the order of opening.", "list --store sqlite:sessions.db --open")
     .option("--open", "only sessions that have not ended")
     .option("--ended", "only sessions that have ended")
     .option("--user <name>", "only conversations of this user")
     .option("--label <name=value>", "only sessions with this label; can be repeated", toLabel)
     .action((flags: Flags) => withSource(flags, (source) => list(source, flags)));
-  add("show", "Show a session and its state.", "show ID --from sqlite:sessions.db --version 3")
+  add("show", "Show a session and its state.", "show ID --store sqlite:sessions.db --version 3")
     .argument("<id>", "the session")
     .option("--version <number>", "the version of the state; by default the newest", whole(1))
     .action((id: string, flags: Flags) => withSource(flags, (source) => show(source, id, flags)));
-  add("events", "Show the events of a session.", "events ID --from sqlite:sessions.db")
+  add("events", "Show the events of a session.", "events ID --store sqlite:sessions.db")
     .argument("<id>", "the session")
     .action((id: string, flags: Flags) =>
       withSource(flags, async (source) => {
@@ -64,7 +67,7 @@ export function addSessions(program: Command): void {
   add(
     "fork",
     "Open a session that starts as another one was at a version.",
-    "fork ID --from sqlite:sessions.db --version 3",
+    "fork ID --store sqlite:sessions.db --version 3",
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to start from; by default the newest", whole(1))
@@ -77,7 +80,7 @@ export function addSessions(program: Command): void {
   add(
     "rewind",
     "Return a session to an earlier version, by one more event.",
-    "rewind ID --from sqlite:sessions.db --version 3",
+    "rewind ID --store sqlite:sessions.db --version 3",
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to go back to", whole(1))
@@ -94,15 +97,15 @@ export function addSessions(program: Command): void {
   add(
     "replay",
     "Run sessions again, and name the first event of each that differs.",
-    "replay ID --from sqlite:chat.db --code .",
+    "replay ID --store sqlite:chat.db --code .",
   )
     .argument("[id...]", "the sessions; by default all of the code, or of the server")
-    .option("--code <target>", "folder, file or package of the environment or agent; not needed if --from is a server")
+    .option("--code <target>", "folder, file or package of the environment or agent; not needed if --store is a server")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
     "export",
     "Print sessions with all their events, one session on a line.",
-    "export --from sqlite:sessions.db > all.jsonl",
+    "export --store sqlite:sessions.db > all.jsonl",
   )
     .argument("[id...]", "the sessions; by default all")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
@@ -110,7 +113,7 @@ export function addSessions(program: Command): void {
     ["close", "closed", "End sessions. Their logs stay readable in a store that lasts."],
     ["delete", "deleted", "Forget sessions of a store; close those of a server."],
   ] as const) {
-    add(verb, description, `${verb} ID --from sqlite:sessions.db`)
+    add(verb, description, `${verb} ID --store sqlite:sessions.db`)
       .argument("<id...>", "the sessions")
       .action((ids: string[], flags: Flags) =>
         withSource(flags, async (source) => {
@@ -150,15 +153,16 @@ function toLabel(text: string, before: Labels = {}): Labels {
 }
 
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {
-  const { from, code: target, environment, agent, token } = flags;
-  if (from.startsWith("memory:")) {
+  const { from, store: url = from, code: target, environment, agent, token } = flags;
+  if (url === undefined) throw invalidOption("name a store or a server with --store, as in sqlite:sessions.db");
+  if (url.startsWith("memory:")) {
     throw invalidOption("the sessions of memory: are those of one process; ask the server that has them");
   }
   const { openSource } = await import("../rollout/session-source.ts");
   const { loadServed } = await import("../rollout/load.ts");
   const loaded = target === undefined ? undefined : await loadServed(target);
   const code = loaded && ("agent" in loaded ? loaded.agent : loaded.environment);
-  const source = await openSource(from, { environment, agent, code, token });
+  const source = await openSource(url, { environment, agent, code, token });
   try {
     await run(source);
   } finally {

@@ -1,4 +1,4 @@
-// `sessions --from` takes HTTP stores as well as servers, and shows no token.
+// `sessions --store` takes HTTP stores as well as servers, and shows no token.
 import { createSessions, defineEnvironment } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { openSource } from "../../src/rollout/session-source.ts";

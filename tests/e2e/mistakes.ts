@@ -338,7 +338,7 @@ export const users: Mistake[] = [
   },
   {
     mistake: "a session that the store does not have",
-    command: ["sessions", "show", "nobody", "--from", "sqlite:new.db"],
+    command: ["sessions", "show", "nobody", "--store", "sqlite:new.db"],
     says: ["new.db does not exist", "exit 1"],
   },
   {
