@@ -7,8 +7,8 @@ import { isObject, type Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import type { Solution } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
-import { createTally } from "./collect/tally.ts";
 import { json } from "./flags.ts";
+import { createTally } from "./tally.ts";
 
 interface Flags {
   tool: string[];

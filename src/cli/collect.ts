@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
 import { duration, finite, jsonObject, whole } from "./flags.ts";
+import { requiredOption } from "./help.ts";
 import { storeUrls } from "../stores/open.ts";
 import { isUrl, type CollectionSettings } from "../rollout/collection-settings.ts";
 import { endProcess } from "../telemetry/process.ts";
@@ -44,7 +45,7 @@ export function addCollect(program: Command): void {
     .command("collect")
     .description("Play an agent on tasks, repeatedly and concurrently, and write scored transcripts.")
     .argument("[environment]", "folder, file or package of an environment; not needed with --server or --agent URL")
-    .requiredOption("--out <file>", "file for the rows, as JSON lines; it must end in .jsonl")
+    .addOption(requiredOption("--out <file>", "file for the rows, as JSON lines; it must end in .jsonl"))
     .option("--tasks <file>", "file of tasks, as JSON lines (default: tasks.jsonl beside the environment)")
     .option("--model <name>", "model that plays", "scripted")
     .option("--server <url>", "play on a server of the gym protocol")
@@ -99,7 +100,7 @@ export function addCollect(program: Command): void {
     .option("--force", "resume even if settings changed; changed tasks are still refused")
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
-    .action(async (given: string | undefined, told: GivenFlags) => {
+    .action(async (given: string | undefined, told: GivenFlags, command: Command) => {
       const flags: CollectionSettings = {
         ...told,
         concurrency: told.concurrency ?? (told.queue === undefined ? atOnce : handedOut),
@@ -120,7 +121,8 @@ export function addCollect(program: Command): void {
         throw invalidOption("--branch must fork at a step below --max-steps; otherwise no step follows the fork");
       }
       const { runCollection } = await import("./collect/command.ts");
-      const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) });
+      const { debug = false } = command.optsWithGlobals<{ debug?: boolean }>();
+      const code = await runCollection(target, { ...flags, ...(server !== undefined && { server }) }, debug);
       await endProcess(code);
     });
 }

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { errorTable, invalidOption, type ErrorCode } from "../core/errors.ts";
 import { suggest } from "../core/suggest.ts";
+import { terminalWidth, wrap } from "./help.ts";
 import { print } from "./plain.ts";
 
 export function addErrors(program: Command): void {
@@ -15,8 +16,10 @@ export function addErrors(program: Command): void {
 
 function explain(code: string | undefined): void {
   const codes = Object.keys(errorTable) as ErrorCode[];
+  const widest = Math.max(...codes.map(({ length }) => length));
   if (code === undefined) {
-    for (const each of codes) print(each);
+    const width = terminalWidth() ?? Infinity;
+    for (const each of codes) print(wrap(`${each.padEnd(widest)}  ${errorTable[each].meaning}`, width));
     print("\nExplain one: npx holdfast errors CODE");
     return;
   }

@@ -10,7 +10,8 @@ import { addExport } from "./export.ts";
 import { addInit } from "./init.ts";
 import { addMetrics } from "./metrics.ts";
 import { packageVersion } from "../server/version.ts";
-import { plain } from "./plain.ts";
+import { assertRequired, fitHelp, helpWidth } from "./help.ts";
+import { plain, print } from "./plain.ts";
 import { addQueue } from "./queue.ts";
 import { addReplay } from "./replay.ts";
 import { addReverify } from "./reverify.ts";
@@ -27,11 +28,16 @@ const program = new Command("holdfast")
   .description(
     "Stateful environments and agents for language models: state that survives restarts, replicas and retries.",
   )
-  .option("--debug", "print the stack of an error")
-  .addHelpText("after", "\n`holdfast --version` prints the version.")
-  .configureHelp({ showGlobalOptions: true })
+  .option("--debug", "print the stacks of errors")
+  .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
   .showHelpAfterError("(--help lists the options)")
-  .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")) });
+  .configureOutput({
+    outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")),
+    getOutHelpWidth: helpWidth,
+    // Commander fits the usage and the options. The examples after them are written on their own.
+    writeOut: (text) => process.stdout.write(text.startsWith("Usage:") ? text : fitHelp(text, helpWidth())),
+  })
+  .hook("preAction", (_, command) => assertRequired(command));
 
 addInit(program);
 addServe(program);
@@ -50,6 +56,10 @@ addReplay(program);
 addCheck(program);
 addSessions(program);
 addErrors(program);
+program
+  .command("version")
+  .description("Print the version, as --version does.")
+  .action(() => print(packageVersion()));
 
 // The reader of the output may have read enough, as in `| head -1`.
 const unread = (error: NodeJS.ErrnoException): void => {
@@ -62,7 +72,7 @@ process.stderr.on("error", unread);
 
 try {
   // Not an option of the program: subcommands have a --version of their own.
-  if (process.argv[2] === "--version") process.stdout.write(`${packageVersion()}\n`);
+  if (process.argv[2] === "--version") print(packageVersion());
   else await program.parseAsync();
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;

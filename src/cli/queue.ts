@@ -1,5 +1,6 @@
 // holdfast queue: shows a queue and its workers, and clears collections without a collector.
 import type { Command } from "commander";
+import { requiredOption } from "./help.ts";
 
 const examples = {
   status: `
@@ -29,7 +30,7 @@ export function addQueue(program: Command): void {
     queue
       .command(name)
       .description(description)
-      .requiredOption("--queue <url>", "queue of the rollouts: redis://HOST")
+      .addOption(requiredOption("--queue <url>", "queue of the rollouts: redis://HOST"))
       .option("--json", "print JSON")
       .addHelpText("after", examples[name]);
 

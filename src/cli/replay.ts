@@ -1,6 +1,7 @@
 // holdfast replay: runs the calls of stored episodes again, and names the first event that differs.
 import type { Command } from "commander";
 import type { ReplayFlags } from "./replay/command.ts";
+import { requiredOption } from "./help.ts";
 
 const example = `
 Examples:
@@ -17,7 +18,7 @@ export function addReplay(program: Command): void {
     .command("replay")
     .description("Run the calls of stored episodes again, and name the first event of each that differs.")
     .argument("[file]", "file of rollouts, as JSON lines")
-    .requiredOption("--environment <target>", "folder, file or package of the environment")
+    .addOption(requiredOption("--environment <target>", "folder, file or package of the environment"))
     .option(
       "--store <url>",
       "store of the sessions (default: as in the run record, or FILE with .db in place of .jsonl)",

@@ -1,6 +1,7 @@
 // holdfast reverify: computes the rewards of collected episodes again, with the current verifier.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
+import { requiredOption } from "./help.ts";
 import type { ReverifyFlags } from "./reverify/command.ts";
 
 const example = `
@@ -22,8 +23,8 @@ export function addReverify(program: Command): void {
     .command("reverify")
     .description("Compute rewards again from stored sessions, with the current verify of the environment.")
     .argument("<file>", "file of rollouts, as JSON lines")
-    .requiredOption("--environment <target>", "folder, file or package of the environment")
-    .requiredOption("--out <file>", "file for the rows with the new rewards")
+    .addOption(requiredOption("--environment <target>", "folder, file or package of the environment"))
+    .addOption(requiredOption("--out <file>", "file for the rows with the new rewards"))
     .option(
       "--store <url>",
       "store of the sessions (default: as in the run record, or FILE with .db in place of .jsonl)",

@@ -2,6 +2,7 @@
 import { InvalidArgumentError, type Command } from "commander";
 import type { Part } from "../rollout/task-sets.ts";
 import { whole } from "./flags.ts";
+import { requiredOption } from "./help.ts";
 import type { TasksFlags } from "./tasks/command.ts";
 
 export function addTasks(program: Command): void {
@@ -30,7 +31,7 @@ export function addTasks(program: Command): void {
     add("sample", "Draw rows at random, with equal probability.", "sample tasks.jsonl --number 20 --out few.jsonl"),
     rowsOut,
   )
-    .requiredOption("--number <count>", "number of rows", whole(1))
+    .addOption(requiredOption("--number <count>", "number of rows", whole(1)))
     .option("--seed <number>", "random seed: the same seed draws the same rows", whole(0), 0)
     .action(async (file: string, flags: TasksFlags) => (await commands()).sampleTasks(file, flags));
   addOut(
@@ -41,7 +42,7 @@ export function addTasks(program: Command): void {
     ),
     "folder for FILE_train.jsonl and so on (default: the folder of FILE)",
   )
-    .requiredOption("--parts <list>", "names and fractions, as in train=0.9,test=0.1", parseParts)
+    .addOption(requiredOption("--parts <list>", "names and fractions, as in train=0.9,test=0.1", parseParts))
     .option("--seed <number>", "random seed: the same seed splits the same way", whole(0), 0)
     .action(async (file: string, flags: TasksFlags) => (await commands()).splitFile(file, flags));
   addOut(

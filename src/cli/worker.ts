@@ -1,6 +1,7 @@
 // holdfast worker: plays the rollouts that collections have put into a queue.
 import type { Command } from "commander";
 import { duration, whole } from "./flags.ts";
+import { requiredOption } from "./help.ts";
 import type { WorkerFlags } from "./worker/command.ts";
 import { endProcess } from "../telemetry/process.ts";
 
@@ -19,7 +20,7 @@ export function addWorker(program: Command): void {
   program
     .command("worker")
     .description("Play the rollouts that `holdfast collect --queue` hands out.")
-    .requiredOption("--queue <url>", "queue of the rollouts: redis://HOST")
+    .addOption(requiredOption("--queue <url>", "queue of the rollouts: redis://HOST"))
     .option("--concurrency <number>", "episodes at once", whole(1, 100_000), 32)
     .option("--workers <number>", "worker processes to run; one that dies is replaced", whole(1, 1024))
     .option("--store <url>", "store of the sessions, if this worker reaches it by another URL than the collector")

@@ -3,7 +3,9 @@ import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { cannotLoad, HoldfastError, invalidOption } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 import type { Store } from "../core/store.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import { openStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
@@ -28,6 +30,8 @@ export type CollectionHooks = Pick<
 > & {
   /** Called with the events of conversations that are played in this process. */
   onEvent?: OnEvent | undefined;
+  /** Called with the errors that the author's code throws in this process, with their stacks. */
+  onError?: ((error: Thrown) => void) | undefined;
   /** Called once with the total number of rollouts, before the first is played. */
   onPlan?: ((total: number) => void) | undefined;
   /** Plays the rollouts elsewhere, for example on a queue. Default: in this process. */
@@ -59,8 +63,8 @@ const stopWithin = 2_000;
  * });
  */
 export async function collectRollouts(given: Settings): Promise<CollectionResult> {
-  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, playerFor, ...rest } =
-    given;
+  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, ...others } = given;
+  const { onEvent, onError, playerFor, ...rest } = others;
   const settings: CollectionSettings = { ...defaults, ...rest };
   assertRequest(settings);
   // Tasks are read later, one by one: they may not fit into memory.
@@ -69,7 +73,7 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   // Lock before looking: otherwise two collections could both find no output and start.
   const lock = await claimOutput(settings.out);
   try {
-    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, playerFor };
+    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, onError, playerFor };
     return await collectLocked({ target: environment, source, tasks, settings, hooks });
   } finally {
     lock.release();
@@ -86,7 +90,7 @@ interface LockedCollection {
 
 async function collectLocked({ target, source, tasks, settings, hooks }: LockedCollection): Promise<CollectionResult> {
   const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
-  const { onPlan, onEvent, playerFor, ...observers } = hooks;
+  const { onPlan, onEvent, onError, playerFor, ...observers } = hooks;
   const record = await buildRecord(target, source.environment, tasks, settings);
   const lines = await countLines(tasks, limit);
   if (lines === 0) throw new HoldfastError("invalid_task", `${tasks} has no tasks; write one JSON object per line`);
@@ -96,8 +100,13 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   try {
     // Fails now if the store cannot be reached, and not in every rollout.
     await store.read("holdfast:ready", 0, 1);
-    const player = playerFor ? await playerFor(record) : source.player(store, onEvent);
-    const located = { ...record, ...locateCode(target, settings), ...describeStore(url, out) };
+    const player = playerFor ? await playerFor(record) : source.player(store, { onEvent, onError });
+    const located = {
+      ...record,
+      ...locateCode(target, settings),
+      ...describeStore(url, out),
+      ...nameAgent(source, settings),
+    };
     await writeRecord(outputPaths(out).run, located);
     const collected = await collect({
       ...observers,
@@ -148,6 +157,12 @@ async function findTasks(target: Target | undefined, { tasks, out }: CollectionS
   if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the file of tasks");
   if (existsSync(file)) return file;
   throw cannotLoad(`the file of tasks ${file} does not exist; name one with --tasks`);
+}
+
+/** Returns the author's agent, for lists. Not a setting: the settings have the digest of its file. */
+function nameAgent({ agent: name }: Source, { agent }: CollectionSettings): { agent?: string } {
+  if (agent === undefined) return {};
+  return { agent: isUrl(agent) ? hideSecrets(agent) : name };
 }
 
 /**

@@ -352,7 +352,7 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
   };
 }
 
-/** Marks a row as failed and removes its reward. The log has no event of a failed seed or verify: the row keeps its stack. */
+/** Marks a row as failed and removes its reward. The log has no event of a failed seed, so the row keeps its stack. */
 function failedRow(row: TaskRow, { kind, reason, thrown }: Failure): TaskRow {
   const about = { failure_kind: kind, failure_reason: reason, ...(thrown?.stack && { failure_stack: thrown.stack }) };
   return { ...row, reward: null, ...about, mask_sample: true };

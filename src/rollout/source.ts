@@ -5,6 +5,7 @@ import { createServerPlayer, rowForServer } from "./play/server-player.ts";
 import { readCut } from "./play/failure.ts";
 import { createPlayer, type PlayerOptions } from "./play/player.ts";
 import { isHoldfastError } from "../core/errors.ts";
+import type { Thrown } from "../core/event.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
 import type { Store } from "../core/store.ts";
@@ -24,12 +25,18 @@ export interface Source {
   /** Prepares a row. Throws when the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   /** Creates the player. `onEvent`: called with the events of conversations in this process. */
-  player(store: Store, onEvent?: OnEvent): Player;
+  player(store: Store, observer?: PlayObserver): Player;
   /** The default store; undefined for a file beside the rows. */
   store?: string;
 }
 
 export type OnEvent = NonNullable<PlayerOptions["onEvent"]>;
+
+interface PlayObserver {
+  onEvent?: OnEvent | undefined;
+  /** Called with the errors that the author's code throws. */
+  onError?: ((error: Thrown) => void) | undefined;
+}
 
 export interface Player {
   play: Play;
@@ -53,10 +60,11 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
     environment: environment.name,
     agent: agents.name,
     prepare: preparing(environment, agents.name, flags),
-    player(store, onEvent) {
-      const engine = createSessions({ environment, store });
+    player(store, { onEvent, onError } = {}) {
+      const reported = onError && { onError };
+      const engine = createSessions({ environment, store, ...reported });
       const episodes = traces?.sessions(engine) ?? engine;
-      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
+      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags), ...reported });
       const play = createPlayer({
         sessions,
         episodes,
@@ -95,8 +103,8 @@ async function serverSource(url: string, target: Target | undefined, flags: Sour
     environment: client.root,
     agent: agents.name,
     prepare: (row) => toldRow(row, rowForServer(row, tools), { agent: agents.name, flags }),
-    player(store, onEvent) {
-      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags) });
+    player(store, { onEvent, onError } = {}) {
+      const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags), ...(onError && { onError }) });
       const agentFor = tracedAgents(agents.of, traces);
       const play = createServerPlayer({ client, sessions, agentFor, timeout: flags.timeout, onEvent });
       return { play: traces?.play(play) ?? play, stop: () => sessions.stop() };

@@ -3,6 +3,7 @@ import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 
 import { expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
+import { run } from "../e2e/serve-process.ts";
 import { newWorld, taskLine, type World } from "./collect-process.ts";
 
 const tasksOf = (count: number): string[] => Array.from({ length: count }, (_, n) => taskLine(n));
@@ -173,7 +174,7 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     expect(again).toContain("--resume");
     const { code: last, stdout: said } = await world.collect(...again.split(" ").slice(3));
     expect(last).toBe(0);
-    expect(said).toContain(`${60 - rows.length} of 60 rollouts scored, ${rows.length} existed before`);
+    expect(said).toContain(`60 of 60 rollouts scored (${60 - rows.length} now, ${rows.length} before): `);
     expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(Array.from({ length: 60 }, (_, n) => `${n}-0`));
     expect(keysOf(rowsOf(world.at("a_materialized_inputs.jsonl")))).toHaveLength(60);
   },
@@ -247,6 +248,15 @@ test("errors of a tool that the model read are counted by error and place", asyn
   expect(stderr).toMatch(new RegExp(`^error thrown by your code: ${error.source}\n`));
 });
 
+test("--debug prints the first stack of each place in the author's code", async () => {
+  const world = newWorld([taskLine(0, "Roll 0", { trouble: "tool" }), taskLine(1, "Roll 1", { trouble: "verify" })]);
+  const { stderr } = await world.collect("--out", "a.jsonl", "--debug", "--attempts", "1");
+  expect(stderr.match(/^Error: the dice fell off the table\n {4}at .*environment\.mjs:\d+:\d+\)?$/gm)).toHaveLength(1);
+  expect(stderr.match(/^Error: no table\n {4}at .*environment\.mjs:\d+:\d+\)?$/gm)).toHaveLength(1);
+  const plain = await world.collect("--out", "b.jsonl", "--attempts", "1");
+  expect(plain.stderr).not.toMatch(/\n {4}at /);
+});
+
 test("a refusal is not counted as an error", async () => {
   const world = newWorld([taskLine(0, "Roll 0", { trouble: "refusal" })]);
   const { code, stdout, stderr } = await world.collect("--out", "a.jsonl");
@@ -255,6 +265,16 @@ test("a refusal is not counted as an error", async () => {
     row: expect.stringContaining("no more rolls") as string,
   });
   expect(stdout + stderr).not.toMatch(/your code|no more rolls/);
+});
+
+test("runs names the agent that played", async () => {
+  const world = newWorld(tasksOf(1));
+  await world.collect("--out", "runs/own.jsonl");
+  await world.collect("--out", "runs/random.jsonl", "--model", "random", "--max-steps", "2");
+  const { stdout } = await run("runs", world.at("runs"));
+  expect(stdout).toMatch(/^collection +played by +tasks/);
+  expect(stdout).toMatch(/own\.jsonl +roller +1 /);
+  expect(stdout).toMatch(/random\.jsonl +roller with random +1 /);
 });
 
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {

@@ -8,7 +8,7 @@ import { createSessions, defineAgent, scriptedModel, type Store } from "holdfast
 import { sqliteStore } from "holdfast/stores/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { finish, gate } from "../agent/engine.ts";
-import { createClient, run, startServing } from "../e2e/serve-process.ts";
+import { createClient, run, start, startServing } from "../e2e/serve-process.ts";
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-cli-"));
@@ -42,28 +42,37 @@ describe("every command", () => {
     commands.push(["sessions", verb]);
   }
 
-  test.each(commands)("%s %s has help with an example, no line of it longer than 80", async (...words) => {
+  test.each(commands)("%s %s has help with an example that fits into 80 and 60 columns", async (...words) => {
+    const wordsIn = (text: string): string => text.replaceAll(/\s|\\/g, "");
     const { code, stdout } = await run(...words, "--help");
     expect(code).toBe(0);
     expect(stdout).toContain(`$ npx holdfast ${words[0]}`);
     // An installed package has no examples: the commands work in a project that `init` made.
     expect(stdout).not.toContain("examples/");
     expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    const narrow = await (await start([...words, "--help"], { env: { COLUMNS: "60" } })).ended;
+    // A word may be longer than its column.
+    expect(narrow.stdout.split("\n").filter((line) => line.length > 60 && !/^ *\S+$/.test(line))).toEqual([]);
+    expect(wordsIn(narrow.stdout)).toBe(wordsIn(stdout));
   });
 
   test("the version is that of the package", async () => {
     const { version } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8")) as {
       version: string;
     };
-    expect(await run("--version")).toMatchObject({ code: 0, stdout: `${version}\n` });
+    for (const word of ["--version", "version"]) {
+      expect(await run(word)).toMatchObject({ code: 0, stdout: `${version}\n` });
+    }
   });
 
-  test("a port in use is named, with the way to choose another", async () => {
+  test.each(["1", "2"])("a port in use is named, with the way to choose another (workers: %s)", async (workers) => {
     const taken = createServer();
     await new Promise<void>((resolve) => void taken.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void taken.close());
     const { port } = taken.address() as AddressInfo;
-    expect(await run("serve", "examples/counter", "--port", String(port))).toEqual({
+    const store = `sqlite:${join(await newFolder(), "sessions.db")}`;
+    const flags = ["--port", String(port), "--workers", workers, "--store", store];
+    expect(await run("serve", "examples/counter", ...flags)).toEqual({
       code: 1,
       stdout: "",
       stderr: `invalid_option: port ${port} of 127.0.0.1 is in use by another program; choose another --port, or --port 0 for a free one\n`,
@@ -96,13 +105,20 @@ describe("every command", () => {
     ],
     [["check", "http://127.0.0.1:1"], "cannot_load: nothing answers at http://127.0.0.1:1: connection refused"],
     [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: nothing answers at http://127.0.0.1:1: connection"],
-    [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
-    [["sessions", "show", "x", "--from", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
-    [["sessions", "rewind", "x", "--from", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
+    [["sessions", "list", "--store", "memory:"], "invalid_option: the sessions of memory:"],
+    [["sessions", "show", "x", "--store", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
+    [["sessions", "rewind", "x", "--store", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
     [
-      ["sessions", "list", "--from", "http://127.0.0.1:1", "--label", "x"],
+      ["sessions", "list", "--store", "http://127.0.0.1:1", "--label", "x"],
       "invalid_option: option '--label <name=value>'",
     ],
+    [["sessions", "list"], "invalid_option: name a store or a server with --store, as in sqlite:sessions.db"],
+    // The name of --store in earlier versions.
+    [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
+    [["collect", "."], "invalid_option: --out <file> is required (--help lists the options)\n"],
+    // A misspelt option is reported first: it may be the required one.
+    [["collect", ".", "--ouput", "a.jsonl"], "invalid_option: unknown option '--ouput'\n(Did you mean --out?)"],
+    [["tasks", "split", "tasks.jsonl", "--prats", "a=1"], "invalid_option: unknown option '--prats'"],
     [["frobnicate"], "invalid_option: unknown command 'frobnicate'"],
   ];
   test.each(refusals)("%j reports the error in one line, and exits 1", async (args, message) => {
@@ -117,8 +133,8 @@ test("with a token, /v1 requires it, and the gym protocol does not", async () =>
   const { url } = await startServing(["examples/counter", "--port", "0", "--token", "let-me-in"]);
   expect((await createClient(url).post("/seed_session", { initial_count: 1 })).status).toBe(200);
   expect((await fetch(`${url}/v1/sessions`)).status).toBe(401);
-  expect((await run("sessions", "list", "--from", url)).code).toBe(1);
-  const { code, stdout } = await run("sessions", "list", "--from", url, "--token", "let-me-in", "--json");
+  expect((await run("sessions", "list", "--store", url)).code).toBe(1);
+  const { code, stdout } = await run("sessions", "list", "--store", url, "--token", "let-me-in", "--json");
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ environment: "counter", version: 2 });
 });
@@ -133,7 +149,7 @@ test("sessions of a store and of a server are listed, shown, forked, exported an
 
   for (const from of [store, url]) {
     const ask = async (...args: string[]): Promise<unknown[]> => {
-      const { code, stdout, stderr } = await run("sessions", ...args, "--from", from, "--json");
+      const { code, stdout, stderr } = await run("sessions", ...args, "--store", from, "--json");
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
       return stdout
         .trimEnd()
@@ -152,11 +168,11 @@ test("sessions of a store and of a server are listed, shown, forked, exported an
     const forked = child?.session as string;
     expect(await ask("delete", forked)).toEqual([{ session: forked, deleted: true }]);
     // A server closes it, and its log stays.
-    if (from === url) await run("sessions", "delete", forked, "--from", store);
+    if (from === url) await run("sessions", "delete", forked, "--store", store);
   }
-  const { code, stderr } = await run("sessions", "show", "nobody", "--from", store);
+  const { code, stderr } = await run("sessions", "show", "nobody", "--store", store);
   expect({ code, stderr }).toEqual({ code: 1, stderr: "session_not_found: there is no session nobody\n" });
-  const { stdout } = await run("sessions", "events", id, "--from", store);
+  const { stdout } = await run("sessions", "events", id, "--store", store);
   expect(stdout.trimEnd().split("\n").at(-1)).toContain('increment_counter {"count":2}');
 });
 
@@ -176,7 +192,7 @@ test("conversations of a store and of a server take the same commands as episode
   for (const from of [store, url]) {
     const { session: id } = await post("", { user: "ann", labels: { place: from } });
     await post(`/${id}/run`, { message: "hello" });
-    const agent = ["--from", from, "--agent", "concierge"];
+    const agent = ["--store", from, "--agent", "concierge"];
     const ask = async (...args: string[]): Promise<unknown[]> => {
       const { code, stdout, stderr } = await run("sessions", ...args, ...agent, "--json");
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -205,9 +221,9 @@ test("conversations of a store and of a server take the same commands as episode
     expect(await ask("close", forked)).toEqual([{ session: forked, closed: false }]);
     expect(await ask("delete", id)).toEqual([{ session: id, deleted: true }]);
   }
-  const listed = await run("sessions", "list", "--from", store);
+  const listed = await run("sessions", "list", "--store", store);
   expect(listed.stdout).toMatch(/ counter .*\n.* agent:concierge /s);
-  const { code, stderr } = await run("sessions", "replay", await openedIn(store), "--from", store);
+  const { code, stderr } = await run("sessions", "replay", await openedIn(store), "--store", store);
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: "invalid_option: a replay runs code; --code names that of counter\n",
@@ -233,7 +249,7 @@ test("a conversation whose process died in a turn is rewound and closed after it
   const { session } = await sessions.open();
   void finish(defineAgent({ name: "agent", model }), { sessions, session, message: "hello" });
   await asked.opened;
-  const from = ["--from", `sqlite:${file}`, "--agent", "crashed"];
+  const from = ["--store", `sqlite:${file}`, "--agent", "crashed"];
   const rewound = await run("sessions", "rewind", session, "--version", "1", ...from);
   expect(rewound).toMatchObject({ code: 0, stdout: `${session} rewound, and is at version 3\n`, stderr: "" });
   const closed = await run("sessions", "close", session, ...from);
@@ -242,7 +258,7 @@ test("a conversation whose process died in a turn is rewound and closed after it
 
 /** The first session of a store. */
 async function openedIn(store: string): Promise<string> {
-  const { stdout } = await run("sessions", "list", "--from", store, "--json");
+  const { stdout } = await run("sessions", "list", "--store", store, "--json");
   return (JSON.parse(stdout.split("\n")[0] as string) as { session: string }).session;
 }
 

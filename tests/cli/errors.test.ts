@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { run } from "../e2e/serve-process.ts";
+import { run, start } from "../e2e/serve-process.ts";
 import { ask, newFile, newFolder } from "./run-process.ts";
 
 test("errors explains a code, suggests one for a misspelt one, and lists all", async () => {
@@ -14,7 +14,12 @@ test("errors explains a code, suggests one for a misspelt one, and lists all", a
     stderr: 'invalid_option: there is no error code "sesion_busy"; did you mean session_busy?\n',
   });
   expect((await run("errors", "xyz")).stderr).toContain("`holdfast errors` lists the codes");
-  expect((await run("errors")).stdout).toContain("\nsession_busy\n");
+  expect((await run("errors")).stdout).toMatch(
+    /\nsession_busy +an agent is running on the session, .+; nothing was started.*\n/,
+  );
+  const narrow = await (await start(["errors"], { env: { COLUMNS: "60" } })).ended;
+  expect(narrow.stdout.split("\n").filter((line) => line.length > 60)).toEqual([]);
+  expect(narrow.stdout).toMatch(/\nsession_busy +an agent is running on the session,\n {24}here or/);
 });
 
 test("a file that does not parse is named with line and column; --debug adds the stack", async () => {
@@ -52,7 +57,7 @@ export default defineAgent({
   expect(said.stdout).toMatch(/\[look\] failed: tool_failed: Cannot read properties .*\n {4}in look \(agent\.ts:8\)\n/);
   const debug = await ask("hello\n", agent, "--debug");
   expect(debug.stdout).toMatch(/\n {4}TypeError: Cannot read .*\n {8}at nameOf \(.*agent\.ts:8:\d+\)\n/);
-  const { stdout } = await run("sessions", "events", "s1", "--from", store);
+  const { stdout } = await run("sessions", "events", "s1", "--store", store);
   const lines = stdout.split("\n");
   const at = lines.findIndex((line) => line.includes("in look (agent.ts:8)"));
   expect(lines[at]).toMatch(/^ {7}TypeError: Cannot read properties of undefined \(reading 'name'\) in look/);

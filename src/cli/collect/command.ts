@@ -8,7 +8,11 @@ import { createProgress } from "./progress.ts";
 import { formatSummary } from "./summary.ts";
 
 /** Returns the exit code: 0 if every rollout was scored. */
-export async function runCollection(environment: string | undefined, settings: CollectionSettings): Promise<number> {
+export async function runCollection(
+  environment: string | undefined,
+  settings: CollectionSettings,
+  isDebugged: boolean,
+): Promise<number> {
   assertQueue(settings);
   const json = settings.json ?? false;
   let total = 0;
@@ -40,6 +44,7 @@ export async function runCollection(environment: string | undefined, settings: C
         progress.event(event);
         blocked?.event(event, rollout);
       },
+      onError: isDebugged ? progress.stack : undefined,
       onRetry: progress.retry,
       onFewer(count) {
         total -= count;

@@ -1,11 +1,11 @@
 // Shows the progress of a collection: one changing line on a terminal, plain lines elsewhere, or events as JSON.
-import type { NumberedEvent } from "../../core/event.ts";
+import { summarizeThrown, type NumberedEvent, type Thrown } from "../../core/event.ts";
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
 import { readBranch } from "../../rollout/tree.ts";
 import { kindText } from "../failures.ts";
-import { plainLine, print } from "../plain.ts";
-import { ellipsis } from "../../core/ellipsis.ts";
+import { plain, plainLine, print } from "../plain.ts";
+import { createTally } from "../tally.ts";
 
 export type Progress = ReturnType<typeof createProgress>;
 
@@ -16,6 +16,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
   let total = 0;
   const isTerminal = process.stderr.isTTY && !json;
   const began = performance.now();
+  const places = new Set<string>();
   const [failures, errors] = [createTally(), createTally()];
   let [before, done, scored, reward, failed, running] = [0, 0, 0, 0, 0, 0];
   let [answers, calls, tokens] = [0, 0, 0];
@@ -47,9 +48,8 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
     else process.stderr.write(`\r\u001B[2K${fitting(parts(), (process.stderr.columns || 80) - 1)}`);
   }
 
-  function say(text: string): void {
-    process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${plainLine(text)}\n`);
-  }
+  const tell = (text: string): void => void process.stderr.write(`${isTerminal ? "\r\u001B[2K" : ""}${text}\n`);
+  const say = (text: string): void => tell(plainLine(text));
 
   function countRow(row: TaskRow): void {
     isEstimate ||= hasEstimatedTokens(row);
@@ -111,6 +111,12 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say,
+    /** Prints the stack of an error, once for each place. */
+    stack(thrown: Thrown): void {
+      if (places.has(thrown.place)) return;
+      places.add(thrown.place);
+      tell(plain(thrown.stack ?? summarizeThrown(thrown)));
+    },
     /** Formats the reasons of failures, and the errors of the author's code, with their counts. */
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end(): void {
@@ -146,32 +152,3 @@ function timeText(seconds: number): string {
 }
 
 const write = (event: object): void => print(JSON.stringify(event));
-
-/** The maximum number of texts to keep and to show, and the length of a shown text. */
-const [mostKept, mostShown, longest] = [1_000, 5, 400];
-
-/** Texts that differ only in numbers count as equal: a line, a port or a size often differs. */
-function createTally() {
-  const counts = new Map<string, { text: string; count: number }>();
-  let others = 0;
-  return {
-    /** Counts a text. Returns true if it is the first of its kind. */
-    add(text: string): boolean {
-      const key = text.replaceAll(/\d+/g, "0");
-      const known = counts.get(key);
-      if (known) known.count++;
-      else if (counts.size >= mostKept) others++;
-      else counts.set(key, { text, count: 1 });
-      return known === undefined && counts.size <= mostShown;
-    },
-    /** Formats the most frequent texts as "3 × text". */
-    lines(): string[] {
-      const sorted = [...counts.values()].sort((a, b) => b.count - a.count);
-      const left = sorted.slice(mostShown).reduce((sum, { count }) => sum + count, others);
-      const shown = sorted
-        .slice(0, mostShown)
-        .map(({ text, count }) => `  ${count} × ${plainLine(ellipsis(text, longest))}`);
-      return left > 0 ? [...shown, `  and ${left} more`] : shown;
-    },
-  };
-}
