@@ -1,5 +1,5 @@
 // tracedStore(): records spans for commits, and for reads inside another span.
-import type { Commit, Store } from "../core/store.ts";
+import type { Commit, Entry, Loaded, Store } from "../core/store.ts";
 import { shortDigest, type Spans } from "./spans.ts";
 
 /** OpenTelemetry's names of stores, by URL scheme. */
@@ -23,14 +23,14 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
    * Traces a read inside another span. Other reads are periodic polls by probes and streams, which would drown the
    * rest.
    */
-  function read<T>(name: string, session: string, run: () => Promise<T>, entries: (found: T) => number): Promise<T> {
+  function read<T extends Found>(name: string, session: string, run: () => Promise<T>): Promise<T> {
     if (!spans.isWithin()) return run();
     return spans.traced({
       name,
       kind,
       run,
       before: () => ({ "db.system.name": system, "holdfast.session": shortDigest(session) }),
-      after: (found) => ({ "holdfast.entries": entries(found) }),
+      after: (found) => ({ "holdfast.entries": countEntries(found) }),
     });
   }
 
@@ -51,32 +51,22 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
         }),
         after: (answer) => ({ "holdfast.answer": answer }),
       }),
-    load: (session, ...asked) =>
-      read(
-        "holdfast.load",
-        session,
-        () => store.load(session, ...asked),
-        (found) => found?.entries.length ?? 0,
-      ),
-    read: (session, ...range) =>
-      read(
-        "holdfast.read",
-        session,
-        () => store.read(session, ...range),
-        (found) => found?.length ?? 0,
-      ),
-    find: (session, ...asked) =>
-      read(
-        "holdfast.find",
-        session,
-        () => store.find(session, ...asked),
-        (found) => (found ? 1 : 0),
-      ),
+    load: (session, ...asked) => read("holdfast.load", session, () => store.load(session, ...asked)),
+    read: (session, ...range) => read("holdfast.read", session, () => store.read(session, ...range)),
+    find: (session, ...asked) => read("holdfast.find", session, () => store.find(session, ...asked)),
     list: (filter) => store.list(filter),
     count: (environment) => store.count(environment),
     delete: (session, end) => store.delete(session, end),
     close: () => store.close(),
   };
+}
+
+type Found = Loaded | Entry[] | Entry | undefined;
+
+function countEntries(found: Found): number {
+  if (found === undefined) return 0;
+  if (Array.isArray(found)) return found.length;
+  return "entries" in found ? found.entries.length : 1;
 }
 
 function countBytes({ entries, snapshot }: Commit): number {

@@ -82,7 +82,7 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
     clients = 0;
     try {
       const message = await attempt(trial);
-      return message === undefined ? { what, result: "pass", why } : { what, result: "skipped", message, why };
+      return message ? { what, result: "skipped", message, why } : { what, result: "pass", why };
     } catch (thrown) {
       // Keep the first command, which seeds, and the last ones, which lead to the failure.
       const reproduce = commands.length > 12 ? [...commands.slice(0, 1), "# …", ...commands.slice(-10)] : [...commands];

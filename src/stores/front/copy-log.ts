@@ -1,5 +1,6 @@
 // copyLog(): copies the entries of a log into another store, page by page. readPages() reads a whole log in pages.
 import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../../core/store.ts";
+import { copyEntry } from "./unit.ts";
 
 /** Maximum entries and approximate bytes of a page, unless one entry has more. A copy commits page by page. */
 const pageEntries = 2000;
@@ -69,8 +70,4 @@ export async function copyLog(copy: LogCopy): Promise<{ version: number; refused
     }
   }
   return { version };
-}
-
-function copyEntry({ body, at, key }: Entry): NewEntry {
-  return key === undefined ? { body, at } : { body, at, key };
 }

@@ -70,7 +70,7 @@ export function storedMark(mark: string, { marks }: Driver): string {
   return time === undefined ? "" : timeMark(time);
 }
 
-function copyEntry({ body, at, key }: NewEntry): NewEntry {
+export function copyEntry({ body, at, key }: NewEntry): NewEntry {
   if (!Number.isFinite(at)) throw invalidOption("the time of an entry must be a number");
   return key === undefined ? { body, at } : { body, at, key };
 }

@@ -46,7 +46,6 @@ export const attackChecks: GymCheck[] = [
           `the secret key of the cookie ${name} is its own name: a forged cookie opened the session`,
         );
       }
-      return undefined;
     },
   },
   {
@@ -86,7 +85,6 @@ export const attackChecks: GymCheck[] = [
         const message = `verify with ${JSON.stringify(guess)} told a reward before the end, and at the end gave ${inText(last)}`;
         assert.ok(rewardIn(last) === undefined, message);
       }
-      return undefined;
     },
   },
 ];

@@ -29,7 +29,6 @@ export const basicChecks: GymCheck[] = [
       for (let session = 2; session < 5; session++) {
         same(await make(await trial.seeded(), trial.calls), trial.first, `in session ${session}`);
       }
-      return undefined;
     },
   },
   {
@@ -82,7 +81,6 @@ export const stateChecks: GymCheck[] = [
       assertNo5xx(reply, "verify without a session");
       const reward = rewardIn(reply) ?? -Infinity;
       assert.ok(reward < trial.bestReward, `verify without a session gave a reward of ${reward}`);
-      return undefined;
     },
   },
   {
@@ -99,7 +97,6 @@ export const stateChecks: GymCheck[] = [
         const isState = JSON.stringify(before) !== JSON.stringify(after) && (before?.status ?? 500) < 300;
         assert.ok(!isState || reply.status >= 300, `${tool} without a session was answered with ${inText(reply)}`);
       }
-      return undefined;
     },
   },
   {
@@ -134,7 +131,6 @@ export const stateChecks: GymCheck[] = [
       const [idle, won] = [await verify(idler, task), await verify(winner, task)];
       assert.ok(idle < bestReward, `a session without calls got a reward of ${idle}`);
       assert.ok(won >= bestReward, `the solution got a reward of ${won}, and the best reward is ${bestReward}`);
-      return undefined;
     },
   },
   {
@@ -156,7 +152,6 @@ export const stateChecks: GymCheck[] = [
       }
       // A tool without a schema accepts any input, and then the call may have changed the state.
       if (isRefused) same(await make(client, trial.calls), trial.second, "after refusals");
-      return undefined;
     },
   },
   {
@@ -174,7 +169,6 @@ export const stateChecks: GymCheck[] = [
           assert.ok(reply.status < 500 || reply.cookie, message);
         }
       }
-      return undefined;
     },
   },
   {
@@ -191,7 +185,6 @@ export const stateChecks: GymCheck[] = [
         same([again], [{ status, body }], `when ${tool} was repeated`);
       }
       same(await make(client, trial.calls), trial.second, "after every call was sent twice with one Idempotency-Key");
-      return undefined;
     },
   },
   {
@@ -216,7 +209,6 @@ export const stateChecks: GymCheck[] = [
           same(await make(client, trial.calls), expected, what);
         }
       }
-      return undefined;
     },
   },
   {
@@ -233,7 +225,6 @@ export const stateChecks: GymCheck[] = [
       assertNo5xx(await client.post("/close_session", {}), "closing again");
       const after = await make(client, trial.calls);
       assert.ok(!showsState(trial) || !continues(after, trial), "the session continues as if it had not been closed");
-      return undefined;
     },
   },
   {
@@ -246,7 +237,6 @@ export const stateChecks: GymCheck[] = [
           assertNo5xx(await client.post(`/${tool}`, input), `${tool} with ${what}`);
         }
       }
-      return undefined;
     },
   },
 ];

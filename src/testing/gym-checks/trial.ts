@@ -40,8 +40,8 @@ export interface GymCheck {
   why: string;
   /** True if it compares answers: it says nothing about a server whose answers vary by themselves. */
   compares?: boolean;
-  /** Returns undefined on success, or the reason for skipping. Rejects on failure. */
-  run(trial: Trial): Promise<string | undefined>;
+  /** Returns the reason for skipping, if there is one. Rejects on failure. */
+  run(trial: Trial): Promise<string | undefined | void>;
 }
 
 export const noState = "the calls have the same answers every time, so they show no state; choose others with --tool";
