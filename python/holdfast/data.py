@@ -1,0 +1,251 @@
+"""Turns rows of rollouts into episodes with advantages, and episodes into padded tensors.
+
+Only tokens that the model sampled are trained on, with the ids and log-probabilities that its server recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Step:
+    """One answer of the model: the place of its tokens, and the rewards of the state before and after it."""
+
+    start: int
+    end: int
+    calls: list[str]
+    before: float = 0.0
+    after: float = 0.0
+    advantage: float = 0.0
+    trained: bool = True
+
+
+@dataclass
+class Episode:
+    """A finished rollout as tokens. `steps` are the parts of `tokens` that the model sampled."""
+
+    task: int
+    repeat: int
+    session: str
+    reward: float
+    tokens: list[int]
+    log_probs: list[float]
+    steps: list[Step]
+    branch: tuple[int, ...] = ()
+
+    @property
+    def sampled(self) -> int:
+        return sum(step.end - step.start for step in self.steps if step.trained)
+
+
+def read_row(row: Row) -> Episode | str:
+    """Reads a row. Returns the reason, as a word or two, for a row that must be left out of training."""
+    if row.get("token_chain") == "broken":
+        return "broken tokens"
+    if row.get("mask_sample"):
+        return "masked"
+    if not isinstance(row.get("reward"), (int, float)):
+        return "no reward"
+    tokens: list[int] = []
+    log_probs: list[float] = []
+    steps: list[Step] = []
+    for answer, calls in _answers(row):
+        prompt, sampled, recorded = answer
+        if prompt[: len(tokens)] != tokens:
+            return "broken tokens"
+        if len(sampled) != len(recorded):
+            return "no log-probs"
+        log_probs += [0.0] * (len(prompt) - len(tokens)) + recorded
+        tokens = prompt + sampled
+        steps.append(Step(len(prompt), len(tokens), calls))
+    if not steps:
+        return "no tokens"
+    _add_step_rewards(steps, row)
+    branch = tuple(int(part) for part in str(row["branch"]).split(".")) if "forked_at" in row else ()
+    place = int(row.get("_ng_task_index", 0)), int(row.get("_ng_rollout_index", 0))
+    return Episode(*place, str(row.get("session_id", "")), float(row["reward"]), tokens, log_probs, steps, branch)
+
+
+def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]], list[str]]]:
+    """Yields the tokens of each answer, and the ids of its calls."""
+    output = row.get("response", {}).get("output", [])
+    starts = [at for at, item in enumerate(output) if "prompt_token_ids" in item] + [len(output)]
+    for start, end in zip(starts, starts[1:]):
+        item = output[start]
+        sampled = item.get("generation_token_ids", item.get("token_ids")) or []
+        recorded = item.get("generation_log_probs")
+        if recorded is None:
+            recorded = [one["logprob"] for one in (item.get("logprobs") or {}).get("content") or []]
+        calls = [one["call_id"] for one in output[start:end] if one.get("type") == "function_call"]
+        yield (item["prompt_token_ids"], sampled, recorded), calls
+
+
+def _add_step_rewards(steps: list[Step], row: Row) -> None:
+    """Sets the reward of the state before and after each step. A call that changed nothing keeps the reward."""
+    rewards = row.get("step_rewards")
+    if not isinstance(rewards, list):
+        return
+    known = [one for one in rewards if isinstance(one.get("reward"), (int, float))]
+    by_call = {one["call"]: float(one["reward"]) for one in known if "call" in one}
+    now = next((float(one["reward"]) for one in known if "call" not in one), 0.0)
+    for step in steps:
+        step.before = now
+        for call in step.calls:
+            now = by_call.get(call, now)
+        step.after = now
+    # The last verdict also judges the response, so it may differ from that of the last version.
+    steps[-1].after = float(row["reward"])
+
+
+# Advantages. Each function takes the episodes of one task and sets the advantage of every step.
+
+Credit = Callable[[list[Episode]], None]
+
+
+def grpo(group: list[Episode]) -> None:
+    """Sets (reward - mean) / std of the group."""
+    mean, std = _moments([episode.reward for episode in group])
+    for episode in group:
+        for step in episode.steps:
+            step.advantage = (episode.reward - mean) / std
+
+
+def rloo(group: list[Episode]) -> None:
+    """Sets the reward minus the mean of the others in the group (leave one out)."""
+    total = sum(episode.reward for episode in group)
+    for episode in group:
+        others = (total - episode.reward) / max(1, len(group) - 1) if len(group) > 1 else episode.reward
+        for step in episode.steps:
+            step.advantage = episode.reward - others
+
+
+def per_step(group: list[Episode], discount: float = 0.9) -> None:
+    """Credits each answer with the changes of the reward from it on, compared with the same step of the group.
+
+    The reward to go of step t is the sum of discount^(k - t) * (reward after k - reward before k) over steps k >= t.
+    """
+    to_go: list[list[float]] = []
+    for episode in group:
+        later, values = 0.0, []
+        for step in reversed(episode.steps):
+            later = step.after - step.before + discount * later
+            values.append(later)
+        to_go.append(values[::-1])
+    _, std = _moments([value for values in to_go for value in values])
+    for episode, values in zip(group, to_go):
+        for at, (step, value) in enumerate(zip(episode.steps, values)):
+            same = [others[at] for others in to_go if at < len(others)]
+            # A step that no other episode reached is compared with the start of all episodes.
+            same = same if len(same) > 1 else [others[0] for others in to_go]
+            step.advantage = (value - sum(same) / len(same)) / std
+
+
+def tree(group: list[Episode]) -> None:
+    """Credits the steps between two forks with the mean reward below the later fork, minus that below the earlier one.
+
+    The leaves of a tree share their tokens up to the fork. These tokens are trained on once, in the first leaf.
+    """
+    _, std = _moments([episode.reward for episode in group])
+    trees: dict[Any, list[Episode]] = {}
+    for episode in group:
+        # Leaves of one tree share their first answer; episodes that were not forked are trees of one leaf.
+        key = (episode.steps[0].calls or [episode.session])[0] if episode.branch else episode.session
+        trees.setdefault(key, []).append(episode)
+    roots = [_mean([leaf.reward for leaf in leaves]) for leaves in trees.values()]
+    for leaves, root in zip(trees.values(), roots):
+        _credit_node(leaves, 0, 0, _mean(roots), root, std)
+
+
+def _credit_node(leaves: list[Episode], depth: int, first: int, parent: float, value: float, std: float) -> None:
+    """Credits the steps from number `first` to the next fork with value - parent, then the branches below the fork."""
+    open_ = [leaf for leaf in leaves if len(leaf.branch) > depth]
+    fork = _common_steps(open_) if len(open_) > 1 else None
+    for number, leaf in enumerate(leaves):
+        end = len(leaf.steps) if fork is None else fork
+        for step in leaf.steps[first:end]:
+            step.advantage = (value - parent) / std
+            step.trained = number == 0
+    if fork is None:
+        return
+    branches: dict[int, list[Episode]] = {}
+    for leaf in open_:
+        branches.setdefault(leaf.branch[depth], []).append(leaf)
+    for below in branches.values():
+        _credit_node(below, depth + 1, fork, value, _mean([leaf.reward for leaf in below]), std)
+
+
+def _common_steps(leaves: list[Episode]) -> int:
+    """Returns the number of answers that all leaves share. A copy of a conversation keeps the ids of its calls."""
+    shared = 0
+    for steps in zip(*(leaf.steps for leaf in leaves)):
+        if not steps[0].calls or any(step.calls != steps[0].calls for step in steps):
+            break
+        shared += 1
+    return shared
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _moments(values: list[float]) -> tuple[float, float]:
+    """Returns the mean and the standard deviation; 1 in place of a deviation of 0, so that advantages are 0."""
+    mean = _mean(values)
+    variance = sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
+    return mean, variance**0.5 if variance > 1e-12 else 1.0
+
+
+CREDITS: dict[str, Credit] = {"outcome": grpo, "grpo": grpo, "rloo": rloo, "steps": per_step, "tree": tree}
+
+
+@dataclass
+class Collected:
+    """The episodes of one iteration, and the number of rows that were left out, by reason."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            read = read_row(row)
+            if isinstance(read, str):
+                self.left_out[read] += 1
+            else:
+                self.episodes.append(read)
+
+    def credit(self, credit: Credit) -> None:
+        """Sets the advantages, task by task."""
+        groups: dict[int, list[Episode]] = {}
+        for episode in self.episodes:
+            groups.setdefault(episode.task, []).append(episode)
+        for group in groups.values():
+            credit(group)
+
+
+def to_batch(episodes: list[Episode], pad: int, device: Any = "cpu") -> dict[str, Any]:
+    """Returns padded tensors: tokens, mask of trained tokens, log-probs and advantages, each (episodes, tokens)."""
+    import torch
+
+    width = max(len(episode.tokens) for episode in episodes)
+    tokens, mask, log_probs, advantages = [], [], [], []
+    for episode in episodes:
+        trained, credit = [0.0] * width, [0.0] * width
+        for step in episode.steps:
+            if step.trained:
+                trained[step.start : step.end] = [1.0] * (step.end - step.start)
+            credit[step.start : step.end] = [step.advantage] * (step.end - step.start)
+        rest = width - len(episode.tokens)
+        tokens.append(episode.tokens + [pad] * rest)
+        log_probs.append(episode.log_probs + [0.0] * rest)
+        mask.append(trained)
+        advantages.append(credit)
+    make = lambda values, dtype: torch.tensor(values, dtype=dtype).to(device)
+    return {
+        "tokens": make(tokens, torch.long), "mask": make(mask, torch.float),
+        "log_probs": make(log_probs, torch.float), "advantages": make(advantages, torch.float),
+    }
