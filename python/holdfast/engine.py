@@ -1,0 +1,221 @@
+"""Samples from a model with continuous batching: requests join and leave between blocks of decode steps.
+
+All requests share one KV cache of slots. On a GPU, a block of steps is one CUDA graph.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+from torch import Tensor
+
+from .model import Place
+
+BLOCK = 4
+
+
+@dataclass
+class Sample:
+    """A request to the engine, and what it sampled. `done` is called in the engine's thread."""
+
+    prompt: list[int]
+    limit: int
+    temperature: float
+    done: Callable[["Sample"], None]
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finish: str = "length"
+    error: str | None = None
+    cancelled: bool = False
+
+
+class Engine:
+    """A thread that samples. Who holds `model_lock` may change the weights."""
+
+    def __init__(self, model: Any, stops: list[int], slots: int = 512, prefill_tokens: int = 32768) -> None:
+        self.model, self.stops = model, stops
+        self.device = next(model.parameters()).device
+        self.slots, self.prefill_tokens = slots, prefill_tokens
+        self.cache = model.new_cache(slots)
+        self.waiting: deque[Sample] = deque()
+        self.active: dict[int, Sample] = {}
+        self.free = list(range(slots))
+        self.changed = threading.Condition()
+        self.model_lock = threading.Lock()
+        self.stopping = False
+        self.sampled, self.seconds, self.steps = 0, 0.0, 0
+        make = lambda dtype, value: torch.full((slots,), value, dtype=dtype, device=self.device)
+        self.last, self.positions = make(torch.long, 0), make(torch.long, 0)
+        self.alive, self.temperatures = make(torch.bool, False), make(torch.float, 1.0)
+        self.stop_ids = torch.tensor(stops, device=self.device)
+        self.out_tokens = torch.zeros(BLOCK, slots, dtype=torch.long, device=self.device)
+        self.out_log_probs = torch.zeros(BLOCK, slots, device=self.device)
+        self.graphs: dict[tuple[int, int], Any] = {}
+        self.pool: Any = None
+        self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self.thread.start()
+
+    def submit(self, sample: Sample) -> None:
+        room = self.model.context - len(sample.prompt) - BLOCK
+        if room < 1:
+            # The conversation is full. An empty answer ends the episode, which is still scored.
+            sample.done(sample)
+            return
+        sample.limit = max(1, min(sample.limit, room))
+        with self.changed:
+            self.waiting.append(sample)
+            self.changed.notify()
+
+    def close(self) -> None:
+        with self.changed:
+            self.stopping = True
+            self.changed.notify()
+        self.thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                while not self.waiting and not self.active and not self.stopping:
+                    self.changed.wait()
+                if self.stopping:
+                    return
+                joining = []
+                while self.waiting and self.free:
+                    sample = self.waiting.popleft()
+                    if not sample.cancelled:
+                        joining.append((heapq.heappop(self.free), sample))
+            begun = time.perf_counter()
+            try:
+                with self.model_lock, torch.no_grad():
+                    if joining:
+                        self._prefill(joining)
+                    if self.active:
+                        self._decode()
+            except Exception as error:  # A failure of one batch must not end the server.
+                self._fail(error, [sample for _, sample in joining])
+            self.seconds += time.perf_counter() - begun
+
+    def _prefill(self, joining: list[tuple[int, Sample]]) -> None:
+        # Similar lengths together, so that little is padding.
+        joining.sort(key=lambda one: len(one[1].prompt))
+        while joining:
+            longest = len(joining[-1][1].prompt)
+            width = min(-(-longest // 32) * 32, self.model.context)
+            count = max(1, self.prefill_tokens // width)
+            batch, joining = joining[-count:], joining[:-count]
+            tokens = torch.tensor([s.prompt + [0] * (width - len(s.prompt)) for _, s in batch])
+            ends = torch.tensor([len(s.prompt) - 1 for _, s in batch])
+            slots = torch.tensor([slot for slot, _ in batch])
+            heat = torch.tensor([s.temperature for _, s in batch])
+            tokens, ends, slots, heat = (one.to(self.device) for one in (tokens, ends, slots, heat))
+            # Padding writes behind the prompt; those places are written again before they are read.
+            positions = torch.arange(width, device=self.device)[None].expand_as(tokens)
+            hidden = self.model(tokens, Place(self.cache, positions, width, slots))
+            last = hidden[torch.arange(len(batch), device=self.device), ends]
+            drawn, log_probs = draw(self.model.logits(last), heat)
+            self.last[slots], self.positions[slots], self.temperatures[slots] = drawn, ends + 1, heat
+            self.alive[slots] = ~self._stopped(drawn)
+            for (slot, sample), token, log_prob in zip(batch, drawn.tolist(), log_probs.tolist()):
+                self.active[slot] = sample
+                self._take(slot, sample, [token], [log_prob])
+
+    def _decode(self) -> None:
+        rows = _bucket(max(self.active) + 1, self.slots, 16)
+        longest = max(len(s.prompt) + len(s.tokens) for s in self.active.values())
+        until = _bucket(longest + BLOCK, self.model.context, 64)
+        if self.device.type == "cuda" and self.model.has_static_shapes:
+            graph = self.graphs.get((rows, until))
+            if graph is None:
+                graph = self.graphs[rows, until] = self._capture(rows, until)
+            graph.replay()
+        else:
+            self._steps(rows, until)
+        self.steps += BLOCK
+        tokens = self.out_tokens[:, :rows].t().tolist()
+        log_probs = self.out_log_probs[:, :rows].t().tolist()
+        for slot, sample in list(self.active.items()):
+            self._take(slot, sample, tokens[slot], log_probs[slot])
+
+    def _steps(self, rows: int, until: int) -> None:
+        last, positions, alive = self.last[:rows], self.positions[:rows], self.alive[:rows]
+        for step in range(BLOCK):
+            hidden = self.model(last[:, None], Place(self.cache, positions[:, None], until))
+            drawn, log_probs = draw(self.model.logits(hidden[:, 0]), self.temperatures[:rows])
+            self.out_tokens[step, :rows] = drawn
+            self.out_log_probs[step, :rows] = log_probs
+            # A row that has ended stays where it is, until its slot is used again.
+            last.copy_(torch.where(alive, drawn, last))
+            positions.add_(alive.long())
+            alive.logical_and_(~self._stopped(drawn))
+
+    def _stopped(self, tokens: Tensor) -> Tensor:
+        return (tokens[:, None] == self.stop_ids).any(-1)
+
+    def _capture(self, rows: int, until: int) -> Any:
+        saved = [one.clone() for one in (self.last, self.positions, self.alive)]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._steps(rows, until)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # All graphs share the memory of the first one: they never run at once.
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            self._steps(rows, until)
+        self.pool = graph.pool()
+        # The warm-up moved the rows; put them back. What it wrote to the cache is written again.
+        for one, before in zip((self.last, self.positions, self.alive), saved):
+            one.copy_(before)
+        return graph
+
+    def _take(self, slot: int, sample: Sample, tokens: list[int], log_probs: list[float]) -> None:
+        for token, log_prob in zip(tokens, log_probs):
+            sample.tokens.append(token)
+            sample.log_probs.append(log_prob)
+            if token in self.stops:
+                sample.finish = "stop"
+            if token in self.stops or len(sample.tokens) >= sample.limit or sample.cancelled:
+                self._leave(slot)
+                if sample.finish != "stop":
+                    self.alive[slot] = False
+                self.sampled += len(sample.tokens)
+                sample.done(sample)
+                return
+
+    def _leave(self, slot: int) -> None:
+        del self.active[slot]
+        heapq.heappush(self.free, slot)
+
+    def _fail(self, error: Exception, joining: list[Sample]) -> None:
+        failed = list(self.active.values()) + [sample for sample in joining if sample not in self.active.values()]
+        for slot in list(self.active):
+            self._leave(slot)
+        self.free = list(range(self.slots))
+        for sample in failed:
+            if not sample.tokens or sample.finish != "stop":
+                sample.error = f"sampling failed: {error}"
+                sample.done(sample)
+
+
+def draw(logits: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws a token per row, and returns it with its log-probability. A temperature of 0 takes the likeliest token."""
+    heat = torch.where(temperatures > 0, temperatures, torch.ones_like(temperatures))[:, None]
+    log_probs = (logits / heat).log_softmax(-1)
+    # The largest of log p + Gumbel noise is a draw from p.
+    noise = -torch.empty_like(log_probs).exponential_().clamp(min=1e-20).log()
+    noisy = log_probs + noise * (temperatures > 0).float()[:, None]
+    drawn = noisy.argmax(-1)
+    return drawn, log_probs.gather(-1, drawn[:, None])[:, 0]
+
+
+def _bucket(value: int, most: int, least: int) -> int:
+    size = least
+    while size < value:
+        size *= 2
+    return min(size, most)

@@ -1,0 +1,271 @@
+"""Serves a model under /v1/chat/completions, with token ids and log-probabilities, for rollouts of a trainer.
+
+    python -m holdfast.policy --model PATH --port 8000
+
+`POST /reload {"path": …}` loads other weights between two answers. `GET /health` says what the server does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import torch
+
+from .engine import Engine, Sample
+from .model import load_language_model, new_call_id
+
+class Policy:
+    """A model, its format and its engine, behind HTTP. It runs in threads of this process."""
+
+    def __init__(self, model: Any, format: Any, name: str = "policy", host: str = "127.0.0.1", port: int = 0, slots: int = 512) -> None:
+        self.model, self.format, self.name = model, format, name
+        self.engine = Engine(model, format.stops, slots)
+        self.inside, self.since, self.busy = 0, 0.0, 0.0
+        self.requests, self.retokenised, self.version = 0, 0, 0
+        self.finished: deque[tuple[asyncio.Future[Sample], Sample]] = deque()
+        self.woken = False
+        self.loop = asyncio.new_event_loop()
+        started = threading.Event()
+        self.failed: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, args=(host, port, started), name="policy", daemon=True)
+        self.thread.start()
+        started.wait()
+        if self.failed:
+            raise self.failed
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}/v1"
+
+    def reload(self, state: dict[str, torch.Tensor]) -> None:
+        """Replaces the weights between two blocks of decode steps."""
+        with self.engine.model_lock:
+            self.model.load_state_dict(state)
+            self.version += 1
+
+    def busy_seconds(self) -> float:
+        """Returns how long at least one request was here. What remains of a collection is time of the environment."""
+        return self.busy + (time.perf_counter() - self.since if self.inside else 0.0)
+
+    def health(self) -> dict[str, Any]:
+        engine = self.engine
+        return {
+            "status": "ok", "model": self.name, "version": self.version, "requests": self.requests,
+            "active": len(engine.active), "waiting": len(engine.waiting), "sampled_tokens": engine.sampled,
+            "engine_seconds": round(engine.seconds, 3), "retokenised": self.retokenised,
+        }
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(timeout=10)
+        self.engine.close()
+
+    # Answers
+
+    def prompt_ids(self, body: dict[str, Any]) -> list[int]:
+        """Returns the tokens of a conversation: those up to its last answer as they were, and new ones for what follows."""
+        messages, prefix = body["messages"], body.get("required_prefix_token_ids")
+        answers = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+        if prefix and answers:
+            return prefix + self.format.more(messages[answers[-1] + 1 :])
+        self.retokenised += len(answers) > 0
+        return self.format.prompt(messages, body.get("tools") or [])
+
+    async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        prompt = self.prompt_ids(body)
+        done: asyncio.Future[Sample] = self.loop.create_future()
+
+        def finish(sample: Sample) -> None:
+            # One wake-up of the loop for all answers of a block.
+            self.finished.append((done, sample))
+            if not self.woken:
+                self.woken = True
+                self.loop.call_soon_threadsafe(self._deliver)
+
+        limit = body.get("max_tokens") or body.get("max_completion_tokens") or 256
+        temperature = body.get("temperature")
+        sample = Sample(prompt, int(limit), 1.0 if temperature is None else float(temperature), finish)
+        self.engine.submit(sample)
+        try:
+            await done
+        except asyncio.CancelledError:
+            sample.cancelled = True
+            raise
+        if sample.error:
+            raise Refusal(500, sample.error)
+        return self._completion(body, sample)
+
+    def _deliver(self) -> None:
+        self.woken = False
+        while self.finished:
+            done, sample = self.finished.popleft()
+            if not done.done():
+                done.set_result(sample)
+
+    def _completion(self, body: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        answer = self.format.answer(sample.tokens)
+        message: dict[str, Any] = {"role": "assistant", "content": answer.content or None}
+        finish = sample.finish
+        if answer.calls:
+            message["tool_calls"] = [
+                {"id": new_call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
+                for name, arguments in answer.calls
+            ]
+            finish = "tool_calls" if finish == "stop" else finish
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
+        reply: dict[str, Any] = {
+            "id": f"chatcmpl-{new_call_id()}", "object": "chat.completion", "created": int(time.time()), "model": self.name,
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": len(sample.prompt), "completion_tokens": len(sample.tokens),
+                "total_tokens": len(sample.prompt) + len(sample.tokens),
+            },
+        }
+        if body.get("logprobs"):
+            choice["logprobs"] = {"content": [{"token": f"token_id:{id}", "logprob": p} for id, p in zip(sample.tokens, sample.log_probs)]}
+        if body.get("return_token_ids"):
+            reply["prompt_token_ids"], choice["token_ids"] = sample.prompt, sample.tokens
+        return reply
+
+    # HTTP
+
+    def _run(self, host: str, port: int, started: threading.Event) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            server = self.loop.run_until_complete(self.loop.create_server(lambda: Connection(self), host, port, backlog=4096))
+            self.host, self.port = server.sockets[0].getsockname()[:2]
+        except BaseException as error:
+            self.failed = error
+            return
+        finally:
+            started.set()
+        self.loop.run_forever()
+        server.close()
+        self.loop.close()
+
+    async def answer(self, method: str, path: str, content: bytes) -> tuple[int, dict[str, Any]]:
+        try:
+            if method == "POST" and path in ("/v1/chat/completions", "/chat/completions"):
+                return 200, await self._timed(json.loads(content))
+            if method == "POST" and path == "/reload":
+                given = json.loads(content)["path"]
+                await self.loop.run_in_executor(None, lambda: self.reload(load_weights(given)))
+                return 200, {"version": self.version}
+            if path == "/health":
+                return 200, self.health()
+            if path == "/v1/models":
+                return 200, {"object": "list", "data": [{"id": self.name, "object": "model"}]}
+            raise Refusal(404, f"{method} {path} is not a route of this server")
+        except Refusal as refusal:
+            return refusal.status, {"error": {"message": str(refusal), "type": "invalid_request_error", "code": refusal.status}}
+        except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
+            return 400, {"error": {"message": f"invalid request: {error!r}", "type": "invalid_request_error", "code": 400}}
+
+    async def _timed(self, body: dict[str, Any]) -> dict[str, Any]:
+        if self.inside == 0:
+            self.since = time.perf_counter()
+        self.inside += 1
+        self.requests += 1
+        try:
+            return await self.complete(body)
+        finally:
+            self.inside -= 1
+            if self.inside == 0:
+                self.busy += time.perf_counter() - self.since
+
+
+class Connection(asyncio.Protocol):
+    """One connection of a client: HTTP/1.1 with content-length, one request after the other."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy, self.received = policy, bytearray()
+        self.task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if self.task is None:
+            self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def _next(self) -> None:
+        end = self.received.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        first, *lines = self.received[:end].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        words, size = first.split(" "), headers.get("content-length", "0")
+        if len(words) != 3 or not size.isdigit() or "transfer-encoding" in headers:
+            self._reply(400, {"error": {"message": "send HTTP/1.1 with a content-length"}}, keep=False)
+            return
+        whole = end + 4 + int(size)
+        if len(self.received) < whole:
+            return
+        content = bytes(self.received[end + 4 : whole])
+        del self.received[:whole]
+        keep = headers.get("connection", "").lower() != "close"
+        self.task = self.policy.loop.create_task(self._serve(words[0], words[1].split("?")[0], content, keep))
+
+    async def _serve(self, method: str, path: str, content: bytes, keep: bool) -> None:
+        status, reply = await self.policy.answer(method, path, content)
+        self.task = None
+        self._reply(status, reply, keep)
+        if keep:
+            self._next()
+
+    def _reply(self, status: int, reply: dict[str, Any], keep: bool) -> None:
+        text = json.dumps(reply).encode()
+        head = "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: %s\r\n\r\n"
+        self.transport.write((head % (status, REASONS[status], len(text), "keep-alive" if keep else "close")).encode() + text)
+        if not keep:
+            self.transport.close()
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error"}
+
+
+def load_weights(path: str) -> dict[str, torch.Tensor]:
+    """Reads the weights of a checkpoint of the trainer, or a state dictionary."""
+    saved = torch.load(path, map_location="cpu", **({"weights_only": True} if "weights_only" in torch.load.__doc__ else {}))
+    return saved.get("model", saved)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m holdfast.policy", description="Serve a causal language model for rollouts.")
+    parser.add_argument("--model", required=True, help="folder of a causal language model with its tokenizer and chat template")
+    parser.add_argument("--name", default="policy", help="name of the model in requests (default: policy)")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--slots", type=int, default=64, help="answers that are sampled at once (default: 64)")
+    parser.add_argument("--context", type=int, default=2048, help="longest conversation in tokens (default: 2048)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    flags = parser.parse_args()
+    model, format = load_language_model(flags.model, flags.device, flags.dtype, flags.context)
+    policy = Policy(model, format, flags.name, flags.host, flags.port, flags.slots)
+    print(f"listening on {policy.url}", flush=True)
+    try:
+        policy.thread.join()
+    except KeyboardInterrupt:
+        policy.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""A reference trainer: policy gradients with groups (GRPO), on rollouts that a Holdfast server plays.
+
+An iteration asks the server for rollouts of the policy, turns rows into advantages, updates the weights and writes a
+checkpoint. The request id of an iteration is a function of the run and the iteration, and an update counts once its
+checkpoint is written. So a trainer that was killed continues with the same rows, and uses each row once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+from torch import Tensor
+
+from .client import Client
+from .data import CREDITS, Collected, Episode, to_batch
+from .policy import Policy
+
+Row = dict[str, Any]
+WARM_STEPS = 20
+
+
+@dataclass
+class Settings:
+    """What an iteration does. Tokens are sampled tokens; a budget of 0 means none."""
+
+    iterations: int = 20
+    tokens: int = 0
+    tasks: int = 64
+    repeats: int = 16
+    credit: str = "outcome"
+    branch: list[dict[str, int]] = field(default_factory=list)
+    rate: float = 3e-4
+    updates: int = 4
+    clip: float = 0.2
+    clip_high: float = 0.28
+    kl: float = 0.0
+    entropy: float = 0.0
+    temperature: float = 1.0
+    max_tokens: int = 64
+    max_steps: int = 12
+    micro_tokens: int = 65536
+    seed: int = 1
+    stop_at: float = 2.0
+
+
+class Trainer:
+    """Trains the model of a policy in this process. `run` returns the metrics of all iterations."""
+
+    def __init__(self, client: Client, policy: Policy, tasks: list[Row], folder: Path, name: str, settings: Settings) -> None:
+        self.client, self.policy, self.folder, self.name = client, policy, Path(folder), name
+        self.settings = settings
+        self.tasks = [{**row, "_ng_task_index": at} for at, row in enumerate(tasks)]
+        self.model, self.device = policy.model, next(policy.model.parameters()).device
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.0)
+        self.reference = copy.deepcopy(self.model).requires_grad_(False) if settings.kl > 0 else None
+        self.iteration, self.sampled, self.made, self.history = 0, 0, 0, []
+
+    def run(self, report: Callable[[Row], None] = lambda metrics: None) -> list[Row]:
+        settings = self.settings
+        while self.iteration < settings.iterations and not (0 < settings.tokens <= self.sampled):
+            begun = time.perf_counter()
+            collected, timing = self.collect()
+            collected.credit(CREDITS[settings.credit])
+            updating = time.perf_counter()
+            losses = self.update(collected.episodes)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            timing["update"] = time.perf_counter() - updating
+            metrics = self.metrics(collected, losses)
+            self.iteration += 1
+            self.history.append(metrics)
+            timing["total"] = time.perf_counter() - begun
+            metrics["seconds"] = {name: round(value, 4) for name, value in timing.items()}
+            self.save([episode.session for episode in collected.episodes])
+            report(metrics)
+            if metrics["reward"] >= settings.stop_at:
+                break
+        return self.history
+
+    # Rollouts
+
+    def request(self) -> Row:
+        """Returns the request of this iteration: the same one whenever it is asked for."""
+        settings = self.settings
+        luck = random.Random(f"{settings.seed} {self.iteration}")
+        tasks = [self.tasks[at] for at in luck.sample(range(len(self.tasks)), min(settings.tasks, len(self.tasks)))]
+        asked: Row = {
+            "request": f"{self.name}-{self.iteration}",
+            "tasks": tasks,
+            "repeats": settings.repeats,
+            "model": {
+                "url": self.policy.url,
+                "name": self.policy.name,
+                "api": "chat",
+                "temperature": settings.temperature,
+                "maxTokens": settings.max_tokens,
+                "request": {"return_token_ids": True, "logprobs": True},
+            },
+            "limits": {"steps": settings.max_steps},
+            "labels": {"iteration": self.iteration},
+            "groups": True,
+            "randomSeed": "per-task",
+            "seed": settings.seed,
+        }
+        if settings.credit == "steps":
+            asked["stepRewards"] = True
+        if settings.branch:
+            asked["branch"] = settings.branch
+        return asked
+
+    def collect(self) -> tuple[Collected, dict[str, float]]:
+        """Plays the rollouts of this iteration. Time without a request at the policy is time of the environment."""
+        begun, busy = time.perf_counter(), self.policy.busy_seconds()
+        collected = Collected()
+        for event in self.client.rollouts(**self.request()):
+            if event["type"] == "group":
+                collected.add(event["rows"])
+            elif event["type"] == "row":
+                collected.add([event["row"]])
+            elif event["type"] == "end" and event.get("error"):
+                raise RuntimeError(f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})")
+        sampling = self.policy.busy_seconds() - busy
+        if not collected.episodes:
+            raise RuntimeError(f"no rollout can be trained on; left out: {dict(collected.left_out)}")
+        return collected, {"sampling": sampling, "environment": time.perf_counter() - begun - sampling}
+
+    # The update
+
+    def update(self, episodes: list[Episode]) -> dict[str, float]:
+        """Makes `updates` steps of the optimizer on the episodes. Those without any advantage teach nothing."""
+        settings, sums = self.settings, Counter()
+        used = [one for one in episodes if self.reference or any(step.trained and step.advantage for step in one.steps)]
+        random.Random(f"{settings.seed} {self.iteration} update").shuffle(used)
+        count = max(1, min(settings.updates, len(used) // 8))
+        steps = 0
+        with self.policy.engine.model_lock:
+            compared = self.compare(episodes)
+            self.model.train()
+            for part in (used[at::count] for at in range(count)):
+                tokens = sum(one.sampled for one in part)
+                if not tokens:
+                    continue
+                self.optimizer.zero_grad(set_to_none=False)
+                for micro in micro_batches(part, settings.micro_tokens):
+                    loss, found = self.loss(to_batch(micro, self.policy.format.pad, self.device), tokens)
+                    loss.backward()
+                    sums.update(found)
+                # The first steps of Adam have the size of the rate whatever the gradient is, so they are small.
+                self.made += 1
+                for group in self.optimizer.param_groups:
+                    group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS)
+                norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+                steps += 1
+                sums.update({"gradient_norm": float(norm)})
+            self.model.eval()
+        means = {name: value / max(1, steps) for name, value in sums.items()}
+        return {**means, **compared, "optimizer_steps": steps, "trained_episodes": len(used)}
+
+    def compare(self, episodes: list[Episode], most: int = 256) -> dict[str, float]:
+        """Recomputes log-probs with the weights that sampled: they must equal the recorded ones. Also gives the entropy."""
+        worst, entropy, tokens = 0.0, 0.0, 0
+        for micro in micro_batches(episodes if self.iteration == 0 else episodes[:most], self.settings.micro_tokens):
+            batch = to_batch(micro, self.policy.format.pad, self.device)
+            mask = batch["mask"][:, 1:] > 0
+            if not bool(mask.any()):
+                continue
+            with torch.no_grad():
+                new, spread = self.log_probs(self.model, batch["tokens"], mask, batch["tokens"][:, 1:][mask])
+            worst = max(worst, float((new - batch["log_probs"][:, 1:][mask]).abs().max()))
+            entropy, tokens = entropy + float(spread.sum()), tokens + len(new)
+        return {"logprob_difference": worst, "entropy": entropy / max(1, tokens)}
+
+    def loss(self, batch: dict[str, Tensor], tokens: int) -> tuple[Tensor, dict[str, float]]:
+        """The clipped loss of a micro-batch, as its share of the mean over `tokens` tokens, and what to report."""
+        settings = self.settings
+        mask = batch["mask"][:, 1:] > 0
+        old, advantages = batch["log_probs"][:, 1:][mask], batch["advantages"][:, 1:][mask]
+        targets = batch["tokens"][:, 1:][mask]
+        new, entropy = self.log_probs(self.model, batch["tokens"], mask, targets)
+        ratio = (new - old).exp()
+        clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip_high)
+        surrogate = torch.minimum(ratio * advantages, clipped * advantages).sum() / tokens
+        loss = -surrogate - settings.entropy * entropy.sum() / tokens
+        found = {}
+        if self.reference is not None:
+            with torch.no_grad():
+                known, _ = self.log_probs(self.reference, batch["tokens"], mask, targets)
+            # An estimate of the divergence that is never negative: exp(d) - d - 1 with d = log q - log p.
+            distance = ((known - new).exp() - (known - new) - 1).sum() / tokens
+            loss = loss + settings.kl * distance
+            found["kl"] = float(distance.detach())
+        with torch.no_grad():
+            found["loss"] = loss.item()
+            found["clipped"] = float((ratio != clipped).float().sum() / tokens)
+        return loss, found
+
+    def log_probs(self, model: Any, tokens: Tensor, mask: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probs of the sampled tokens, at the temperature of the sampling, and the entropy at each of them."""
+        logits = model.logits(model(tokens[:, :-1])[mask]) / self.settings.temperature
+        all_log_probs = logits.log_softmax(-1)
+        new = all_log_probs.gather(-1, targets[:, None])[:, 0]
+        if self.settings.entropy == 0:
+            all_log_probs = all_log_probs.detach()
+        return new, -(all_log_probs.exp() * all_log_probs).sum(-1)
+
+    # The record
+
+    def metrics(self, collected: Collected, losses: dict[str, float]) -> Row:
+        episodes = collected.episodes
+        sampled = sum(one.sampled for one in episodes)
+        self.sampled += sampled
+        solved = Counter(one.task for one in episodes if one.reward > 0)
+        return {
+            "iteration": self.iteration,
+            "request": self.request()["request"],
+            "reward": sum(one.reward for one in episodes) / len(episodes),
+            "tasks": len({one.task for one in episodes}),
+            "tasks_solved_once": len(solved),
+            "rows": len(episodes),
+            "left_out": dict(collected.left_out),
+            "steps": sum(len(one.steps) for one in episodes) / len(episodes),
+            "sampled_tokens": sampled,
+            "sampled_tokens_total": self.sampled,
+            **losses,
+        }
+
+    def save(self, sessions: list[str]) -> None:
+        """Writes the checkpoint, and then the files for people. A cut in between is mended by `load`."""
+        saved = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "iteration": self.iteration,
+            "sampled": self.sampled,
+            "made": self.made,
+            "history": self.history,
+            "sessions": sessions,
+            "settings": asdict(self.settings),
+        }
+        write_atomically(self.folder / "checkpoint.pt", lambda file: torch.save(saved, file))
+        self._append(saved)
+
+    def load(self) -> bool:
+        """Continues from the checkpoint of the folder, if there is one."""
+        file = self.folder / "checkpoint.pt"
+        if not file.exists():
+            return False
+        saved = load_checkpoint(file)
+        with self.policy.engine.model_lock:
+            self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.iteration, self.sampled, self.made = saved["iteration"], saved["sampled"], saved["made"]
+        self.history = saved["history"]
+        self._append(saved)
+        return True
+
+    def _append(self, saved: Row) -> None:
+        """Adds the last iteration to metrics.jsonl and used.jsonl, unless it is there. A torn last line is removed."""
+        if not self.history:
+            return
+        last = self.history[-1]
+        used = {"iteration": last["iteration"], "request": last["request"], "sessions": saved["sessions"]}
+        for name, line in (("metrics.jsonl", last), ("used.jsonl", used)):
+            file = self.folder / name
+            lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+            kept = [one for one in lines if one.endswith(b"\n")][: last["iteration"]]
+            text = json.dumps(line).encode() + b"\n"
+            if len(kept) == len(lines):
+                with open(file, "ab") as out:
+                    out.write(text)
+            else:
+                write_atomically(file, lambda out: out.write(b"".join(kept) + text))
+
+
+def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:
+    """Groups episodes of similar length, each group with at most this many tokens of its padded tensor."""
+    batches: list[list[Episode]] = []
+    for episode in sorted(episodes, key=lambda one: -len(one.tokens)):
+        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= tokens:
+            batches[-1].append(episode)
+        else:
+            batches.append([episode])
+    return batches
+
+
+def write_atomically(file: Path, write: Callable[[Any], Any]) -> None:
+    """Writes a file so that after any cut it has its old content or its new content."""
+    part = file.with_name(f"{file.name}.part")
+    with open(part, "wb") as out:
+        write(out)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(part, file)
+
+
+def load_checkpoint(file: Path) -> Row:
+    """Reads a checkpoint. It is a file of your own: torch may run code from files of others."""
+    try:
+        return torch.load(file, map_location="cpu", weights_only=False)
+    except TypeError:  # torch before 1.13 does not have the option.
+        return torch.load(file, map_location="cpu")

@@ -1,0 +1,174 @@
+"""The tiny model, the engine and the policy server."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import unittest
+import urllib.request
+from pathlib import Path
+
+from .support import needs_torch
+
+try:
+    import torch
+    from holdfast.engine import Engine, Sample
+    from holdfast.model import Answer, TinyConfig, TinyFormat, TinyModel
+    from holdfast.policy import Policy
+except ImportError:
+    pass
+
+TEXTS = ["Add 3 to the counter.", 'increment_counter{"count":3}', '{"success":true}', "Done."] * 2
+
+
+def make(context: int = 128):
+    torch.manual_seed(1)
+    format = TinyFormat.from_texts(TEXTS)
+    return TinyModel(TinyConfig(format.size, 32, 2, 4, context)).eval(), format
+
+
+def sample_all(engine, prompts, limit=20, temperature=1.0):
+    """Samples all prompts at once, and waits."""
+    done = threading.Semaphore(0)
+    samples = [Sample(list(prompt), limit, temperature, lambda _: done.release()) for prompt in prompts]
+    for one in samples:
+        engine.submit(one)
+    for _ in samples:
+        assert done.acquire(timeout=60)
+    return samples
+
+
+def log_probs(model, sample):
+    with torch.no_grad():
+        logits = model.logits(model(torch.tensor([sample.prompt + sample.tokens])))[0].log_softmax(-1)
+    start = len(sample.prompt)
+    return [float(logits[start + at - 1, token]) for at, token in enumerate(sample.tokens)]
+
+
+@needs_torch
+class Format(unittest.TestCase):
+    def test_any_text_survives(self) -> None:
+        format = TinyFormat.from_texts(TEXTS)
+        for text in (*TEXTS, "naïve 漢字 <end> <call>", '{"a":"b"}', " x  y\n"):
+            self.assertEqual(format.decode(format.encode(text)), text)
+
+    def test_a_text_cannot_contain_special_tokens(self) -> None:
+        format = TinyFormat.from_texts(TEXTS)
+        self.assertNotIn(format.end, format.encode("<end>"))
+
+    def test_an_answer_survives(self) -> None:
+        format = TinyFormat.from_texts(TEXTS)
+        for answer in (Answer("Done.", []), Answer("", [("increment_counter", '{"count":3}'), ("get", "{}")])):
+            self.assertEqual(format.answer(format.target(answer)), answer)
+
+    def test_a_call_that_cannot_be_read_is_kept(self) -> None:
+        format = TinyFormat.from_texts(TEXTS)
+        ids = [format.call, *format.encode('increment_counter{"count":'), format.end]
+        self.assertEqual(format.answer(ids).calls, [("increment_counter", '{"count":')])
+
+
+@needs_torch
+class Sampling(unittest.TestCase):
+    def test_log_probs_equal_those_of_one_forward_pass(self) -> None:
+        model, format = make()
+        engine = Engine(model, format.stops, slots=4)
+        # More requests than slots, of many lengths: they join and leave while others are sampled.
+        prompts = [format.encode("Add 3 to the counter. " * (1 + at % 5)) for at in range(13)]
+        for sample in sample_all(engine, prompts, limit=30):
+            self.assertEqual(len(sample.tokens), len(sample.log_probs))
+            for recorded, computed in zip(sample.log_probs, log_probs(model, sample)):
+                self.assertAlmostEqual(recorded, computed, places=4)
+        engine.close()
+
+    def test_temperature_zero_takes_the_likeliest_token(self) -> None:
+        model, format = make()
+        engine = Engine(model, format.stops, slots=4)
+        first, second = sample_all(engine, [format.encode("Add 3")] * 2, temperature=0.0)
+        self.assertEqual(first.tokens, second.tokens)
+        engine.close()
+
+    def test_draws_follow_the_probabilities(self) -> None:
+        from holdfast.engine import draw
+
+        logits = torch.tensor([[0.0, 1.0, 2.0]]).repeat(20000, 1)
+        drawn, found = draw(logits, torch.ones(20000))
+        wanted = logits[0].softmax(-1)
+        for token in range(3):
+            self.assertAlmostEqual(float((drawn == token).float().mean()), float(wanted[token]), delta=0.015)
+        self.assertAlmostEqual(float(found[0]), float(wanted[drawn[0]].log()), places=5)
+
+    def test_a_prompt_beyond_the_context_gets_an_empty_answer(self) -> None:
+        model, format = make(context=16)
+        engine = Engine(model, format.stops, slots=2)
+        (sample,) = sample_all(engine, [[1] * 16])
+        self.assertEqual((sample.tokens, sample.finish, sample.error), ([], "length", None))
+        engine.close()
+
+
+@needs_torch
+class Serving(unittest.TestCase):
+    def setUp(self) -> None:
+        self.model, self.format = make()
+        self.policy = Policy(self.model, self.format, slots=4)
+
+    def tearDown(self) -> None:
+        self.policy.close()
+
+    def post(self, path: str, body: dict) -> dict:
+        base = self.policy.url.removesuffix("/v1")
+        request = urllib.request.Request(base + path, json.dumps(body).encode(), {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def ask(self, messages: list, **more) -> dict:
+        return self.post("/v1/chat/completions", {"model": "policy", "messages": messages, "max_tokens": 8, "return_token_ids": True, "logprobs": True, **more})
+
+    def test_answers_with_token_ids_and_log_probs(self) -> None:
+        reply = self.ask([{"role": "user", "content": "Add 3 to the counter."}])
+        choice = reply["choices"][0]
+        self.assertEqual(reply["prompt_token_ids"], self.format.prompt([{"role": "user", "content": "Add 3 to the counter."}], []))
+        self.assertEqual(len(choice["token_ids"]), len(choice["logprobs"]["content"]))
+        self.assertEqual(reply["usage"]["completion_tokens"], len(choice["token_ids"]))
+
+    def test_tokens_of_earlier_answers_are_kept_as_they_were_sampled(self) -> None:
+        user, said = {"role": "user", "content": "Add 3."}, {"role": "assistant", "content": "Done."}
+        # "Done." in bytes: the tokenizer would write it as words.
+        sampled = [self.format.bytes + byte for byte in b"Done."] + [self.format.end]
+        self.assertNotEqual(sampled[:-1], self.format.encode("Done."))
+        prefix = self.format.prompt([user], []) + sampled
+        reply = self.ask([user, said, {"role": "user", "content": "Add 3."}], required_prefix_token_ids=prefix)
+        self.assertEqual(reply["prompt_token_ids"], prefix + self.format.more([user]))
+        self.assertEqual(self.policy.health()["retokenised"], 0)
+
+    def test_an_invalid_request_is_refused(self) -> None:
+        for path, body in (("/v1/chat/completions", {}), ("/other", {}), ("/reload", {"path": "missing.pt"})):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.post(path, body)
+            self.assertIn(refused.exception.code, (400, 404))
+            self.assertTrue(json.load(refused.exception)["error"]["message"])
+
+    def test_weights_are_replaced_while_it_serves(self) -> None:
+        user = [{"role": "user", "content": "Add 3 to the counter."}]
+        before = self.ask(user, temperature=0)
+        other = TinyModel(self.model.config)
+        with tempfile.TemporaryDirectory() as folder:
+            torch.save({"model": other.state_dict()}, Path(folder) / "other.pt")
+            self.assertEqual(self.post("/reload", {"path": f"{folder}/other.pt"}), {"version": 1})
+        after = self.ask(user, temperature=0)
+        self.assertNotEqual(before["choices"][0]["logprobs"], after["choices"][0]["logprobs"])
+
+    def test_many_requests_at_once_are_all_answered(self) -> None:
+        replies = []
+        ask = lambda: replies.append(self.ask([{"role": "user", "content": "Add 3."}])["usage"]["completion_tokens"])
+        workers = [threading.Thread(target=ask) for _ in range(24)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(len(replies), 24)
+        self.assertEqual(self.policy.health()["sampled_tokens"], sum(replies))
+
+
+if __name__ == "__main__":
+    unittest.main()

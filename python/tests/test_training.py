@@ -1,0 +1,80 @@
+"""Toy-sized training on a CPU: the example as a user starts it, and a kill in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from .support import COUNTER, ROOT, needs_server, needs_torch
+
+TOY = [
+    "--environment", str(COUNTER), "--device", "cpu", "--width", "32", "--layers", "2", "--heads", "4", "--context", "256",
+    "--warmup-episodes", "60", "--warmup-steps", "40", "--tasks", "8", "--repeats", "4", "--max-steps", "4", "--max-tokens", "16",
+]
+
+
+@needs_torch
+@needs_server
+class Training(unittest.TestCase):
+    def setUp(self) -> None:
+        self.held = tempfile.TemporaryDirectory(prefix="holdfast-training-")
+        self.folder = Path(self.held.name)
+
+    def tearDown(self) -> None:
+        self.held.cleanup()
+
+    def start(self, *flags: str) -> subprocess.Popen:
+        command = [sys.executable, str(ROOT / "examples/training/train.py"), *TOY, "--out", str(self.folder), *flags]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, process: subprocess.Popen) -> str:
+        text, _ = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 0, text)
+        return text
+
+    def lines(self, name: str) -> list[dict]:
+        return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+
+    def check_uses(self, iterations: int, rows: int) -> None:
+        used = self.lines("used.jsonl")
+        self.assertEqual([one["iteration"] for one in used], list(range(iterations)))
+        sessions = [session for one in used for session in one["sessions"]]
+        left_out = sum(sum(one["left_out"].values()) for one in self.lines("metrics.jsonl"))
+        self.assertEqual(len(sessions) + left_out, iterations * rows)
+        self.assertEqual(len(set(sessions)), len(sessions))
+
+    def test_trains_and_records_what_it_did(self) -> None:
+        text = self.finish(self.start("--iterations", "2"))
+        self.assertIn("iteration   1  reward", text)
+        metrics = self.lines("metrics.jsonl")
+        for one in metrics:
+            self.assertLessEqual(one["logprob_difference"], 1e-3)
+            self.assertEqual(set(one["seconds"]), {"sampling", "environment", "update", "total"})
+        self.check_uses(2, 32)
+
+    def test_step_rewards_and_trees_train_too(self) -> None:
+        for credit in ("steps", "tree"):
+            self.folder = Path(self.held.name) / credit
+            self.finish(self.start("--iterations", "1", "--credit", credit, "--branch", "2@1"))
+            self.assertLessEqual(self.lines("metrics.jsonl")[0]["logprob_difference"], 1e-3)
+
+    def test_a_killed_trainer_continues_and_uses_every_row_once(self) -> None:
+        process = self.start("--iterations", "3", "--tasks", "30")
+        deadline = time.monotonic() + 200
+        while not (self.folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        self.assertIn("continuing", self.finish(self.start("--iterations", "3", "--tasks", "30")))
+        self.check_uses(3, 120)
+
+
+if __name__ == "__main__":
+    unittest.main()
