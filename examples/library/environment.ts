@@ -7,7 +7,7 @@ const loanDays = 21;
 const mostLoans = 4;
 
 // Ids are opaque, so that they can only be found by searching.
-const catalogue = [
+export const catalogue = [
   { book_id: "b-417", title: "The Tide Tables", author: "Ines Marlow", copies: 2 },
   { book_id: "b-902", title: "A Field Guide to Harbours", author: "Ines Marlow", copies: 1 },
   { book_id: "b-135", title: "Anchors and Chains", author: "Tomas Reed", copies: 1 },

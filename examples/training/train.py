@@ -1,0 +1,172 @@
+"""Trains a model on an environment: starts the server and the policy, warms a tiny model up, and improves it.
+
+    python examples/training/train.py --environment examples/counter
+
+Nothing is downloaded. A run that was stopped or killed continues when the same command is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+try:
+    import torch
+except ImportError:
+    raise SystemExit("training needs torch: pip install torch")
+
+from holdfast.client import Client
+from holdfast.model import TinyConfig, TinyFormat, TinyModel, load_language_model
+from holdfast.policy import Policy
+from holdfast.serve import Server, free_port
+from holdfast.trainer import Settings, Trainer, load_checkpoint, write_atomically
+from holdfast.warmup import imitate, play_randomly, texts_of
+
+
+def main() -> None:
+    flags = read_flags()
+    folder = Path(flags.out or f"runs/training/{Path(flags.environment).name}-{flags.credit}-{flags.seed}")
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(flags.seed)
+    torch.set_float32_matmul_precision("highest") if hasattr(torch, "set_float32_matmul_precision") else None
+    run, tasks = read_run(folder), read_tasks(flags)
+    client = Client(f"http://127.0.0.1:{run['server_port']}", patience=180)
+    start = lambda: Server(flags.environment, folder, run["server_port"], flags.store, flags.node, flags.holdfast)
+    server = None
+    try:
+        if not flags.model and not (folder / "warm.pt").exists():
+            server = start()
+            warm_up(flags, folder, client, tasks)
+        model, format = load_model(flags, folder)
+        model.has_static_shapes = model.has_static_shapes and not flags.eager
+        policy = Policy(model, format, port=run["policy_port"], slots=flags.slots)
+        trainer = Trainer(client, policy, tasks, folder, run["name"], read_settings(flags))
+        if trainer.load():
+            print(f"continuing {folder} at iteration {trainer.iteration}", flush=True)
+        # A server that continues rollouts needs the policy, with the weights of that iteration.
+        server = server or start()
+        trainer.run(print_line)
+        policy.close()
+    finally:
+        if server:
+            server.close()
+    print(f"metrics in {folder / 'metrics.jsonl'}")
+
+
+def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list[dict]) -> None:
+    """Makes a tiny model that knows the format of the environment but not its task."""
+    begun = time.perf_counter()
+    play = play_randomly(client, tasks, flags.warmup_episodes, flags.seed, flags.warmup_calls)
+    format = TinyFormat.from_texts(texts_of(play))
+    config = TinyConfig(format.size, flags.width, flags.layers, flags.heads, flags.context)
+    model = TinyModel(config).to(flags.device)
+    played = time.perf_counter()
+    loss = imitate(model, format, play, flags.warmup_steps, 1e-3, flags.warmup_batch, flags.seed, flags.device)
+    saved = {"words": format.words, "config": vars(config), "model": model.state_dict()}
+    write_atomically(folder / "warm.pt", lambda out: torch.save(saved, out))
+    size = sum(weight.numel() for weight in model.parameters())
+    print(
+        f"warm-up: {size:,} weights, {format.size} tokens, {len(play)} random episodes in {played - begun:.1f} s, "
+        f"{flags.warmup_steps} steps in {time.perf_counter() - played:.1f} s, loss {loss:.3f}",
+        flush=True,
+    )
+
+
+def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
+    """Loads the model of --model, or the tiny one of the warm-up."""
+    if flags.model:
+        return load_language_model(flags.model, flags.device, context=flags.context)
+    saved = load_checkpoint(folder / "warm.pt")
+    model = TinyModel(TinyConfig(**saved["config"])).to(flags.device)
+    model.load_state_dict(saved["model"])
+    return model.eval(), TinyFormat(saved["words"])
+
+
+def read_run(folder: Path) -> dict:
+    """The name and the ports of a run stay the same when it is started again: open requests name them."""
+    file = folder / "run.json"
+    if file.exists():
+        return json.loads(file.read_text())
+    run = {"name": f"{folder.name}-{int(time.time())}", "server_port": free_port(), "policy_port": free_port()}
+    write_atomically(file, lambda out: out.write(json.dumps(run).encode()))
+    return run
+
+
+def read_tasks(flags: argparse.Namespace) -> list[dict]:
+    file = Path(flags.task_file) if flags.task_file else Path(flags.environment) / "tasks.jsonl"
+    if not file.exists():
+        raise SystemExit(f"{file} does not exist; name a file of tasks with --task-file")
+    return [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
+
+
+def read_settings(flags: argparse.Namespace) -> Settings:
+    branch = []
+    for one in flags.branch or (["4@2"] if flags.credit == "tree" else []):
+        ways, step = one.split("@")
+        branch.append({"ways": int(ways), "step": int(step)})
+    names = ("iterations", "tokens", "tasks", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature",
+             "max_tokens", "max_steps", "micro_tokens", "seed", "stop_at")
+    return Settings(branch=branch, **{name: getattr(flags, name) for name in names})
+
+
+def print_line(metrics: dict) -> None:
+    seconds = metrics["seconds"]
+    left_out = f", left out {metrics['left_out']}" if metrics["left_out"] else ""
+    print(
+        f"iteration {metrics['iteration']:3d}  reward {metrics['reward']:.3f}  entropy {metrics.get('entropy', 0):.2f}  "
+        f"log-prob difference {metrics['logprob_difference']:.1e}  {metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  "
+        f"sampling {seconds['sampling']:.1f} s, environment {seconds['environment']:.1f} s, update {seconds['update']:.1f} s{left_out}",
+        flush=True,
+    )
+
+
+def read_flags() -> argparse.Namespace:
+    cuda = torch.cuda.is_available()
+    parser = argparse.ArgumentParser(description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--environment", required=True, help="folder or file of an environment")
+    add("--task-file", help="file of tasks (default: tasks.jsonl of the environment)")
+    add("--model", help="folder of a causal language model; without it, a tiny one is made")
+    add("--out", help="folder of the run (default: runs/training/NAME)")
+    add("--device", default="cuda" if cuda else "cpu")
+    add("--seed", type=int, default=1)
+    add("--iterations", type=int, default=30)
+    add("--tokens", type=int, default=0, help="stop after this many sampled tokens; 0: no limit")
+    add("--stop-at", type=float, default=2.0, help="stop when the mean reward of an iteration reaches this")
+    add("--tasks", type=int, default=64, help="tasks of an iteration")
+    add("--repeats", type=int, default=16 if cuda else 8, help="episodes of a task in an iteration")
+    add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="what an answer is credited with")
+    add("--branch", action="append", metavar="WAYS@STEP", help="forks of --credit tree (default: 4@2)")
+    add("--rate", type=float, default=3e-4, help="learning rate")
+    add("--updates", type=int, default=4, help="optimizer steps of an iteration")
+    add("--clip", type=float, default=0.2)
+    add("--kl", type=float, default=0.0, help="weight of the divergence from the first weights")
+    add("--entropy", type=float, default=0.0, help="weight of an entropy bonus")
+    add("--temperature", type=float, default=1.0)
+    add("--max-tokens", type=int, default=48, help="tokens of an answer")
+    add("--max-steps", type=int, default=12, help="answers of an episode")
+    add("--micro-tokens", type=int, default=65536 if cuda else 8192, help="tokens of a forward pass of the update")
+    add("--slots", type=int, default=512 if cuda else 64, help="answers that are sampled at once")
+    add("--eager", action="store_true", help="sample without CUDA graphs")
+    add("--context", type=int, default=1024, help="longest conversation in tokens")
+    add("--width", type=int, default=256, help="width of the tiny model")
+    add("--layers", type=int, default=4)
+    add("--heads", type=int, default=8)
+    add("--warmup-episodes", type=int, default=2000 if cuda else 600)
+    add("--warmup-steps", type=int, default=1200 if cuda else 400)
+    add("--warmup-batch", type=int, default=64 if cuda else 24)
+    add("--warmup-calls", type=int, default=8, help="most calls of a random episode")
+    add("--store", help="store of the sessions (default: sqlite in the folder of the run)")
+    add("--node", help="path of node (default: from PATH)")
+    add("--holdfast", help="path of Holdfast's dist/cli/main.js (default: this checkout, or npx holdfast)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
