@@ -11,7 +11,10 @@ import { preparing } from "../rollout/prepare.ts";
 import { loadServed } from "../rollout/load.ts";
 import { withModel } from "../models/by-name.ts";
 import { offeredModels } from "../rollout/offered-models.ts";
+import { createRequestPlayers } from "../queue/requests.ts";
+import type { PlayerFor } from "../rollout/requests/playing.ts";
 import { openStore } from "../stores/open.ts";
+import { plainLine } from "./plain.ts";
 import { endTelemetry, telemetry } from "../telemetry/process.ts";
 
 export interface ServingFlags {
@@ -33,6 +36,8 @@ export interface ServingFlags {
   /** Maximum number of episodes of /v1/rollouts at once. */
   rollouts: number;
   allowModel?: string[];
+  /** Queue from which workers take the rollouts of /v1/rollouts. */
+  queue?: string;
   peers?: ServeOptions["peers"];
 }
 
@@ -44,12 +49,13 @@ const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
   const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...others } = flags;
-  const { rollouts: places, allowModel, ...rest } = others;
+  const { rollouts: places, allowModel, queue, ...rest } = others;
   const environments: AnyEnvironment[] = [];
   const agents: Agent[] = [];
   const runners = new Map<string, Runner>();
   const solutions = new Map<string, Solution>();
   const located = new Map<string, string>();
+  const elsewhere = new Map<string, PlayerFor>();
   let root: string | undefined;
   for (const target of targets) {
     const loaded = await loadServed(target);
@@ -61,6 +67,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     const { environment, solution } = loaded;
     environments.push(environment);
     located.set(environment.name, target);
+    if (queue !== undefined) elsewhere.set(environment.name, playersOn(queue, url, target, environment.name));
     if (solution) solutions.set(environment.name, solution);
     if (model === undefined) continue;
     const players = await createAgents(target, { model, seed: 0, ...(maxSteps !== undefined && { maxSteps }) });
@@ -85,7 +92,7 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
       origins,
       secret,
       log: { what: log },
-      ...(places > 0 && { rollouts: { places, models: allowModel, targets: located } }),
+      ...(places > 0 && { rollouts: { places, models: allowModel, targets: located, players: elsewhere } }),
       telemetry: await telemetry(),
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
@@ -100,6 +107,12 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     await end();
     throw thrown;
   }
+}
+
+/** Plays the rollouts of requests on workers. */
+function playersOn(queue: string, store: string, target: string, environment: string): PlayerFor {
+  const say = (text: string): void => void process.stderr.write(`${plainLine(text)}\n`);
+  return createRequestPlayers({ queue, store, target, environment, say });
 }
 
 /** Waits until the store can be reached. Any other failure is thrown at once. */

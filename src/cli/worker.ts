@@ -19,11 +19,12 @@ the queue.`;
 export function addWorker(program: Command): void {
   program
     .command("worker")
-    .description("Play the rollouts that `holdfast collect --queue` hands out.")
+    .description("Play the rollouts that `holdfast collect --queue` and `holdfast serve --queue` hand out.")
     .addOption(requiredOption("--queue <url>", "queue of the rollouts: redis://HOST"))
     .option("--concurrency <number>", "episodes at once", whole(1, 100_000), 32)
     .option("--workers <number>", "worker processes to run; one that dies is replaced", whole(1, 1024))
     .option("--store <url>", "store of the sessions, if this worker reaches it by another URL than the collector")
+    .option("--allow-model <url...>", "models that rollout requests may name, beside those on this machine")
     .option("--max-crashes <number>", "how often a rollout may crash its process before it fails", whole(1, 100), 3)
     .option("--max-blocked <duration>", "how long code may block a process", duration, 10_000)
     .option("--json", "print events as JSON lines")

@@ -8,6 +8,7 @@ import type { QueuedCollection } from "./job.ts";
 import { differences } from "../rollout/collection-record.ts";
 import type { PlaySettings } from "./collector.ts";
 import { digestFiles } from "../rollout/build-record.ts";
+import { createRequestedModels } from "../rollout/requests/model.ts";
 import { openPlaySource, type Player } from "../rollout/source.ts";
 import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
@@ -20,6 +21,8 @@ export interface CollectionsOptions {
   concurrency: number;
   /** All paths that a collection names must be inside this folder. */
   folder: string;
+  /** URLs of models that rollout requests may name, beside those on this machine. */
+  models?: readonly string[] | undefined;
 }
 
 /** Number of unused collections to keep ready. */
@@ -40,6 +43,7 @@ export type Collections = ReturnType<typeof createCollections>;
 
 export function createCollections(options: CollectionsOptions) {
   const { queue, store: override, concurrency, folder } = options;
+  const modelFor = createRequestedModels(options.models);
   /** By settings, least recently used first. */
   const known = new Map<string, Ready>();
   const stores = new Map<string, Shared>();
@@ -65,7 +69,7 @@ export function createCollections(options: CollectionsOptions) {
   }
 
   async function open(settings: PlaySettings): Promise<Player> {
-    const { target, store, host, files: _, ...flags } = settings;
+    const { target, store, host, files: _, requested, ...flags } = settings;
     await assertFilesWithin(folder, settings);
     await assertSameFiles(settings);
     if (host !== undefined && override === undefined && host !== hostname()) {
@@ -75,7 +79,8 @@ export function createCollections(options: CollectionsOptions) {
     }
     if (override === undefined && store !== undefined) assertStore(folder, store);
     assertUnchanged(settings);
-    const source = await openPlaySource(target, { ...flags, concurrency });
+    const model = requested ? await modelFor(requested) : flags.model;
+    const source = await openPlaySource(target, { ...flags, model, concurrency });
     const used = await useStore(override ?? store ?? queue);
     const { stop, ...player } = source.player(used.store);
     return {

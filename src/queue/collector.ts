@@ -7,13 +7,16 @@ import type { QueuedCollection } from "./job.ts";
 import { openQueuePlayer } from "./player.ts";
 import type { CollectionRecord } from "../rollout/collection-record.ts";
 import { queueAddress } from "./connection.ts";
-import type { CollectionSettings, SourceSettings, Target } from "../rollout/collection-settings.ts";
+import type { CollectionSettings, Target } from "../rollout/collection-settings.ts";
+import type { RequestedModel } from "../rollout/requests/request.ts";
 import { digestFiles } from "../rollout/build-record.ts";
-import type { Player } from "../rollout/source.ts";
+import type { PlayedSettings, Player } from "../rollout/source.ts";
 
 /** The settings from which a worker builds its player. */
-export interface PlaySettings extends Omit<SourceSettings, "concurrency" | "model" | "agent"> {
+export interface PlaySettings extends Omit<PlayedSettings, "concurrency" | "model" | "agent"> {
   model: string;
+  /** The model that the client of a rollout request names, in place of `model`. */
+  requested?: RequestedModel;
   agent?: string;
   /** As given; resolved against the folder in which the worker was started. */
   target?: string;
@@ -62,7 +65,10 @@ export async function queuePlayer(
 }
 
 /** Returns the store for workers. A file gets its absolute path. */
-function findStore({ store, queue }: CollectionSettings): Pick<PlaySettings, "store" | "host"> {
+export function findStore({
+  store,
+  queue,
+}: Pick<CollectionSettings, "store" | "queue">): Pick<PlaySettings, "store" | "host"> {
   // Workers know the queue's URL, so jobs need not contain its password.
   if (store === undefined || store === queue) return {};
   if (store.startsWith("memory:")) {

@@ -4,6 +4,8 @@ export type { CollectionSettings, SourceSettings } from "./collection-settings.t
 export { createPlayer, type PlayerOptions } from "./play/player.ts";
 export { createRolloutRequests, type RolloutRequests, type RolloutRequestsOptions } from "./requests.ts";
 export type { RequestedModel, RolloutRequest } from "./requests/request.ts";
+export type { PlayerFor, PlayingOptions } from "./requests/playing.ts";
+export type { Player } from "./source.ts";
 export type { LinesOptions, RequestInfo } from "./requests/reading.ts";
 export { createPlaces, type Lane, type Places } from "./places.ts";
 export { finishedRollouts } from "./finished.ts";

@@ -4,6 +4,8 @@ import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
 import { readCut } from "./play/failure.ts";
 import { createPlayer, type PlayerOptions } from "./play/player.ts";
+import { withStepRewards } from "./play/step-rewards.ts";
+import type { AgentLimits } from "../core/agent.ts";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Thrown } from "../core/event.ts";
 import type { ToolSchema } from "../core/model.ts";
@@ -46,13 +48,20 @@ export interface Player {
   stop(): Promise<void>;
 }
 
-export async function openPlaySource(target: Target | undefined, flags: SourceSettings): Promise<Source> {
+/** The settings of a player. Collections have no limits beside the steps, and add rewards of steps later. */
+export interface PlayedSettings extends SourceSettings {
+  limits?: AgentLimits;
+  /** Adds the reward at every version to scored rows. */
+  stepRewards?: boolean;
+}
+
+export async function openPlaySource(target: Target | undefined, flags: PlayedSettings): Promise<Source> {
   if (isUrl(flags.agent)) return agentSource(flags.agent, flags);
   if (flags.server !== undefined) return serverSource(flags.server, target, flags);
   return environmentSource(target as Target, flags);
 }
 
-async function environmentSource(target: Target, flags: SourceSettings): Promise<Source> {
+async function environmentSource(target: Target, flags: PlayedSettings): Promise<Source> {
   const environment = typeof target === "string" ? await loadEnvironment(target) : target;
   const traces = await telemetry();
   const agents = await createAgents(target, flags);
@@ -65,13 +74,9 @@ async function environmentSource(target: Target, flags: SourceSettings): Promise
       const engine = createSessions({ environment, store, ...reported });
       const episodes = traces?.sessions(engine) ?? engine;
       const sessions = createSessions({ app: "rollouts", store, cache: cacheFor(flags), ...reported });
-      const play = createPlayer({
-        sessions,
-        episodes,
-        agentFor: tracedAgents(agents.of, traces),
-        timeout: flags.timeout,
-        onEvent,
-      });
+      const agentFor = tracedAgents(agents.of, traces);
+      const played = createPlayer({ sessions, episodes, agentFor, timeout: flags.timeout, onEvent });
+      const play = flags.stepRewards ? withStepRewards(episodes, played) : played;
       return {
         play: traces?.play(play) ?? play,
         readCut: (rollout) => readCut(sessions, rollout),

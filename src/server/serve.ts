@@ -17,6 +17,7 @@ import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
 import { createPlaces } from "../rollout/places.ts";
 import { createRolloutRequests } from "../rollout/requests.ts";
+import type { PlayerFor } from "../rollout/requests/playing.ts";
 import { collectionsProtocol } from "../protocols/collections.ts";
 import type { OfferedModels } from "../rollout/offered-models.ts";
 import { readPoints } from "../rollout/curve.ts";
@@ -106,6 +107,8 @@ export interface ServedRollouts {
   models?: readonly string[] | undefined;
   /** By environment name: the folder, file or package with its tasks and its solution. Default: requests bring tasks. */
   targets?: ReadonlyMap<string, string> | undefined;
+  /** By environment name: plays rollouts elsewhere, for example on a queue. Default: in this process. */
+  players?: ReadonlyMap<string, PlayerFor> | undefined;
 }
 
 export interface Serving {
@@ -202,9 +205,9 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const requests = engines.map((episodes) => {
     const { name } = episodes.environment;
     if (!rollouts || bare.has(name)) return undefined;
-    const { targets, models } = rollouts;
-    const target = targets?.get(name);
-    const played = { store, episodes, sessions: conversations, target, places, models, telemetry };
+    const { targets, models, players } = rollouts;
+    const [target, playerFor] = [targets?.get(name), players?.get(name)];
+    const played = { store, episodes, sessions: conversations, target, places, models, playerFor, telemetry };
     const onError = (thrown: unknown): void => log.error("a rollout request cannot be played", thrown);
     return createRolloutRequests({ ...played, ...lease, onError });
   });

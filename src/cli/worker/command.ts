@@ -11,6 +11,7 @@ import { startWatchdog } from "../../io/watchdog.ts";
 export interface WorkerFlags {
   queue: string;
   store?: string;
+  allowModel?: string[];
   concurrency: number;
   maxCrashes: number;
   maxBlocked: number;
@@ -40,7 +41,7 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
     return superviseQueueWorkers({ workers, script, args, say });
   }
   const address = queueAddress(queue);
-  const place = { queue, store, folder: process.cwd() };
+  const place = { queue, store, folder: process.cwd(), models: flags.allowModel };
   const collections = createCollections({ ...place, concurrency });
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0, crashed: 0 };
   const complain = createComplaints(say);

@@ -11,6 +11,7 @@ import { createPlaces, type Places } from "../places.ts";
 import { createPlayer } from "../play/player.ts";
 import { withStepRewards } from "../play/step-rewards.ts";
 import { preparing } from "../prepare.ts";
+import type { Player } from "../source.ts";
 import { createTree } from "../tree.ts";
 import type { RequestLog, RequestState, Written } from "./log.ts";
 import { createRequestedModels } from "./model.ts";
@@ -32,7 +33,12 @@ export interface PlayingOptions {
   /** URLs of models that requests may name, beside those on this machine. */
   models?: readonly string[] | undefined;
   telemetry?: Telemetry | undefined;
+  /** Plays the rollouts of a request elsewhere, for example on a queue. Default: in this process. */
+  playerFor?: PlayerFor | undefined;
 }
+
+/** `run` is the id of the request's collection, from which the ids of its sessions derive. */
+export type PlayerFor = (asked: RolloutRequest, run: string) => Promise<Player>;
 
 interface Prepared {
   tasks: RequestTasks;
@@ -97,10 +103,11 @@ export function createPlaying(options: PlayingOptions) {
       return { isStopped: false, error: { code: "invalid_task", message } };
     }
     log.follow = createGrouping(branches, (task) => rolloutsOf(asked) * (tasks.occurrences.get(task) ?? 0));
+    const player = await options.playerFor?.(asked, run);
     const { gaveUp, stopped } = await collect({
       tasks: tasks.rows(),
       prepare,
-      play,
+      play: player?.play ?? play,
       output: requestOutput(log, asked.groups ?? false),
       run,
       seed,
@@ -112,7 +119,7 @@ export function createPlaying(options: PlayingOptions) {
       attempts,
       signal,
       forget: forgetIn(store),
-    });
+    }).finally(() => player?.stop());
     if (!gaveUp) return { isStopped: stopped };
     return { isStopped: false, error: { code: gaveUp.code ?? "internal", message: gaveUp.reason } };
   }
