@@ -2,12 +2,12 @@
 import { hash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
-import { copyJson, type Json } from "../core/json.ts";
+import { copyJson, equalJson, firstDifference, isObject, type Json } from "../core/json.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { givePieces, refuseCancelled } from "./local-response.ts";
 import type { Model, ModelResponse } from "../core/model.ts";
-import { appendEntry, prepare, readEntries } from "./recorded/file.ts";
-import { nearestTo } from "./recorded/nearest.ts";
+import { appendEntry, prepare, readEntries, type Entry } from "./recorded/file.ts";
+import { showJson } from "../core/ellipsis.ts";
 
 export interface RecordedModelOptions {
   /** JSON lines of `{ digest, model, request, response }`. */
@@ -116,3 +116,33 @@ async function notRecorded(file: string, asked: Json, digest: string, given: num
     detail: { digest },
   });
 }
+
+/** Describes the first difference to the nearest recorded request. */
+async function nearestTo(asked: Json, entries: AsyncIterable<Pick<Entry, "request">>): Promise<string> {
+  let nearest: Json | undefined;
+  let most = [-1, -1];
+  for await (const { request } of entries) {
+    const alike = likeness(request, asked);
+    if (compare(alike, most) <= 0) continue;
+    nearest = request;
+    most = alike;
+  }
+  const difference = nearest === undefined ? undefined : firstDifference(asked, nearest);
+  if (!difference) return "the recording is empty";
+  const [is, was] = difference.values.map((value) => showJson(value, 120));
+  const place = difference.pointer || "its root";
+  return `the nearest recorded request differs first at ${place}: recorded ${was}, asked ${is}`;
+}
+
+/** Counts the equal items at the start of the input, then the equal fields. */
+function likeness(recorded: Json, asked: Json): number[] {
+  const [before, now] = [toFields(recorded), toFields(asked)];
+  const items = Array.isArray(now["input"]) ? now["input"] : [];
+  const others = Array.isArray(before["input"]) ? before["input"] : [];
+  const end = items.findIndex((item, at) => !equalJson(item, others[at]));
+  return [end < 0 ? items.length : end, Object.keys(now).filter((key) => equalJson(now[key], before[key])).length];
+}
+
+const toFields = (value: Json): { [key: string]: Json } => (isObject(value) ? value : {});
+
+const compare = (a: number[], b: number[]): number => (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);

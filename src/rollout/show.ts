@@ -5,10 +5,9 @@ import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
-import { isFailed, readReward } from "./row-fields.ts";
+import { isFailed, readReward, readMetrics } from "./row-fields.ts";
 import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
-import { readMetrics } from "./row-fields.ts";
 import type { OnBad } from "./tasks.ts";
 
 /** The new value of a key of the state; without a value, the key was removed. */

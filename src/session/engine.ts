@@ -2,7 +2,7 @@
 // by close and by limits.
 import { replaceState } from "../core/delta.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
-import type { EndReason, Event, Labels, Thrown } from "../core/event.ts";
+import { isEventOf, type EndReason, type Event, type Labels, type Thrown } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import type { ForkOptions, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
@@ -13,7 +13,7 @@ import { newId } from "./id.ts";
 import { createLimits, type Limits } from "./limits.ts";
 import { headingOf, resting, timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
-import { checkedSave } from "./saved.ts";
+import { faultInItems } from "../core/model.ts";
 
 export interface EngineOptions {
   /** Holds the logs. Its opener closes it. */
@@ -327,4 +327,28 @@ function closedError(id: string, reason: EndReason): HoldfastError {
   const how =
     reason === "closed" ? "was closed" : `was ended by its limit of ${reason === "idle" ? "idle time" : reason}`;
   return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });
+}
+
+/** Copies a saved session, and checks that its events are those of such sessions. */
+function checkedSave(saved: SavedSession, kind: "episodes" | "conversations"): SavedSession {
+  const { events, shared = {} } = Object(saved) as Partial<SavedSession>;
+  if (!Array.isArray(events)) throw wrong("it has no events");
+  if (typeof shared !== "object" || shared === null) throw wrong("its shared state is not an object");
+  const copied = copyJson(saved, "the saved session", "drop") as unknown as SavedSession;
+  for (const [at, event] of copied.events.entries()) {
+    if (!isEventOf(kind, event.type) || (at === 0) !== (event.type === "session.opened")) {
+      throw wrong(`event ${at + 1} has a wrong type`);
+    }
+    const fault = "items" in event && event.items !== undefined ? faultInItems(event.items) : undefined;
+    if (fault) throw wrong(`the items of event ${at + 1} are invalid: ${fault}`);
+  }
+  const [opened] = copied.events;
+  if (opened?.type !== "session.opened") throw wrong("it has no event that opens it");
+  const { user } = copied;
+  if (user !== undefined && opened.labels?.["user"] !== user) throw wrong("it belongs to another user");
+  return copied;
+}
+
+function wrong(what: string): HoldfastError {
+  return invalidOption(`this is not a saved session: ${what}`);
 }
