@@ -42,6 +42,11 @@ function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json
   if (depth === maxDepth) return refused;
   if (Array.isArray(value)) {
     const length = value.length;
+    if (length === 1) {
+      const item = copy(value[0], undefinedProperty, depth + 1);
+      // Not by a push, which reserves 17 places: lists in lists would take much memory.
+      return item === refused ? refused : [item];
+    }
     const result: Json[] = [];
     for (let index = 0; index < length; index++) {
       const item = copy(value[index], undefinedProperty, depth + 1);
