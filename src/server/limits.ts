@@ -8,7 +8,10 @@ export interface Limits {
   headers: number;
   /** Maximum nesting depth of a JSON body. Default 500. */
   depth: number;
-  /** Objects, lists and keys in a JSON body: they cost time, however short they are. Default 100,000. */
+  /**
+   * Objects, lists and keys in a JSON body: they cost time, however short they are. After the first 100 keys of an object, each
+   * counts as five. Default 100,000.
+   */
   values: number;
   /** Bytes of all bodies that are still arriving. Default 134,217,728. */
   uploads: number;

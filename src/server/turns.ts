@@ -1,14 +1,14 @@
 // createTurns(): spreads work over turns of the event loop, so that other requests are served in between.
 
-/** Milliseconds that a turn may take before the next one waits as long as it took. */
-const shortTurn = 1;
+/** Milliseconds that a turn may take before the next one waits as long as it took, and before it waits longer. */
+const [shortTurn, longTurn] = [1, 20];
 
 /** Queues work. Of all work that waits, that with the highest priority is done first; by default it is 0. */
 export type InTurn = (work: () => void, priority?: number) => void;
 
 /**
  * Gives a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn that took
- * longer than 1 ms, the event loop is left to others for as long.
+ * longer than 1 ms, the event loop is left to others for as long; after one of 20 n ms, for n times as long.
  */
 export function createTurns(most: number): InTurn {
   const waiting: { next: () => void; priority: number }[] = [];
@@ -36,7 +36,7 @@ export function createTurns(most: number): InTurn {
   function rest(): void {
     const took = performance.now() - start;
     if (waiting.length === 0) isScheduled = false;
-    else if (took > shortTurn) setTimeout(schedule, took);
+    else if (took > shortTurn) setTimeout(schedule, took * Math.max(1, took / longTurn));
     else schedule();
   }
 

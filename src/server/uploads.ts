@@ -123,8 +123,10 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         } catch (thrown) {
           return refuse(unreadable(messageOf(thrown)));
         }
+        const isLarge = size > largeBody;
         end();
-        done(undefined, body);
+        if (isLarge) parseInTurn(() => done(undefined, body));
+        else done(undefined, body);
       }
 
       incoming.on("data", (chunk: Buffer) => {

@@ -16,7 +16,8 @@ export async function checkTask(environment: AnyEnvironment, given: unknown): Pr
   if (!checked.ok) {
     throw new HoldfastError("invalid_task", `the task is invalid for ${environment.name}: ${checked.message}`);
   }
-  return copyJson(checked.value, "task", "drop");
+  // Without a schema it is the copy.
+  return checked.value === raw ? raw : copyJson(checked.value, "task", "drop");
 }
 
 /** Returns the state before the first seed; null if the schema has keys without a default. */

@@ -35,8 +35,6 @@ interface Attack {
   drip: string;
   /** Whether the client reads replies, and then sends its first bytes again. */
   reads: boolean;
-  /** Milliseconds, where one piece of work is known to take longer than the bound. */
-  tolerated?: number;
 }
 
 const seed = "/seed_session";
@@ -48,7 +46,7 @@ const kinds: Attack[] = [
   { name: "silent connections", first: "", drip: "", reads: true },
   { name: "unread replies", first: document.repeat(50), drip: "", reads: false },
   // Node parses all requests of all connections that have bytes before it serves the next one.
-  { name: "pipelined requests", first: document.repeat(50), drip: "", reads: true, tolerated: 250 },
+  { name: "pipelined requests", first: document.repeat(50), drip: "", reads: true },
   { name: "large texts", first: whole("/close_session", `{"x":"${"x".repeat(most - 100)}"}`), drip: "", reads: true },
   {
     name: "deep bodies",
@@ -59,6 +57,18 @@ const kinds: Attack[] = [
   {
     name: "wide bodies",
     first: whole(seed, `{${Array.from({ length: 300_000 }, (_, n) => `"k${n}":0`).join(",")}}`),
+    drip: "",
+    reads: true,
+  },
+  {
+    name: "deep bodies within the limits",
+    first: whole(seed, `{"x":[${Array.from({ length: 190 }, () => deep).join(",")}]}`),
+    drip: "",
+    reads: true,
+  },
+  {
+    name: "wide bodies within the limits",
+    first: whole(seed, `{${Array.from({ length: 20_000 }, (_, n) => `"k${n}":0`).join(",")}}`),
     drip: "",
     reads: true,
   },
@@ -76,7 +86,6 @@ const kinds: Attack[] = [
     first: whole("/aggregate_metrics", rows(scored, 600_000)),
     drip: "",
     reads: true,
-    tolerated: 250,
   },
   { name: "bodies over the limit", first: whole(seed, " ".repeat(4 * most)), drip: "", reads: true },
 ];
@@ -111,8 +120,11 @@ const percentile = (times: number[], share: number): number =>
 
 /** How many times as long the honest client may wait under attack. */
 const bound = 5;
-/** Milliseconds that are not too long on a machine that is busy with other tests: the garbage collector waits for cores too. */
-const tolerated = 100;
+/**
+ * Milliseconds that are never too long: two pieces of work of 20 ms, the limit of every request. Five times an undisturbed call
+ * is less than a busy machine takes to switch to another process.
+ */
+const tolerated = 40;
 /** A kind that misses the bound is measured again: other programs of the machine can hold up the honest client too. */
 const tries = 4;
 
@@ -144,7 +156,7 @@ for (const kind of kinds) {
     await honest(1_000);
     const before = await honest(2_000);
     let [during, hostile, tried] = [Infinity, 0, 0];
-    while (during > bound * before && tried < tries) {
+    while (during > Math.max(bound * before, tolerated) && tried < tries) {
       tried++;
       const clients = startClients(port, attacks(1_000), kind);
       // Time to connect.
@@ -160,6 +172,6 @@ for (const kind of kinds) {
       [`(${times}, try ${tried})`]: "99th percentile",
       "MB of memory": serving.memory(),
     });
-    expect(during).toBeLessThanOrEqual(Math.max(bound * before, kind.tolerated ?? tolerated));
+    expect(during).toBeLessThanOrEqual(Math.max(bound * before, tolerated));
   });
 }

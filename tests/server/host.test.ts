@@ -190,6 +190,15 @@ describe("bodies that take long", () => {
     ]);
   });
 
+  test("with too many keys in one object are refused, and as many in small objects are not", async () => {
+    const { url } = await served(appOf([echo()]));
+    const ask = (body: string): Promise<Response> => fetch(`${url}/echo`, { ...json, body });
+    const keys = (count: number): string => `{${Array.from({ length: count }, (_, at) => `"k${at}":1`).join()}}`;
+    expect((await ask(keys(21_000))).status).toBe(400);
+    expect((await ask(keys(20_000))).status).toBe(200);
+    expect((await ask(`[${Array.from({ length: 900 }, () => keys(100)).join()}]`)).status).toBe(200);
+  });
+
   test("with too many numbers are refused, and the ids of a hundred thousand tokens are not", async () => {
     const { url } = await served(appOf([echo()]));
     const ask = (count: number): Promise<Response> =>
