@@ -2,14 +2,13 @@
 import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { createPlaces, createRolloutRequests } from "holdfast/rollout";
 import type { RequestInfo, RolloutRequests, RolloutRequestsOptions } from "holdfast/rollout";
-import { sqliteStore } from "holdfast/stores/sqlite";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { TaskRow } from "../../src/core/rollout.ts";
+import { everyStore } from "../every-store.ts";
 import { chatServer, completion, type ChatRequest } from "./chat-server.ts";
-import { keysOf, newFolder } from "./folder.ts";
+import { keysOf } from "./folder.ts";
 
 const pile = defineEnvironment({
   name: "pile",
@@ -86,17 +85,17 @@ const codeOf = (failing: Promise<unknown>): Promise<unknown> =>
     (thrown: { code?: unknown }) => thrown.code,
   );
 
-for (const kind of ["memory", "sqlite"]) {
-  const newStore = (): Store => {
-    const store = kind === "memory" ? memoryStore() : sqliteStore({ file: join(newFolder(), "requests.db") });
-    onTestFinished(() => store.close());
+for (const kind of everyStore) {
+  const newStore = async (): Promise<Store> => {
+    const { store, dispose } = await kind.open();
+    onTestFinished(dispose);
     return store;
   };
 
-  describe(kind, () => {
+  describe(kind.name, { tags: kind.tags, timeout: 60_000 }, () => {
     test("hands out every row once, with an index, between `begun` and `end`", async () => {
       const { url, asked } = await chatServer(answer);
-      const requests = requestsOn(newStore());
+      const requests = requestsOn(await newStore());
       const model = { url, name: "policy", temperature: 0.5, request: { return_token_ids: true } };
       const request = await requests.start({ request: "iter-1", tasks: tasksOf(5), repeats: 3, model });
       const lines = await readAll(requests, request);
@@ -112,7 +111,7 @@ for (const kind of ["memory", "sqlite"]) {
 
     test("returns the rows of a task together, failed ones included, and the rewards of every step", async () => {
       const { url } = await chatServer(answer);
-      const requests = requestsOn(newStore());
+      const requests = requestsOn(await newStore());
       const tasks = [taskOf(0), taskOf(1, { fail: true })];
       const asked = { tasks, repeats: 2, groups: true, stepRewards: true, attempts: 1, labels: { policy: "7" } };
       const lines = await readAll(requests, await requests.start({ ...asked, model: { url, name: "policy" } }));
@@ -142,7 +141,7 @@ for (const kind of ["memory", "sqlite"]) {
 
     test("forks episodes, and a group has all continuations", async () => {
       const { url } = await chatServer(answer);
-      const requests = requestsOn(newStore());
+      const requests = requestsOn(await newStore());
       const branch = [{ ways: 3, step: 1 }];
       const asked = { tasks: tasksOf(2), repeats: 2, groups: true, branch, model: { url, name: "policy" } };
       const lines = await readAll(requests, await requests.start(asked));
@@ -158,7 +157,7 @@ for (const kind of ["memory", "sqlite"]) {
 
     test("a repeated request joins the first one, and another body with its id is refused", async () => {
       const { url, asked } = await chatServer(answer);
-      const requests = requestsOn(newStore());
+      const requests = requestsOn(await newStore());
       const body = { request: "same", tasks: tasksOf(3), model: { url, name: "policy" } };
       const [first, second] = await Promise.all([requests.start(body), requests.start(body)]);
       const [a, b] = await Promise.all([readAll(requests, first), readAll(requests, second)]);
@@ -178,7 +177,7 @@ for (const kind of ["memory", "sqlite"]) {
         await sleep(5);
         return answer(request);
       });
-      const store = newStore();
+      const store = await newStore();
       // A dead process writes nothing, and tells nobody.
       const append: Store["append"] = (...commits) =>
         isDead ? new Promise(() => undefined) : store.append(...commits);
@@ -203,7 +202,7 @@ for (const kind of ["memory", "sqlite"]) {
 
     test("of two processes on one store only one plays, and both hand out the same lines", async () => {
       const { url, asked } = await chatServer(answer);
-      const store = newStore();
+      const store = await newStore();
       const [a, b] = [requestsOn(store), requestsOn(store)];
       const body = { request: "both", tasks: tasksOf(10), repeats: 2, model: { url, name: "policy" } };
       await Promise.all([a.start(body), b.start(body)]);
@@ -215,7 +214,7 @@ for (const kind of ["memory", "sqlite"]) {
     test.for(["this", "another"])("a request cancelled in %s process ends early and keeps its rows", async (where) => {
       let count = 0;
       const { url } = await chatServer((request) => (++count > 8 ? new Promise(() => undefined) : answer(request)));
-      const store = newStore();
+      const store = await newStore();
       const requests = requestsOn(store, { lease: 600 });
       const canceller = where === "this" ? requests : requestsOn(store);
       await requests.start({ request: "c", tasks: tasksOf(4), concurrency: 1, model: { url, name: "policy" } });
