@@ -42,7 +42,7 @@ export function createChannel<T>() {
           try {
             if ("value" in next) yield next.value as T;
           } finally {
-            // Also if the reader stops here: the writer must not wait forever.
+            // Runs even if the reader stops here: the writer must not wait forever.
             next.taken();
           }
         } else if (done) return;

@@ -184,7 +184,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       const found = upcoming(path);
       const isWhole = found?.type === "model.answered" && (found.failure !== undefined || found.raw !== undefined);
       if (isWhole) return live(asked);
-      // The log has only the answer after `afterModel`: that runs, and its value is ignored.
+      // The log has only the answer after `afterModel`. The callback runs, and its value is ignored.
       await live(structuredClone(asked));
       return asked;
     },

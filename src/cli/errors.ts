@@ -8,7 +8,7 @@ import { print } from "./plain.ts";
 export function addErrors(program: Command): void {
   program
     .command("errors")
-    .description("Explain a code of an error, or list all codes.")
+    .description("Explain an error code, or list all codes.")
     .argument("[code]", "the code, as in session_busy")
     .addHelpText("after", "\nExamples:\n  $ npx holdfast errors\n  $ npx holdfast errors session_busy")
     .action(explain);

@@ -29,7 +29,7 @@ Without --kind, init asks for it on a terminal. Elsewhere it is stateful.`;
 export function addInit(program: Command): void {
   program
     .command("init")
-    .description("Make a new environment or agent: a folder with a test and a README.")
+    .description("Create an environment or agent: a folder with a test and a README.")
     .argument("<name>", "name of the folder, the package and the environment or agent")
     .addOption(new Option("--kind <kind>", "what to make").choices(names))
     .option("--json", "print the created files and the next commands as JSON")

@@ -21,7 +21,7 @@ export function explainListen(thrown: unknown, { host, port }: { host: string; p
   const { code } = Object(thrown) as { code?: unknown };
   const choose = "choose another --port, or --port 0 for a free one";
   if (code === "EADDRINUSE") return invalidOption(`port ${port} of ${host} is in use by another program; ${choose}`);
-  if (code === "EACCES") return invalidOption(`port ${port} of ${host} needs more rights (EACCES); ${choose}`);
+  if (code === "EACCES") return invalidOption(`port ${port} of ${host} needs more privileges (EACCES); ${choose}`);
   if (code === "EADDRNOTAVAIL")
     return invalidOption(`${host} is not an address of this machine; choose another --host`);
   return thrown;

@@ -26,9 +26,7 @@ interface Flags extends Omit<SourceOptions, "code"> {
 export function addSessions(program: Command): void {
   const sessions = program
     .command("sessions")
-    .description(
-      "Look at the sessions of a store or a server: episodes of environments, and conversations with agents.",
-    )
+    .description("Show, change and copy the sessions of a store or a server: episodes, and conversations with agents.")
     .addHelpText("after", "\nExample:\n  $ npx holdfast sessions list --store sqlite:sessions.db");
   const add = (name: string, description: string, example: string): Command =>
     sessions
@@ -99,7 +97,7 @@ export function addSessions(program: Command): void {
     "Run sessions again, and name the first event of each that differs.",
     "replay ID --store sqlite:chat.db --code .",
   )
-    .argument("[id...]", "the sessions; by default all of the code, or of the server")
+    .argument("[id...]", "the sessions (default: all sessions of the code or the server)")
     .option("--code <target>", "folder, file or package of the environment or agent; not needed if --store is a server")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
@@ -110,8 +108,8 @@ export function addSessions(program: Command): void {
     .argument("[id...]", "the sessions; by default all")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
   for (const [verb, done, description] of [
-    ["close", "closed", "End sessions. Their logs stay readable in a store that lasts."],
-    ["delete", "deleted", "Forget sessions of a store; close those of a server."],
+    ["close", "closed", "End sessions. A persistent store keeps their logs."],
+    ["delete", "deleted", "Delete sessions of a store, or close those of a server."],
   ] as const) {
     add(verb, description, `${verb} ID --store sqlite:sessions.db`)
       .argument("<id...>", "the sessions")
@@ -156,7 +154,7 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
   const { from, store: url = from, code: target, environment, agent, token } = flags;
   if (url === undefined) throw invalidOption("name a store or a server with --store, as in sqlite:sessions.db");
   if (url.startsWith("memory:")) {
-    throw invalidOption("the sessions of memory: are those of one process; ask the server that has them");
+    throw invalidOption("memory: keeps sessions in one process only; name the server that has them");
   }
   const { openSource } = await import("../rollout/session-source.ts");
   const { loadServed } = await import("../rollout/load.ts");

@@ -1,6 +1,6 @@
-// Continues with a value, or with a promise of it, and makes no promise of its own.
+// Continues with a value or a promise. Creates no promise for a plain value.
 
-/** Calls `run` at once unless the value is a promise: a step that needs no promise costs none. */
+/** Calls `run` at once unless the value is a promise, because most steps need no promise. */
 export function after<T, R>(value: T | Promise<T>, run: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(run) : run(value);
 }

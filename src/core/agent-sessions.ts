@@ -16,7 +16,7 @@ export interface EnterOptions {
    * waits. "take" continues a turn of another process at once: the caller knows that the process is gone.
    */
   busy?: "wait" | "refuse" | "take" | undefined;
-  /** Nobody else has the store: the run needs no lease. */
+  /** No other process uses the store, so the run needs no lease. */
   isAlone?: boolean | undefined;
 }
 

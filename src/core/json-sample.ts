@@ -27,7 +27,7 @@ const maybe = (random: Random, probability: number): boolean => random !== plain
 interface Sampling {
   root: JsonSchema;
   random: Random;
-  /** How many more schemas may be read. */
+  /** The number of schemas that may still be read. */
   left: number;
 }
 
@@ -96,7 +96,7 @@ const keywords: [type: string, ...keywords: string[]][] = [
 ];
 const scalars = ["string", "integer", "number", "boolean", "null"] as const;
 
-/** A type that the schema names, or the one that its keywords are about, or any. */
+/** Returns a type that the schema names, or the type that its keywords imply, or any type. */
 function typeFor(schema: JsonSchema, random: Random): Json {
   const { type } = schema;
   if (Array.isArray(type)) return pick(random, type) ?? "null";
@@ -109,7 +109,7 @@ function listFor(schema: JsonSchema, sampling: Sampling, depth: number): Json[] 
   const isTuple = Array.isArray(prefixItems) || Array.isArray(items);
   const first = schemasIn(prefixItems ?? items);
   const rest = Array.isArray(items) ? schema["additionalItems"] : items;
-  // A tuple that says nothing of further items gets none.
+  // A tuple without a rule for further items gets none.
   const takesMore = rest === undefined ? !isTuple : rest !== false;
   const limit = Math.min(asNumber(schema["maxItems"]) ?? Infinity, takesMore ? most.items : first.length, most.items);
   const least = Math.min(Math.max(asNumber(schema["minItems"]) ?? 0, first.length), limit);
@@ -144,7 +144,7 @@ function objectFor(schema: JsonSchema, sampling: Sampling, depth: number): Json 
   return object;
 }
 
-/** Whether the schema describes further properties, and does not merely allow them. */
+/** Tells whether the schema describes further properties. Allowing them is not enough. */
 function takesOthers({ additionalProperties: others, patternProperties, propertyNames }: JsonSchema): boolean {
   if (patternProperties !== undefined) return true;
   return others !== false && (propertyNames !== undefined || (isSchema(others) && Object.keys(others).length > 0));
@@ -165,7 +165,7 @@ function otherProperty({ patternProperties, additionalProperties }: JsonSchema, 
   return isSchema(schema) ? schema : {};
 }
 
-/** A number near 1 as a rule; now and then at a bound, or anywhere between the bounds. */
+/** Draws a number: usually near 1, sometimes at a bound or anywhere between the bounds. */
 function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number {
   const bound = (keyword: string, none: number): number => asNumber(schema[keyword]) ?? none;
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
@@ -186,7 +186,7 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
   return inUnits(edge < 0.05 ? low : edge < 0.1 ? high : between(random, low, high));
 }
 
-/** The distance between the numbers to choose from. Whole multiples of 1.5 are multiples of 3. */
+/** Returns the distance between valid numbers. Integers that are multiples of 1.5 are multiples of 3. */
 function chooseStep(multiple: number, isWhole: boolean, width: number): number {
   if (multiple <= 0) return isWhole ? 1 : Math.min(0.01, 10 ** (Math.floor(Math.log10(width || 1)) - 2));
   if (!isWhole) return multiple;
@@ -197,7 +197,7 @@ function chooseStep(multiple: number, isWhole: boolean, width: number): number {
   return multiple;
 }
 
-/** A text by format, by patterns or of words. A list of patterns must all match. */
+/** Draws a text by format, by patterns or of words. All patterns of a list must match. */
 function textFor(schema: JsonSchema, random: Random): string {
   const least = Math.min(asNumber(schema["minLength"]) ?? 0, most.characters);
   const limit = asNumber(schema["maxLength"]) ?? Infinity;

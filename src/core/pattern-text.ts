@@ -7,7 +7,7 @@ const unsupported = new Error("unsupported pattern");
 
 /**
  * Reads a pattern once, to make many texts. `longest` bounds repetitions without an upper limit. Look-around is skipped,
- * so the caller tests each text. Gives undefined for back references, property classes and malformed patterns.
+ * so the caller tests each text. Returns undefined for back references, property classes and malformed patterns.
  */
 export function patternMaker(pattern: string): Maker | undefined {
   const reader = { pattern, at: 0 };
@@ -96,7 +96,7 @@ function character(reader: Reader, isInClass = false): string[] {
   const [, unicode, hex, escaped, plain] = found;
   if (unicode ?? hex) return [String.fromCharCode(parseInt(unicode ?? hex ?? "", 16))];
   if (escaped === undefined) return plain === "." && !isInClass ? visible : sure(plain, isInClass ? /^$/ : /[*+?{]/);
-  // \b, \1, \p{…} and others mean something else than the character.
+  // \b, \1, \p{…} and others do not stand for a character.
   return named[escaped] ?? sure(escaped, /[A-Za-z0-9]/);
 }
 

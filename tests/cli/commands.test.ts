@@ -105,7 +105,7 @@ describe("every command", () => {
     ],
     [["check", "http://127.0.0.1:1"], "cannot_load: nothing answers at http://127.0.0.1:1: connection refused"],
     [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: nothing answers at http://127.0.0.1:1: connection"],
-    [["sessions", "list", "--store", "memory:"], "invalid_option: the sessions of memory:"],
+    [["sessions", "list", "--store", "memory:"], "invalid_option: memory: keeps sessions in one process only"],
     [["sessions", "show", "x", "--store", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
     [["sessions", "rewind", "x", "--store", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
     [
@@ -114,7 +114,7 @@ describe("every command", () => {
     ],
     [["sessions", "list"], "invalid_option: name a store or a server with --store, as in sqlite:sessions.db"],
     // The name of --store in earlier versions.
-    [["sessions", "list", "--from", "memory:"], "invalid_option: the sessions of memory:"],
+    [["sessions", "list", "--from", "memory:"], "invalid_option: memory: keeps sessions in one process only"],
     [["collect", "."], "invalid_option: --out <file> is required (--help lists the options)\n"],
     // A misspelt option is reported first: it may be the required one.
     [["collect", ".", "--ouput", "a.jsonl"], "invalid_option: unknown option '--ouput'\n(Did you mean --out?)"],

@@ -28,10 +28,10 @@ export function timeMark(at: number): string {
   return `@${at}`;
 }
 
-/** Whether a mark holds only a time. */
+/** Tells whether a mark has only a time. */
 export const isTime = (mark: string): boolean => mark.charCodeAt(0) === 64;
 
-/** The time that a mark holds, if it holds one. */
+/** Returns the time in a mark, if it has one. */
 export function timeOfMark(mark: string): number | undefined {
   const at = mark.indexOf("@");
   return at < 0 ? undefined : Number(mark.slice(at + 1));

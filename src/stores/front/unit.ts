@@ -83,7 +83,7 @@ export function copyHeading({ environment, opened, parent, ended }: Heading): He
   return copy;
 }
 
-/** Whether two entries have the same key. */
+/** Tells whether two entries have the same key. */
 export function hasTwins({ entries }: Pick<Write, "entries">): boolean {
   if (entries.length === 1) return false;
   const keys = entries.flatMap(({ key }) => key ?? []);
