@@ -2,13 +2,15 @@
 import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { createPlaces, createRolloutRequests } from "holdfast/rollout";
 import type { RequestInfo, RolloutRequests, RolloutRequestsOptions } from "holdfast/rollout";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { everyStore } from "../every-store.ts";
 import { chatServer, completion, type ChatRequest } from "./chat-server.ts";
-import { keysOf } from "./folder.ts";
+import { keysOf, newFolder } from "./folder.ts";
 
 const pile = defineEnvironment({
   name: "pile",
@@ -171,16 +173,19 @@ for (const kind of everyStore) {
       expect(await codeOf(readAll(requests, "other"))).toBe("not_found");
     });
 
-    test("a process that dies is replaced after its lease: no row is lost or handed out under two indexes", async () => {
+    test("a process that dies or stands still is replaced after its lease: no row is lost, and none has two indexes", async () => {
       let isDead = false;
       const { url } = await chatServer(async (request) => {
         await sleep(5);
         return answer(request);
       });
       const store = await newStore();
-      // A dead process writes nothing, and tells nobody.
+      // A process that stands still writes nothing. Later it continues, and has missed the time between.
+      const held: (() => void)[] = [];
       const append: Store["append"] = (...commits) =>
-        isDead ? new Promise(() => undefined) : store.append(...commits);
+        isDead
+          ? new Promise((resolve) => held.push(() => resolve(store.append(...commits))))
+          : store.append(...commits);
       const dying = requestsOn({ ...store, append }, { lease: 300 });
       const model = { url, name: "policy" };
       await dying.start({ request: "r", tasks: tasksOf(6), repeats: 4, concurrency: 4, groups: true, model });
@@ -197,6 +202,9 @@ for (const kind of everyStore) {
       expect(new Set(keys).size).toBe(24);
       expect(keys).toHaveLength(24);
       expect(lines.at(-1)).toMatchObject({ type: "end", done: 24, failed: 0 });
+      isDead = false;
+      for (const go of held) go();
+      await sleep(300);
       expect(await readAll(requestsOn(store), "r")).toEqual(lines);
     });
 
@@ -291,4 +299,45 @@ test("a reader that stops reading makes nothing wait: its request is played to t
   await slow.next();
   expect(await readAll(requests, request)).toHaveLength(22);
   expect(JSON.parse((await slow.next()).value as string)).toMatchObject({ type: "row", index: 2 });
+});
+
+test("a split is a file beside the environment; `offset` and `limit` select its rows", async () => {
+  const { url } = await chatServer(answer);
+  const folder = newFolder();
+  writeFileSync(join(folder, "environment.mjs"), "");
+  const rows = (count: number): string =>
+    tasksOf(count)
+      .map((row) => `${JSON.stringify(row)}\n`)
+      .join("");
+  writeFileSync(join(folder, "tasks.jsonl"), rows(2));
+  writeFileSync(join(folder, "tasks_train.jsonl"), rows(9));
+  const requests = requestsOn(memoryStore(), { target: folder });
+  const model = { url, name: "policy" };
+  const played = async (asked: object): Promise<string[]> =>
+    keysOf(rowsIn(await readAll(requests, await requests.start({ ...asked, model }))));
+  expect(await played({})).toEqual(["0-0", "1-0"]);
+  expect(await played({ split: "train", offset: 6, limit: 2 })).toEqual(["6-0", "7-0"]);
+  expect(await codeOf(requests.start({ split: "train", offset: 9, model }))).toBe("invalid_task");
+  expect(await codeOf(requests.start({ split: "test", model }))).toBe("cannot_load");
+});
+
+test("a limit ends an episode, which is scored; a request whose file of tasks changes ends with the reason", async () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, "environment.mjs"), "");
+  const write = (n: number): void => writeFileSync(join(folder, "tasks.jsonl"), `${JSON.stringify(taskOf(n))}\n`);
+  write(0);
+  const { url } = await chatServer(answer);
+  const store = memoryStore();
+  const first = requestsOn(store, { target: folder, lease: 300 });
+  const limited = await first.start({ limits: { steps: 2 }, model: { url, name: "p" } });
+  expect(rowsIn(await readAll(first, limited))).toMatchObject([{ reward: 2, stopped: "steps" }]);
+  const { url: silent } = await chatServer(() => new Promise(() => undefined));
+  const late = { url: silent, name: "p" };
+  const failing = await first.start({ timeout: 0.05, attempts: 1, model: late });
+  expect(rowsIn(await readAll(first, failing))).toMatchObject([{ reward: null, failure_kind: "timeout" }]);
+  await first.start({ request: "changed", model: late });
+  await first.stop();
+  write(1);
+  const lines = await readAll(requestsOn(store, { target: folder }), "changed");
+  expect(lines.at(-1)).toMatchObject({ type: "end", done: 0, error: { code: "invalid_task" } });
 });
