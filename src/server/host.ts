@@ -66,6 +66,12 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
     (incoming, response) => exchanges.begin(incoming, response),
   );
   server.on("clientError", exchanges.malformed);
+  // Node parses all requests that a connection has brought before it serves the next one, and may read many at once.
+  const readInTurn = createTurns(connectionsPerTurn);
+  server.on("connection", (socket) => {
+    socket.pause();
+    readInTurn(() => socket.resume());
+  });
   server.on("checkContinue", (incoming, response) => exchanges.begin(incoming, response, "continue"));
   server.on("checkExpectation", (incoming, response) => exchanges.begin(incoming, response, "unknown"));
   await started(server, host, port);
@@ -109,6 +115,8 @@ function toUrl({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
+/** New connections that are read for the first time in one turn of the event loop. */
+const connectionsPerTurn = 4;
 /** Pipelined requests that are served in one turn of the event loop. */
 const pipelinedPerTurn = 4;
 
