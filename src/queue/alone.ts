@@ -4,6 +4,7 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
+import { createPlaces } from "../rollout/places.ts";
 import type { CollectionsOptions } from "./collections.ts";
 import type { QueuedCollection } from "./job.ts";
 import { mostStopping } from "./playing.ts";
@@ -28,24 +29,11 @@ const entry = fileURLToPath(new URL(`./alone-process${extname(import.meta.url)}`
 
 /** Returns players of a collection. A failure of kind `worker` says how the process ended. */
 export function createAlone(options: AloneOptions): (collection: QueuedCollection) => Play {
-  const waiting: (() => void)[] = [];
-  let free = mostAlone;
-
-  async function enter(): Promise<void> {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-  }
-
-  function leave(): void {
-    const next = waiting.shift();
-    if (next) next();
-    else free++;
-  }
+  const { enter, leave } = createPlaces(mostAlone).lane(mostAlone);
 
   return (collection) => async (rollout, signal) => {
-    await enter();
+    if (!(await enter(signal))) return failedRollout(rollout.session, "internal", "it was cancelled");
     try {
-      if (signal.aborted) return failedRollout(rollout.session, "internal", "it was cancelled");
       return await playIn({ ...options, collection, rollout }, signal);
     } finally {
       leave();

@@ -6,7 +6,7 @@ export interface Places {
   lane(most: number): Lane;
 }
 
-/** For one consumer: it enters again only after its last `enter` is answered. */
+/** To share fairly, enter again only after the last `enter` is answered. */
 export interface Lane {
   /** Waits for a place. False if the signal was aborted first. */
   enter(signal: AbortSignal): Promise<boolean>;

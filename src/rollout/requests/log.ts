@@ -1,7 +1,9 @@
 // openRequestLog(): the log of a rollout request. One process plays the request and writes the log; any process reads it.
 import { HoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
+import { decode } from "../../core/session.ts";
 import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
+import { readPages } from "../../stores/front/copy-log.ts";
 import { isFailed } from "../row-fields.ts";
 import type { ExistingRows, Tries } from "../output.ts";
 import { readBranch, rowNodeKey } from "../tree.ts";
@@ -85,10 +87,6 @@ export interface RequestLogOptions {
   onWritten(): void;
 }
 
-/** Bytes of one page when a log is read. */
-const pageBytes = 1024 * 1024;
-const pageEntries = 256;
-
 export function createRequestLog(options: RequestLogOptions): RequestLog {
   const { store, environment, request, mayWrite, onWritten } = options;
   const session = logName(environment, request);
@@ -97,7 +95,9 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
   let writing: Promise<void> | undefined;
 
   async function refresh(): Promise<void> {
-    for await (const entry of entriesAfter(store, session, state.version)) note(state, parseEntry(entry), entry);
+    for await (const page of readPages(store, session, state.version)) {
+      for (const entry of page) note(state, parseEntry(entry, session), entry);
+    }
   }
 
   /** Takes what waits, appends it as one commit, and again until nothing waits. */
@@ -158,16 +158,6 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
       }),
   };
   return log;
-}
-
-/** Yields the entries of a log page by page. */
-async function* entriesAfter(store: Store, session: string, after: number): AsyncGenerator<Entry, void, undefined> {
-  for (let from = after; ;) {
-    const entries = await store.read(session, from, pageEntries, pageBytes);
-    if (!entries || entries.length === 0) return;
-    yield* entries;
-    from = (entries.at(-1) as Entry).version;
-  }
 }
 
 function emptyState(): RequestState {
@@ -267,14 +257,8 @@ function toEntry(written: Written, state: RequestState): NewEntry {
   }
 }
 
-function parseEntry({ body, key, version }: Entry): Written {
-  let value: unknown;
-  try {
-    value = JSON.parse(body);
-  } catch (cause) {
-    throw new HoldfastError("store_corrupt", `entry ${version} of a rollout request is not JSON`, { cause });
-  }
-  return key?.startsWith(keptKey) ? { type: "kept", row: value as TaskRow } : (value as Written);
+function parseEntry({ body, key }: Entry, session: string): Written {
+  return key?.startsWith(keptKey) ? { type: "kept", row: decode(body, session) } : decode(body, session);
 }
 
 /** Finds a line by its index. */

@@ -1,6 +1,9 @@
 // createReading(): reads the lines of rollout requests from their logs, for any number of readers. A reader holds one page.
+import { EventEmitter, once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Entry, Store } from "../../core/store.ts";
+import { onAbort } from "../../io/abort.ts";
 import { findLine, isEnd, isLine, lineCounts, lineText, logName, logsName } from "./log.ts";
 
 /** A request in a list. */
@@ -30,7 +33,7 @@ const pageBytes = 256 * 1024;
 
 /** `keep` is called with a request that has not ended and has no new line: somebody must play it. */
 export function createReading(store: Store, environment: string, keep: (request: string) => void) {
-  const readers = new Map<string, Set<() => void>>();
+  const changes = new EventEmitter().setMaxListeners(0);
 
   async function* lines(
     request: string,
@@ -57,7 +60,7 @@ export function createReading(store: Store, environment: string, keep: (request:
       if (left <= 0) {
         yield '{"type":"waiting"}';
         since = performance.now();
-      } else await changed(request, Math.min(left, pollEvery), signal);
+      } else await changed(session, Math.min(left, pollEvery), signal);
     }
   }
 
@@ -71,22 +74,14 @@ export function createReading(store: Store, environment: string, keep: (request:
     throw new HoldfastError("version_not_found", `the request ${request} has no line ${index}; use an earlier index`);
   }
 
-  /** Waits for a change of the request, at most this many milliseconds. */
-  async function changed(request: string, within: number, signal: AbortSignal | undefined): Promise<void> {
-    const waiting = readers.get(request) ?? new Set();
-    readers.set(request, waiting);
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
-        waiting.delete(done);
-        resolve();
-      };
-      const timer = setTimeout(done, within);
-      signal?.addEventListener("abort", done, { once: true });
-      waiting.add(done);
-    });
-    if (waiting.size === 0) readers.delete(request);
+  /** Waits for a change of a log, at most this many milliseconds. */
+  async function changed(session: string, within: number, signal: AbortSignal | undefined): Promise<void> {
+    const stop = new AbortController();
+    const stopListening = onAbort(signal, () => stop.abort());
+    const change = once(changes, session, { signal: stop.signal });
+    await Promise.race([change, delay(within, undefined, { signal: stop.signal })]).catch(() => undefined);
+    stopListening();
+    stop.abort();
   }
 
   async function* list(after?: string): AsyncGenerator<RequestInfo, void, undefined> {
@@ -115,7 +110,7 @@ export function createReading(store: Store, environment: string, keep: (request:
     /** Refuses an unknown request or index at once, before the first line is asked for. */
     startAfter,
     /** Wakes the readers of a request. */
-    wake: (request: string): void => readers.get(request)?.forEach((reader) => reader()),
+    wake: (request: string): void => void changes.emit(logName(environment, request)),
   };
 }
 
