@@ -31,7 +31,7 @@ export function marked(thrown: unknown, name: string, agent: string): object {
   return error;
 }
 
-/** Returns the value of the first callback that returns one. `name` is that of the callbacks. */
+/** Returns the value of the first callback that returns one. `name` is the name of the callbacks. */
 export async function firstValue<Args extends unknown[], T>(
   name: keyof Callbacks,
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,

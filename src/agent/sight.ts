@@ -16,7 +16,7 @@ export interface Sight {
   agent: string;
   /** Its branch of a `parallel`. */
   branch: string | undefined;
-  /** The path and the request of an agent that is another one's tool: it sees these, and the events below the path. */
+  /** For an agent that is a tool of another: its path and its request. It sees these, and the events below the path. */
   alone: { path: string; request: Item[] } | undefined;
 }
 

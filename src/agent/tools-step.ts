@@ -87,7 +87,7 @@ type Fields = Pick<
   "items" | "failed" | "log" | "thrown" | "refused" | "transfer" | "escalate"
 >;
 
-/** Builds the fields of the event. A call whose own writes could not be merged has failed: it did nothing else. */
+/** Builds the fields of the event. A call that only writes state fails if its writes could not be merged. */
 function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
   const placedResult = (result: Result): Result => {
     const path = writes.failed.get(result.call.call_id);

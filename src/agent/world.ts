@@ -11,7 +11,7 @@ export interface Place {
   /** Unique for every run of an agent. */
   path: string;
   branch: string | undefined;
-  /** The path of the agent around it that is another one's tool, and its request. */
+  /** The path and the request of the surrounding agent that is a tool of another, if any. */
   alone: { path: string; request: Item[] } | undefined;
   /** Whether its end is the end of the invocation. */
   isOutermost: boolean;

@@ -109,7 +109,7 @@ export function addCollect(program: Command): void {
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw invalidOption("name an environment, --server URL or --agent URL");
       }
-      // Other files have its name with other endings: those of x.jsonl and x.json would collide.
+      // Other files have the same name with other endings: the files of x.jsonl and x.json would collide.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
         throw invalidOption(`--out must end in .jsonl, as in runs/scripted.jsonl, not ${flags.out}`);
       }

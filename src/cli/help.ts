@@ -15,7 +15,7 @@ export const helpWidth = (): number => Math.max(40, terminalWidth() ?? written);
 
 const required = new WeakSet<Option>();
 
-/** Creates a required option. Unlike those of commander, it is checked after misspelt options were reported. */
+/** Creates a required option. Commander would report it as missing before it reports misspelt options. */
 export function requiredOption(flags: string, description: string, parse?: (text: string) => unknown): Option {
   const option = new Option(flags, `${description} (required)`);
   if (parse) option.argParser(parse);

@@ -10,7 +10,7 @@ export type Operation =
 
 export type Delta = Operation[];
 
-/** Objects that nobody else holds. */
+/** Objects with no other holder. */
 export type Owned = Pick<Set<object>, "has" | "add"> | WeakSet<object>;
 
 /** Returns the top-level key of a path. */

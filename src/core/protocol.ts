@@ -58,7 +58,7 @@ export function errorReply(error: HoldfastError): Reply {
 export interface Protocol {
   readonly name: string;
   /**
-   * Returns undefined for a foreign path, at once where that is known at once. Refuses with a reply or by throwing a
+   * Returns undefined for a foreign path, if possible without a promise. Refuses with a reply or by throwing a
    * HoldfastError.
    */
   handle(request: Request): Promise<Reply | undefined> | undefined;

@@ -60,7 +60,7 @@ export interface CallOptions {
    * call, its answer was lost on the way, and the caller gets it now.
    */
   seen?: number;
-  /** Refuses the call as `session_unseeded` if the session was never seeded, whatever the environment says. */
+  /** Refuses the call as `session_unseeded` if the session was never seeded, even if the environment allows it. */
   seeded?: boolean;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;

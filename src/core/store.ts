@@ -4,7 +4,7 @@ import type { EndReason } from "./event.ts";
 /** One event to append. */
 export interface NewEntry {
   body: string;
-  /** Time of the event, never before that of the previous entry. `idleBefore` compares that of the newest. */
+  /** Time of the event, never before that of the previous entry. `idleBefore` compares the time of the newest entry. */
   at: number;
   /** At most one entry of a log has this key. */
   key?: string;
@@ -80,7 +80,7 @@ export interface Filter {
   /** true: not ended. false: ended. */
   open?: boolean;
   openedBefore?: number;
-  /** Only sessions whose newest entry is older, the longest idle first. By default the order is that of opening. */
+  /** Only sessions whose newest entry is older, the longest idle first. Default: all, in the order of opening. */
   idleBefore?: number;
   /** Only sessions opened after this one. An unknown id is `session_not_found`. Not with `idleBefore`. */
   after?: string;

@@ -10,7 +10,7 @@ export function makeFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: privateFolder });
 }
 
-/** Gives a file that replaces another one the mode of that one. */
+/** Copies the mode of a file to the file that replaces it. */
 export function keepMode(from: string, to: string): void {
   const before = statSync(from, { throwIfNoEntry: false });
   if (before !== undefined) chmodSync(to, before.mode & 0o777);

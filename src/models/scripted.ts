@@ -25,7 +25,7 @@ export type Script =
  *
  * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input. So
  * one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence of
- * the assistant's messages, calls and reasoning. So turns of an assistant at the start of an input skip as many answers:
+ * the assistant's messages, calls and reasoning. So each turn of an assistant at the start of an input skips an answer:
  * use a function there. An answer without items is given again, because it leaves no trace.
  *
  * At the end of the list, or if the function returns undefined, the model rejects with `model_exhausted`. An error of

@@ -31,7 +31,7 @@ export const supervised = "HOLDFAST_SUPERVISED_WORKER";
 /** Milliseconds until a dead worker is replaced. Doubles for each one that died early. */
 const shortestPause = 250;
 const longestPause = 30_000;
-/** A worker that ran for so many milliseconds did not die early. */
+/** Milliseconds after which the death of a worker does not count as early. */
 const longLife = 60_000;
 
 /**
@@ -60,7 +60,7 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
       child.on("exit", (code, by) => {
         end(code ?? 1, by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`));
       });
-      // It could not be started, as there is no memory or no process left.
+      // It could not be started: the system has no memory or no process left.
       child.on("error", (thrown) => end(1, thrown.message));
     });
     const started = new Promise<boolean>((resolve) => {

@@ -69,7 +69,7 @@ const stalledInterval = 2000;
  * may have is played in a process of its own from then on, and there the end of the process counts.
  */
 const maxStalledCount = 1_000_000_000;
-/** After so many lost workers, a rollout is played in a process of its own, whatever it was doing. */
+/** After this many lost workers, a rollout is played in its own process, whatever it was doing. */
 const mostStalls = 3;
 /** Milliseconds until a refused rollout is offered again, and until this worker takes another. */
 const refusedFor = 250;

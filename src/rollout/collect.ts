@@ -67,7 +67,7 @@ export interface Collected {
   failed: number;
   /** True if it was stopped before all rollouts were played. */
   stopped: boolean;
-  /** Why it stopped by itself. */
+  /** Why it stopped before its end, without a signal. */
   gaveUp?: GaveUp;
 }
 

@@ -11,7 +11,7 @@ import { assertRequestId, digestRequest, type RolloutRequest } from "./requests/
 export interface RolloutRequestsOptions extends PlayingOptions {
   /** Milliseconds after which another process continues the requests of a silent one. Default 15,000. */
   lease?: number | undefined;
-  /** Called when a request cannot be played now. It is tried again while somebody reads it. */
+  /** Called when a request cannot be played now. It is retried while a client reads it. */
   onError?: ((thrown: unknown) => void) | undefined;
 }
 
@@ -124,7 +124,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     if (endedHere.length > mostInMemory) await store.delete(logName(environment, endedHere.shift() as string));
   }
 
-  /** Waits until nobody else plays the request, and claims it. False if it has ended, or this process stops. */
+  /** Waits until no other process plays the request, and claims it; false if it has ended, or this process stops. */
   async function claimed(log: RequestLog, signal: AbortSignal): Promise<boolean> {
     let seen = { version: 0, since: 0 };
     for (;;) {

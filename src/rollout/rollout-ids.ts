@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readRandomSeed, type Rollout, type TaskRow } from "../core/rollout.ts";
 
 /**
- * Gives a rollout its session id: stable when the collection is resumed, and unguessable without the collection's id.
+ * Returns the session id of a rollout: stable when the collection is resumed, and unguessable without the collection's id.
  */
 export function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
   const { task, repeat, origin } = rollout;

@@ -261,7 +261,7 @@ class Spreads extends Histogram {
 const errorCode = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
 
 /**
- * Wraps a store to time and count its commits. It sees every session that opens or ends, whichever component ends it.
+ * Wraps a store to time and count its commits. It counts every session that opens or ends, for any reason.
  */
 export function observedStore(store: Store, metrics: Metrics): Store {
   const counts = metrics.store;

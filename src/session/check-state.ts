@@ -12,7 +12,7 @@ const mostChecked = 64 * 1024;
 /**
  * Returns the result of a call, or its refusal if the state after it is invalid. The schema only checks: its defaults and
  * transforms do not change the stored state. A state that was invalid before the call is not checked: its schema may
- * transform its input, or the session is older than the check. `size` is about that of the state.
+ * transform its input, or the session is older than the check. `size` is the approximate size of the state.
  */
 export function checkState(
   environment: AnyEnvironment,

@@ -329,7 +329,7 @@ function closedError(id: string, reason: EndReason): HoldfastError {
   return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });
 }
 
-/** Copies a saved session, and checks that its events are those of such sessions. */
+/** Copies a saved session, and checks that its events have valid types for its kind. */
 function checkedSave(saved: SavedSession, kind: "episodes" | "conversations"): SavedSession {
   const { events, shared = {} } = Object(saved) as Partial<SavedSession>;
   if (!Array.isArray(events)) throw wrong("it has no events");

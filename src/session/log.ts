@@ -123,7 +123,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
       }
     }
-    // Sessions of other environments are reported missing, whatever version was asked for.
+    // Sessions of other environments are reported missing, for every version.
     const whose = session?.environment ?? (await environmentOf(id));
     if (whose !== environment) return undefined;
     if (!session || (version !== undefined && session.version !== version)) {
@@ -368,7 +368,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   };
 }
 
-/** Tells whether a snapshot has all fields of this version: those of older versions lack the conversation. */
+/** Tells whether a snapshot has all current fields. Snapshots of older versions lack the conversation. */
 function isWhole({ environment, conversation, version }: Session): boolean {
   return !isConversation({ environment }) || conversation?.version === version;
 }

@@ -62,7 +62,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
   function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
     const { version, response, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
-      // Verdicts change nothing: the version judged is that of the last change.
+      // Verdicts change nothing, so the judged version is the version of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
       const { task, refusal } = await taskFor(session, asking.task);
       const judged = session.changed;

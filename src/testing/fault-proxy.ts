@@ -24,13 +24,13 @@ export interface FaultProxyOptions {
 }
 
 export interface FaultProxy {
-  /** URL of the server through the proxy: that of `to`, with the proxy's port. */
+  /** URL of the server through the proxy: the URL in `to`, with the proxy's port. */
   readonly url: string;
   /** The number of injected faults so far, cuts and pauses included. */
   readonly injected: number;
   /** Ends every connection now. */
   cut(): void;
-  /** Holds all traffic back, also that of new connections, until `resume`. */
+  /** Holds back all traffic, also of new connections, until `resume`. */
   pause(): void;
   resume(): void;
   /** Stops injecting faults, ends silent connections and resumes. */

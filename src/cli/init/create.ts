@@ -125,7 +125,7 @@ async function refuseFull(folder: string, name: string): Promise<boolean> {
   }
 }
 
-/** Runs a TypeScript file, which not every Node can by itself, and returns its output. */
+/** Runs a TypeScript file, also on a Node without support for it, and returns its output. */
 async function printed(file: string, cwd: string): Promise<string> {
   const args = ["--import", import.meta.resolve("jiti/register"), file];
   const env = { ...process.env, JITI_FS_CACHE: "false" };

@@ -7,7 +7,7 @@ import { doInPieces, stringifySteps } from "../../io/pace.ts";
 /** Requests in memory at once. Rows and replies are large, and the route needs no token. */
 const most = 16;
 
-/** Gives a function that replies with the metrics of the rows in a body. */
+/** Returns a function that replies with the metrics of the rows in a body. */
 export function createAggregateReply(aggregate: (rows: unknown) => Promise<object>): (body: unknown) => Promise<Reply> {
   let count = 0;
   const inTurn = createKeyedQueue();

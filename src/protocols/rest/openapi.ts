@@ -20,7 +20,7 @@ export interface Described {
   description: string;
   routes: { readonly [id: string]: Route };
   tools: readonly ListedTool[];
-  /** Schemas beside those of the replies. */
+  /** Schemas in addition to the schemas of replies. */
   schemas: { readonly [name: string]: JsonObject };
   /** Example values of fields, by name. */
   examples: JsonObject;

@@ -19,7 +19,7 @@ export interface Interval {
 /** With this number, another seed moves the ends by about a twentieth of the half width. */
 const resamples = 1_000;
 const [lowest, highest] = [0.025, 0.975];
-/** The maximum number of tasks per resample: with a million tasks, drawing as many would take minutes. */
+/** The maximum number of tasks per resample. Drawing a million tasks would take minutes. */
 const mostDrawn = 10_000;
 
 /**

@@ -11,7 +11,7 @@ export interface PassOptions {
   answers?: Score[][];
 }
 
-/** The values of a task for k = 1, 2, 3 and so on; undefined where it has none. */
+/** The values of a task for k = 1, 2, 3 and so on; undefined for a k without a value. */
 type Curve = Score[];
 
 /** An upper limit for repeats: the rows of a hostile file may all name one task. */

@@ -116,7 +116,7 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
   return items as Item[];
 }
 
-/** Gives calls ids that no other conversation uses, because models restart their numbering. */
+/** Makes call ids unique among conversations, because models restart their numbering. */
 function ownCalls(tools: Toolset, conversation: string): Toolset {
   return {
     list: (context) => tools.list(context),

@@ -182,7 +182,7 @@ export function connectTo(address: Address): Connection {
   };
 }
 
-/** Checks a server once: that it is of the kind that the URL names, and that it does not evict keys. */
+/** Checks a server once: its kind must match the URL, and it must not evict keys. */
 async function inspect(server: Redis, { kind, shown, expire, eviction }: Address): Promise<void> {
   let info: string;
   try {

@@ -151,7 +151,7 @@ const sources = {
   /** Commits → as \`append\`, and changes nothing. */
   judge: `return (judgeAll(ARGV, 1))`,
 
-  /** Intent, sessions → notes it down as pending. It is forgotten by itself: without it nothing of it is done. */
+  /** Intent, sessions → records it as pending. The record expires; without it, the intent has no effect. */
   intend: `
     call('HSET', base .. ':t:' .. ARGV[1], 'state', 'pending', 'sessions', ARGV[2])
     call('PEXPIRE', base .. ':t:' .. ARGV[1], 60000)

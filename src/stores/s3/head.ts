@@ -5,7 +5,7 @@ import type { Appended, Heading, Snapshot } from "../../core/store.ts";
 import type { End, Write } from "../front.ts";
 import { timeMark, timeOfMark } from "../front/mark.ts";
 
-/** A stored entry. `mark` is that of its put: it tells a writer in doubt whether its own put succeeded. */
+/** A stored entry. `mark` is the id of its put, by which a writer in doubt recognises its own put. */
 export interface Kept {
   body: string;
   at: number;

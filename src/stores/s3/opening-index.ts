@@ -27,7 +27,7 @@ export function parseIndexKey(key: string): { order: string; name: string } {
   return { order: rest.slice(0, length), name: rest.slice(length + 1) };
 }
 
-/** Tells whether this process opened it after another place. */
+/** Tells whether this process opened the log after it had assigned another place. */
 export function isOwnAndAfter(order: string, other: string): boolean {
   return order.endsWith(own) && order > other;
 }
