@@ -59,6 +59,30 @@ export const authors: Mistake[] = [
     says: ["1 × TypeError: Cannot read properties of undefined (reading 'price') in pay (environment.ts:13)", "exit 0"],
   },
   {
+    mistake: "a tool reads a field of undefined, and is checked",
+    edit: ["(state.cash += amount)", "(state.cash += (undefined as any).price)"],
+    command: ["check", "."],
+    says: [
+      "pay {\"amount\":3} failed: TypeError: Cannot read properties of undefined (reading 'price') in pay (environment.ts:13)",
+      "exit 1",
+    ],
+  },
+  {
+    mistake: "a tool calls Math.random()",
+    edit: ["(state.cash += amount)", "(state.cash += amount + Math.floor(1000 * Math.random()))"],
+    command: ["check", "."],
+    says: [
+      "environment.ts:13 calls Math.random(), so the code is not deterministic; use random() of its context instead",
+      "pass     ISOLATION",
+      "exit 1",
+    ],
+  },
+  {
+    mistake: "a required option is misspelt",
+    command: ["collect", ".", "--ouput", "out.jsonl"],
+    says: ["invalid_option: unknown option '--ouput'\n(Did you mean --out?)", "exit 1"],
+  },
+  {
     mistake: "verify throws",
     edit: ["Number(state.cash === task.goal)", "{ throw new RangeError('no goal'); }"],
     command: collect,

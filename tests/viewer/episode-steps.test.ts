@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import type { Json } from "../../src/core/json.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
-import { nextIn } from "../../viewer/src/pages/episode/event-kinds.ts";
+import { lanesOf, nextIn } from "../../viewer/src/pages/episode/event-kinds.ts";
 import { buildSteps } from "../../viewer/src/pages/episode/steps.ts";
 
 const numbered = (...events: object[]): NumberedEvent[] =>
@@ -55,6 +55,18 @@ test("a failure is the last step, and a stop comes before the verdict", () => {
     "5 verdict",
   ]);
   expect(told(buildSteps({ stopped: "empty" }, []))).toEqual(["- note stopped: the model's answer was empty"]);
+});
+
+test("a verify that threw is a step with its message, in the lane of failures", () => {
+  const error = { code: "verify_failed", message: "verify of counter failed: no goal" };
+  const thrown = { error: "TypeError: no goal", place: "verify (environment.ts:9)" };
+  const log = numbered(opened, seeded, { type: "verify.failed", judged: 2, digest: "", error, thrown });
+  expect(buildSteps(undefined, log).at(-1)).toMatchObject({
+    type: "note",
+    text: "verify failed: verify of counter failed: no goal",
+    tone: "bad",
+  });
+  expect(log.map(lanesOf).at(-1)).toEqual(["failure"]);
 });
 
 test("calls link to their versions, with other events between them", () => {
