@@ -19,8 +19,9 @@ FILE_failures.jsonl and have no reward. Two files are compared task by task,
 over the tasks with a reward in both.
 
 With --over, FILE may be a folder of collections. The table has a line for each
-value of a label of the rows, and the numbers in metrics.jsonl, the file that a
-trainer writes there. --over collection prints a line for each file.`;
+value of a label of the rows, and the loss and seconds in metrics.jsonl, which a
+trainer writes there; --all prints all its numbers. --over collection prints a
+line for each file.`;
 
 export function addMetrics(program: Command): void {
   program
@@ -44,7 +45,7 @@ export function addMetrics(program: Command): void {
     .action(async (file: string, second: string | undefined, flags: MetricsFlags) => {
       if (flags.over !== undefined) {
         const { printCurves } = await import("./metrics/curves.ts");
-        return printCurves(second === undefined ? [file] : [file, second], flags.over, flags.json ?? false);
+        return printCurves(second === undefined ? [file] : [file, second], flags.over, flags);
       }
       const { printMetrics, printComparison } = await import("./metrics/command.ts");
       await (second === undefined ? printMetrics(file, flags) : printComparison([file, second], flags));

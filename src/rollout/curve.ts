@@ -46,6 +46,8 @@ export async function readPoints(path: string, over: string, onBad: OnBad): Prom
   let unlabelled = 0;
   for (const file of isFolder ? rowFiles(path) : [path]) {
     for await (const { row } of finishedRollouts(file, onBad)) {
+      // A trainer may keep other files there.
+      if (!isRollout(row)) continue;
       const at = over === "collection" ? basename(file, ".jsonl") : labelOf(row, over);
       if (at === undefined) unlabelled++;
       else addRow(pointAt(at), row);
@@ -67,6 +69,8 @@ function withoutSum(point: Summed): CurvePoint {
   const { sum: _, ...rest } = point;
   return rest;
 }
+
+const isRollout = (row: TaskRow): boolean => ["reward", "response", "failure_kind"].some((field) => field in row);
 
 const emptyPoint = (at: string): CurvePoint => ({
   at,

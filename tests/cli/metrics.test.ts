@@ -124,14 +124,21 @@ test("--over prints a line for each value of a label, with the numbers of the tr
     _holdfast_labels: { iteration },
   }));
   writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-  writeFileSync(join(folder, "metrics.jsonl"), '{"iteration":2,"reward":0.7,"loss":0.125,"seconds":{"update":3}}\n');
+  writeFileSync(
+    join(folder, "metrics.jsonl"),
+    '{"iteration":2,"reward":0.7,"loss":0.125,"seconds":{"update":3},"entropy":0.5}\n',
+  );
   const { code, stdout } = await run("metrics", folder, "--over", "iteration");
   expect(code).toBe(0);
   expect(stdout).toBe(
-    "iteration  reward  rollouts  failed   loss  seconds.update\n" +
-      "1               0         1       0      -               -\n" +
-      "2            0.75         2       0  0.125               3\n",
+    "iteration  reward  rollouts  failed   loss  update s\n" +
+      "1               0         1       0      -         -\n" +
+      "2            0.75         2       0  0.125         3\n",
   );
+  // A file of a trainer that has no rollouts.
+  writeFileSync(join(folder, "used.jsonl"), '{"iteration":2,"sessions":["a"]}\n');
+  const all = await run("metrics", folder, "--over", "iteration", "--all");
+  expect([all.stderr, all.stdout.split("\n")[0]]).toEqual(["", expect.stringMatching(/ update s  entropy$/)]);
   const told = JSON.parse((await run("metrics", folder, "--over", "iteration", "--json")).stdout) as {
     points: object[];
   };

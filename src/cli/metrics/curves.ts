@@ -5,14 +5,20 @@ import { counted, plainLine, print } from "../plain.ts";
 import { createComplaints, note } from "../rollout-source.ts";
 import { figure, tableLines } from "./table.ts";
 
-export async function printCurves(paths: string[], over: string, json: boolean): Promise<void> {
+export interface CurveFlags {
+  json?: boolean;
+  /** Also prints numbers of the trainer beside its loss and its seconds. */
+  all?: boolean;
+}
+
+export async function printCurves(paths: string[], over: string, { json, all }: CurveFlags): Promise<void> {
   const curves: Curve[] = [];
   for (const path of paths) curves.push(await readCurve(path, over, createComplaints()));
   if (json) return void curves.forEach((curve) => print(JSON.stringify(curve)));
   for (const { path, points, unlabelled } of curves) {
     if (unlabelled > 0) note(`${counted(unlabelled, "row")} of ${path} without the label ${over}`);
     const head = paths.length > 1 ? [`${path}:`] : [];
-    print([...head, ...curveLines(over, points)].join("\n"));
+    print([...head, ...curveLines(over, points, all ?? false)].join("\n"));
   }
 }
 
@@ -25,15 +31,20 @@ const columns: [string, (point: CurvePoint) => number | null][] = [
   ["seconds", ({ seconds }) => seconds],
 ];
 
-function curveLines(over: string, points: CurvePoint[]): string[] {
+const isSeconds = /^seconds\.(.+)$/;
+
+function curveLines(over: string, points: CurvePoint[], isWhole: boolean): string[] {
   const own = new Set(columns.map(([name]) => name));
   const names = new Set(points.flatMap(({ trainer }) => Object.keys(trainer)));
-  const trained = [...names].filter((name) => !own.has(name));
-  const all: typeof columns = [
+  const trained = [...names].filter((name) => !own.has(name) && (isWhole || name === "loss" || isSeconds.test(name)));
+  const known: typeof columns = [
     ...columns,
-    ...trained.map((name): (typeof columns)[0] => [name, ({ trainer }) => trainer[name] ?? null]),
+    ...trained.map((name): (typeof columns)[0] => [
+      name.replace(isSeconds, "$1 s"),
+      ({ trainer }) => trainer[name] ?? null,
+    ]),
   ];
-  const shown = all.filter(([, valueOf]) => points.some((point) => valueOf(point) !== null));
+  const shown = known.filter(([, valueOf]) => points.some((point) => valueOf(point) !== null));
   const heading = [over, ...shown.map(([name]) => name)].map(plainLine);
   return tableLines([
     heading,
