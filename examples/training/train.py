@@ -37,7 +37,9 @@ def main() -> None:
     torch.set_float32_matmul_precision("highest") if hasattr(torch, "set_float32_matmul_precision") else None
     run, tasks = read_run(folder), read_tasks(flags)
     client = Client(f"http://127.0.0.1:{run['server_port']}", patience=180)
-    start = lambda: Server(flags.environment, folder, run["server_port"], flags.store, flags.node, flags.holdfast)
+    # This server is the only one, so a new one need not wait long for the old one to be silent.
+    lease = ["--lease", "5s"]
+    start = lambda: Server(flags.environment, folder, run["server_port"], flags.store, flags.node, flags.holdfast, lease)
     server = None
     try:
         if not flags.model and not (folder / "warm.pt").exists():
@@ -158,9 +160,9 @@ def read_flags() -> argparse.Namespace:
     add("--width", type=int, default=256, help="width of the tiny model")
     add("--layers", type=int, default=4)
     add("--heads", type=int, default=8)
-    add("--warmup-episodes", type=int, default=2000 if cuda else 600)
-    add("--warmup-steps", type=int, default=1200 if cuda else 400)
-    add("--warmup-batch", type=int, default=64 if cuda else 24)
+    add("--warmup-episodes", type=int, default=3000 if cuda else 600)
+    add("--warmup-steps", type=int, default=700 if cuda else 400)
+    add("--warmup-batch", type=int, default=128 if cuda else 24)
     add("--warmup-calls", type=int, default=8, help="most calls of a random episode")
     add("--store", help="store of the sessions (default: sqlite in the folder of the run)")
     add("--node", help="path of node (default: from PATH)")

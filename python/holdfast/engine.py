@@ -17,7 +17,8 @@ from torch import Tensor
 
 from .model import Place
 
-BLOCK = 4
+# Decode steps between two looks at the answers.
+BLOCK = 8
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Engine:
         self.model, self.stops = model, stops
         self.device = next(model.parameters()).device
         self.slots, self.prefill_tokens = slots, prefill_tokens
-        self.cache = model.new_cache(slots)
+        self.cache = model.new_cache(slots + 1)
         self.waiting: deque[Sample] = deque()
         self.active: dict[int, Sample] = {}
         self.free = list(range(slots))
@@ -50,13 +51,14 @@ class Engine:
         self.model_lock = threading.Lock()
         self.stopping = False
         self.sampled, self.seconds, self.steps = 0, 0.0, 0
-        make = lambda dtype, value: torch.full((slots,), value, dtype=dtype, device=self.device)
+        make = lambda dtype, value: torch.full((slots + 1,), value, dtype=dtype, device=self.device)
         self.last, self.positions = make(torch.long, 0), make(torch.long, 0)
         self.alive, self.temperatures = make(torch.bool, False), make(torch.float, 1.0)
         self.stop_ids = torch.tensor(stops, device=self.device)
         self.out_tokens = torch.zeros(BLOCK, slots, dtype=torch.long, device=self.device)
         self.out_log_probs = torch.zeros(BLOCK, slots, device=self.device)
-        self.graphs: dict[tuple[int, int], Any] = {}
+        self.graphs: dict[tuple[str, int, int], Any] = {}
+        self.entries: dict[tuple[int, int], Entry] = {}
         self.pool: Any = None
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.thread.start()
@@ -105,37 +107,39 @@ class Engine:
         # Similar lengths together, so that little is padding.
         joining.sort(key=lambda one: len(one[1].prompt))
         while joining:
-            longest = len(joining[-1][1].prompt)
-            width = min(-(-longest // 32) * 32, self.model.context)
-            count = max(1, self.prefill_tokens // width)
-            batch, joining = joining[-count:], joining[:-count]
-            tokens = torch.tensor([s.prompt + [0] * (width - len(s.prompt)) for _, s in batch])
-            ends = torch.tensor([len(s.prompt) - 1 for _, s in batch])
-            slots = torch.tensor([slot for slot, _ in batch])
-            heat = torch.tensor([s.temperature for _, s in batch])
-            tokens, ends, slots, heat = (one.to(self.device) for one in (tokens, ends, slots, heat))
-            # Padding writes behind the prompt; those places are written again before they are read.
-            positions = torch.arange(width, device=self.device)[None].expand_as(tokens)
-            hidden = self.model(tokens, Place(self.cache, positions, width, slots))
-            last = hidden[torch.arange(len(batch), device=self.device), ends]
-            drawn, log_probs = draw(self.model.logits(last), heat)
-            self.last[slots], self.positions[slots], self.temperatures[slots] = drawn, ends + 1, heat
-            self.alive[slots] = ~self._stopped(drawn)
-            for (slot, sample), token, log_prob in zip(batch, drawn.tolist(), log_probs.tolist()):
+            width = min(_bucket(len(joining[-1][1].prompt), 32), self.model.context)
+            most = max(1, self.prefill_tokens // width)
+            batch, joining = joining[-most:], joining[:-most]
+            rows = min(_coarse_bucket(len(batch), 4), most)
+            # Rows without a request write to a slot that nobody reads.
+            padding = [(self.slots, [0], 1.0)] * (rows - len(batch))
+            filled = [(slot, sample.prompt, sample.temperature) for slot, sample in batch] + padding
+            entry = self.entries.get((rows, width))
+            if entry is None:
+                entry = self.entries[rows, width] = Entry(rows, width, self.device)
+            entry.fill(filled)
+            self._replay(("prefill", rows, width), lambda: self._enter(entry))
+            for (slot, sample), token, log_prob in zip(batch, entry.drawn.tolist(), entry.log_probs.tolist()):
                 self.active[slot] = sample
                 self._take(slot, sample, [token], [log_prob])
 
+    def _enter(self, entry: "Entry") -> None:
+        """Computes the prompts of a batch, and draws the first token of each answer."""
+        # Padding writes behind the prompt; those places are written again before they are read.
+        place = Place(self.cache, entry.positions, entry.tokens.shape[1], entry.slots, fresh=True)
+        hidden = self.model(entry.tokens, place)
+        last = hidden.gather(1, entry.ends[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
+        drawn, log_probs = draw(self.model.logits(last), entry.heat)
+        entry.drawn.copy_(drawn)
+        entry.log_probs.copy_(log_probs)
+        self.last[entry.slots], self.positions[entry.slots] = drawn, entry.ends + 1
+        self.temperatures[entry.slots], self.alive[entry.slots] = entry.heat, ~self._stopped(drawn)
+
     def _decode(self) -> None:
-        rows = _bucket(max(self.active) + 1, self.slots, 16)
+        rows = min(_coarse_bucket(max(self.active) + 1, 32), self.slots)
         longest = max(len(s.prompt) + len(s.tokens) for s in self.active.values())
-        until = _bucket(longest + BLOCK, self.model.context, 64)
-        if self.device.type == "cuda" and self.model.has_static_shapes:
-            graph = self.graphs.get((rows, until))
-            if graph is None:
-                graph = self.graphs[rows, until] = self._capture(rows, until)
-            graph.replay()
-        else:
-            self._steps(rows, until)
+        until = min(_bucket(longest + BLOCK, 64), self.model.context)
+        self._replay(("decode", rows, until), lambda: self._steps(rows, until))
         self.steps += BLOCK
         tokens = self.out_tokens[:, :rows].t().tolist()
         log_probs = self.out_log_probs[:, :rows].t().tolist()
@@ -157,22 +161,27 @@ class Engine:
     def _stopped(self, tokens: Tensor) -> Tensor:
         return (tokens[:, None] == self.stop_ids).any(-1)
 
-    def _capture(self, rows: int, until: int) -> Any:
-        saved = [one.clone() for one in (self.last, self.positions, self.alive)]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._steps(rows, until)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        # All graphs share the memory of the first one: they never run at once.
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            self._steps(rows, until)
-        self.pool = graph.pool()
-        # The warm-up moved the rows; put them back. What it wrote to the cache is written again.
-        for one, before in zip((self.last, self.positions, self.alive), saved):
-            one.copy_(before)
-        return graph
+    def _replay(self, key: tuple[str, int, int], run: Callable[[], None]) -> None:
+        """Runs a function of fixed shapes. On a GPU it is recorded once, and costs one launch after that."""
+        if self.device.type != "cuda" or not self.model.has_static_shapes:
+            run()
+            return
+        if key not in self.graphs:
+            saved = [one.clone() for one in (self.last, self.positions, self.alive)]
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                run()
+            torch.cuda.current_stream().wait_stream(side)
+            # The trial moved the rows; put them back. What it wrote to the cache is written again.
+            for one, before in zip((self.last, self.positions, self.alive), saved):
+                one.copy_(before)
+            graph = torch.cuda.CUDAGraph()
+            # All graphs share the memory of the first one: they never run at once.
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                run()
+            self.pool, self.graphs[key] = graph.pool(), graph
+        self.graphs[key].replay()
 
     def _take(self, slot: int, sample: Sample, tokens: list[int], log_probs: list[float]) -> None:
         for token, log_prob in zip(tokens, log_probs):
@@ -214,8 +223,34 @@ def draw(logits: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
     return drawn, log_probs.gather(-1, drawn[:, None])[:, 0]
 
 
-def _bucket(value: int, most: int, least: int) -> int:
+class Entry:
+    """The inputs and outputs of a batch of prompts, at fixed places in memory."""
+
+    def __init__(self, rows: int, width: int, device: torch.device) -> None:
+        make = lambda dtype, *shape: torch.zeros(*shape, dtype=dtype, device=device)
+        self.tokens, self.ends, self.slots = make(torch.long, rows, width), make(torch.long, rows), make(torch.long, rows)
+        self.heat, self.drawn, self.log_probs = make(torch.float, rows), make(torch.long, rows), make(torch.float, rows)
+        self.positions = torch.arange(width, device=device)[None].repeat(rows, 1)
+
+    def fill(self, rows: list[tuple[int, list[int], float]]) -> None:
+        """Takes the slot, the prompt and the temperature of each row."""
+        width = self.tokens.shape[1]
+        self.tokens.copy_(torch.tensor([prompt + [0] * (width - len(prompt)) for _, prompt, _ in rows]))
+        self.ends.copy_(torch.tensor([len(prompt) - 1 for _, prompt, _ in rows]))
+        self.slots.copy_(torch.tensor([slot for slot, _, _ in rows]))
+        self.heat.copy_(torch.tensor([heat for _, _, heat in rows]))
+
+
+def _coarse_bucket(value: int, least: int) -> int:
+    """Rounds up to the least size times a power of four."""
+    return least if least >= value else _coarse_bucket(value, 4 * least)
+
+
+def _bucket(value: int, least: int) -> int:
+    """Rounds up to a power of two, or to one and a half times one: few sizes, with little waste."""
     size = least
     while size < value:
+        if size * 3 // 2 >= value:
+            return size * 3 // 2
         size *= 2
-    return min(size, most)
+    return size

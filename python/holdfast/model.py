@@ -49,6 +49,8 @@ class Place:
     until: int
     # None: row n is slot n, so that the cache is read without a copy.
     slots: Tensor | None = None
+    # The rows begin at position 0, so that all they may look at is in the batch.
+    fresh: bool = False
 
     def store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes new keys and values (rows, heads, tokens, size), and returns all that the rows may look at."""
@@ -57,12 +59,17 @@ class Place:
         stored = []
         for all_slots, new in ((self.cache.keys[layer], keys), (self.cache.values[layer], values)):
             all_slots[slots[:, None], :, self.positions] = new.transpose(1, 2)
+            if self.fresh:
+                stored.append(new)
+                continue
             seen = all_slots[:, :, : self.until]
             stored.append(seen[:rows] if self.slots is None else seen[self.slots])
         return stored[0], stored[1]
 
-    def mask(self) -> Tensor:
-        """Says which positions each token may look at: (rows, 1, tokens, until)."""
+    def mask(self) -> Tensor | None:
+        """Says which positions each token may look at: (rows, 1, tokens, until). None: itself and those before it."""
+        if self.fresh:
+            return None
         at = torch.arange(self.until, device=self.positions.device)
         return (at[None, None, :] <= self.positions[:, :, None])[:, None]
 
@@ -292,11 +299,11 @@ class LanguageModel(nn.Module):
         return Cache(config.num_hidden_layers, slots, heads, self.context, size, like)
 
     def forward(self, tokens: Tensor, place: Place | None = None) -> Tensor:
-        if place is None:
-            positions = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens) if place is None else place.positions
+        mask = None if place is None else place.mask()
+        if mask is None:
             mask = (positions[:, None, :] <= positions[:, :, None])[:, None]
-            return self._run(tokens, positions, mask, None)
-        return self._run(tokens, place.positions, place.mask(), _SlotCache(place))
+        return self._run(tokens, positions, mask, None if place is None else _SlotCache(place))
 
     def _run(self, tokens: Tensor, positions: Tensor, mask: Tensor, cache: Any) -> Tensor:
         dtype = next(self.inner.parameters()).dtype

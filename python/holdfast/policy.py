@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections import deque
@@ -24,6 +25,8 @@ class Policy:
     """A model, its format and its engine, behind HTTP. It runs in threads of this process."""
 
     def __init__(self, model: Any, format: Any, name: str = "policy", host: str = "127.0.0.1", port: int = 0, slots: int = 512) -> None:
+        # The engine asks for Python's lock before every launch, and must not wait long for the thread that reads requests.
+        sys.setswitchinterval(0.0002)
         self.model, self.format, self.name = model, format, name
         self.engine = Engine(model, format.stops, slots)
         self.inside, self.since, self.busy = 0, 0.0, 0.0

@@ -56,6 +56,7 @@ class _Seen:
 
     def __init__(self, luck: random.Random, prompt: str) -> None:
         self.luck = luck
+        self.made: list[Any] = []
         self.values: dict[str, list[Any]] = {}
         self.numbers = [int(number) for number in re.findall(r"(?<![\w.])-?\d+(?![\w.])", prompt)]
         self.texts = re.findall(r'"([^"]+)"', prompt) or re.findall(r"[\w.@-]*\d[\w.@-]*|[\w.+-]+@[\w.-]+", prompt)
@@ -77,12 +78,18 @@ class _Seen:
             pass
 
     def call(self, tools: list[dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:
-        """Draws a tool whose arguments can be filled, and its arguments."""
-        for tool in self.luck.sample(tools, len(tools)):
-            given = self._value("", tool["input"])
-            if given is not None:
-                return tool["name"], given
-        return None
+        """Draws a tool whose arguments can be filled, and its arguments. A call that was made before is drawn again."""
+        drawn = None
+        for _ in range(4):
+            for tool in self.luck.sample(tools, len(tools)):
+                given = self._value("", tool["input"])
+                if given is not None:
+                    drawn = tool["name"], given
+                    break
+            if drawn not in self.made:
+                break
+        self.made.append(drawn)
+        return drawn
 
     def _value(self, name: str, schema: dict[str, Any]) -> Any:
         if "const" in schema:
@@ -110,7 +117,7 @@ class _Seen:
         if kind in ("integer", "number"):
             known = self.values.get(name, []) + self.numbers
             low, high = max(-9, schema.get("minimum", -9)), min(20, schema.get("maximum", 20))
-            drawn = self.luck.choice(known) if known and self.luck.random() < 0.7 else self.luck.randint(int(low), int(max(low, high)))
+            drawn = self.luck.choice(known) if known and self.luck.random() < 0.9 else self.luck.randint(int(low), int(max(low, high)))
             return drawn if isinstance(drawn, int) else None
         if kind == "null":
             return None

@@ -30,11 +30,14 @@ test("the Python client, rows and advantages pass their tests", { timeout: 120_0
 });
 
 test(
-  "the policy server and a toy training pass their tests",
+  "a killed server, the policy server and a toy training pass their tests",
   { timeout: 300_000, tags: ["full"] },
   async ({ skip }) => {
     if (pythons.length === 0) skip("there is no python3 of version 3.11 or newer");
-    const { status, output } = runTests(["policy", "training"], join(await shared("dist"), "cli", "main.js"));
+    const { status, output } = runTests(
+      ["kill", "policy", "language_model", "training"],
+      join(await shared("dist"), "cli", "main.js"),
+    );
     console.log(
       output
         .split("\n")
