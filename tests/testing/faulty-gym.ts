@@ -24,6 +24,7 @@ export type Fault =
   | "call ids are ignored"
   | "await between read and write"
   | "closing does nothing"
+  | "closing is not a route"
   | "bad arguments crash";
 
 interface Session {
@@ -100,6 +101,7 @@ export async function faultyGym(fault: Fault): Promise<string> {
       return { ...body, reward: session !== undefined && session.count === expected ? best : 0 };
     }
     if (path === "/close_session") {
+      if (fault === "closing is not a route") throw new Refusal(404);
       const isKept = fault === "closing does nothing";
       return { closed: session !== undefined && (isKept || states.delete(id)) };
     }

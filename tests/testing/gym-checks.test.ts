@@ -65,6 +65,17 @@ test("the solution has to earn the best reward that the environment states, and 
   expect(await failed(0)).toContainEqual(expect.stringContaining("a session without calls got a reward of 0"));
 });
 
+test("a server that cannot close sessions is told that those of the checks stay open", async () => {
+  const results = await checked("closing is not a route");
+  expect(results.filter(({ result }) => result !== "pass")).toMatchObject([
+    {
+      what: "closing a session frees it",
+      result: "skipped",
+      message: expect.stringContaining("so the sessions of these checks stay open") as string,
+    },
+  ]);
+});
+
 const faults: [fault: Fault, check: string][] = [
   ["answers vary", "the same seed and calls give the same answers"],
   ["two processes that alternate", "state persists over the calls of a session"],
