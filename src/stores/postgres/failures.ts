@@ -46,35 +46,23 @@ export function isReadOnly(thrown: unknown): boolean {
   return stateOf(thrown) === "25006";
 }
 
-const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
-  { pattern: /^53100/, code: "store_full", message: "has no space left; nothing was written" },
-  {
-    pattern: /^53[34]00/,
-    code: "store_busy",
-    message: "has no free connection; raise its max_connections, or lower `connections` in the store URL",
-  },
-  { pattern: /^53/, code: "store_busy", message: "is out of memory" },
-  { pattern: /^57P0/, code: "store_busy", message: "is starting or stopping; try again" },
-  { pattern: /^08/, code: "store_busy", message: "was cut off; try again" },
-  {
-    pattern: /^(57014|55P03|40)/,
-    code: "store_busy",
-    message: "did not finish in time because of locks of other clients",
-  },
-  {
-    pattern: /^25006/,
-    code: "store_failed",
-    message: "is read-only, as a standby is; use the URL of the primary",
-  },
-  { pattern: /^28/, code: "store_failed", message: "refused the login; check the user and the password in the URL" },
-  { pattern: /^3D000/, code: "store_failed", message: "does not have this database; create it with CREATE DATABASE" },
-  {
-    pattern: /^42501/,
-    code: "store_failed",
-    message: "refused the permission; this user needs CREATE on the database, or a schema of its own",
-  },
-  { pattern: /^(XX00[12]|58P01)/, code: "store_corrupt", message: "is damaged" },
-  { pattern: /^./, code: "store_failed", message: "failed" },
+const failures: [pattern: RegExp, code: ErrorCode, message: string][] = [
+  [/^53100/, "store_full", "has no space left; nothing was written"],
+  [
+    /^53[34]00/,
+    "store_busy",
+    "has no free connection; raise its max_connections, or lower `connections` in the store URL",
+  ],
+  [/^53/, "store_busy", "is out of memory"],
+  [/^57P0/, "store_busy", "is starting or stopping; try again"],
+  [/^08/, "store_busy", "was cut off; try again"],
+  [/^(57014|55P03|40)/, "store_busy", "did not finish in time because of locks of other clients"],
+  [/^25006/, "store_failed", "is read-only, as a standby is; use the URL of the primary"],
+  [/^28/, "store_failed", "refused the login; check the user and the password in the URL"],
+  [/^3D000/, "store_failed", "does not have this database; create it with CREATE DATABASE"],
+  [/^42501/, "store_failed", "refused the permission; this user needs CREATE on the database, or a schema of its own"],
+  [/^(XX00[12]|58P01)/, "store_corrupt", "is damaged"],
+  [/^./, "store_failed", "failed"],
 ];
 
 /** Classifies a failure of Postgres or of the connection to it. */
@@ -91,7 +79,7 @@ export function faultOf(thrown: unknown): Fault {
     const message = `cannot be reached, or was cut off: ${connectionText(thrown)}; try again`;
     return { code: "store_busy", message, effect: "unknown", passing: true, cause: thrown };
   }
-  const { code, message } = failures.find(({ pattern }) => pattern.test(state))!;
+  const [, code, message] = failures.find(([pattern]) => pattern.test(state))!;
   const text = `${message}: ${messageOf(thrown)}`;
   // A server that ends a connection may have written before it did.
   if (!isRefusal(thrown)) return { code, message: text, effect: "unknown", passing: isPassing(thrown), cause: thrown };

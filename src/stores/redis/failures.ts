@@ -6,58 +6,33 @@ import type { Fault } from "../front.ts";
 const refusals =
   /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS|HOLDFASTLOST) |enableOfflineQueue options is false|not sent/;
 
-const failures: { pattern: RegExp; code: ErrorCode; message: string }[] = [
-  {
-    pattern: /OOM command not allowed|maxmemory/,
-    code: "store_full",
-    message: "has no memory left (see its maxmemory); nothing was written",
-  },
-  { pattern: /No space left/i, code: "store_full", message: "has no space left on its disk; nothing was written" },
-  { pattern: /MISCONF/, code: "store_failed", message: "cannot write to its disk, and refuses writes until it can" },
-  {
-    pattern: /NOAUTH|Authentication required/,
-    code: "store_failed",
-    message: "requires a password; put it into the URL",
-  },
-  { pattern: /WRONGPASS|invalid password/, code: "store_failed", message: "refused the user or password in the URL" },
-  {
-    pattern: /NOPERM/,
-    code: "store_failed",
-    message: "refused a command that the store needs; give this user the permission",
-  },
-  {
-    pattern: /HOLDFASTLOST/,
-    code: "store_corrupt",
-    message: "has lost part of a session (evicted, or deleted by another program); delete the session",
-  },
-  {
-    pattern: /WRONGTYPE/,
-    code: "store_corrupt",
-    message: "has keys of another program under this prefix; choose another prefix",
-  },
-  {
-    pattern: /Protocol error|Unknown RESP type/,
-    code: "store_failed",
-    message: "does not answer like a Redis server",
-  },
-  {
-    pattern: /cluster support disabled/,
-    code: "store_failed",
-    message: "is not a Cluster; use a URL that begins with redis://",
-  },
-  { pattern: /certificate|SSL|TLS/i, code: "store_failed", message: "failed to set up TLS" },
-  { pattern: /READONLY/, code: "store_busy", message: "is a replica and refuses writes" },
-  { pattern: /NOREPLICAS/, code: "store_busy", message: "refuses writes because it has too few replicas" },
-  { pattern: /BUSY /, code: "store_busy", message: "is busy with a script" },
-  { pattern: /MOVED |ASK |CLUSTERDOWN|TRYAGAIN/, code: "store_busy", message: "is moving keys between its nodes" },
-  {
-    pattern:
-      /LOADING|MASTERDOWN|Connection is closed|connection close|timed? ?out|retries per request|Failed to refresh|Cluster is ended|unreachable|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET|enableOfflineQueue|not sent/,
-    code: "store_busy",
-    message: "cannot be reached",
-  },
+const failures: [pattern: RegExp, code: ErrorCode, message: string][] = [
+  [/OOM command not allowed|maxmemory/, "store_full", "has no memory left (see its maxmemory); nothing was written"],
+  [/No space left/i, "store_full", "has no space left on its disk; nothing was written"],
+  [/MISCONF/, "store_failed", "cannot write to its disk, and refuses writes until it can"],
+  [/NOAUTH|Authentication required/, "store_failed", "requires a password; put it into the URL"],
+  [/WRONGPASS|invalid password/, "store_failed", "refused the user or password in the URL"],
+  [/NOPERM/, "store_failed", "refused a command that the store needs; give this user the permission"],
+  [
+    /HOLDFASTLOST/,
+    "store_corrupt",
+    "has lost part of a session (evicted, or deleted by another program); delete the session",
+  ],
+  [/WRONGTYPE/, "store_corrupt", "has keys of another program under this prefix; choose another prefix"],
+  [/Protocol error|Unknown RESP type/, "store_failed", "does not answer like a Redis server"],
+  [/cluster support disabled/, "store_failed", "is not a Cluster; use a URL that begins with redis://"],
+  [/certificate|SSL|TLS/i, "store_failed", "failed to set up TLS"],
+  [/READONLY/, "store_busy", "is a replica and refuses writes"],
+  [/NOREPLICAS/, "store_busy", "refuses writes because it has too few replicas"],
+  [/BUSY /, "store_busy", "is busy with a script"],
+  [/MOVED |ASK |CLUSTERDOWN|TRYAGAIN/, "store_busy", "is moving keys between its nodes"],
+  [
+    /LOADING|MASTERDOWN|Connection is closed|connection close|timed? ?out|retries per request|Failed to refresh|Cluster is ended|unreachable|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET|enableOfflineQueue|not sent/,
+    "store_busy",
+    "cannot be reached",
+  ],
+  [/(?:)/, "store_failed", "failed"],
 ];
-const otherwise = { code: "store_failed", message: "failed" } as const;
 
 /** Maximum pause before a retry, in milliseconds. */
 const pause = 25;
@@ -90,7 +65,7 @@ function innermost(cause: unknown): string {
 /** Classifies a failure. It is not kept as a cause: it contains arguments, such as a password or bodies. */
 export function faultOf(thrown: unknown): Fault {
   const reason = innermost(thrown);
-  const { code, message } = failures.find(({ pattern }) => pattern.test(reason)) ?? otherwise;
+  const [, code, message] = failures.find(([pattern]) => pattern.test(reason))!;
   const said = reason.length > 300 ? `${reason.slice(0, 300)}…` : reason;
   const effect = refusals.test(messageOf(thrown)) ? "nothing" : "unknown";
   return { code, message: `${message}: ${said}`, effect, passing: code === "store_busy", pause };
