@@ -225,27 +225,17 @@ function hasCode(thrown: unknown, codes: number[]): boolean {
 // SQLITE_BUSY, SQLITE_LOCKED
 const busy = [5, 6];
 
-const faults: { codes: number[]; fault: Omit<Fault, "effect"> }[] = [
-  {
-    codes: busy,
-    fault: { code: "store_busy", message: "is locked by another process", passing: true, pause: 6 },
-  },
-  {
-    // SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE. SQLite reports a quota or a size limit as a failed write.
-    codes: [13, 778, 4874],
-    fault: { code: "store_full", message: "has no space left; nothing was written" },
-  },
-  {
-    // SQLITE_CORRUPT, SQLITE_NOTADB
-    codes: [11, 26],
-    fault: { code: "store_corrupt", message: "is damaged or not a database" },
-  },
+const faults: [codes: number[], fault: Omit<Fault, "effect">][] = [
+  [busy, { code: "store_busy", message: "is locked by another process", passing: true, pause: 6 }],
+  // SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE. SQLite reports a quota or a size limit as a failed write.
+  [[13, 778, 4874], { code: "store_full", message: "has no space left; nothing was written" }],
+  // SQLITE_CORRUPT, SQLITE_NOTADB
+  [[11, 26], { code: "store_corrupt", message: "is damaged or not a database" }],
 ];
+const otherwise: Omit<Fault, "effect"> = { code: "store_failed", message: "failed", single: true };
 
 /** Classifies a failure of SQLite. Every verb that writes is a transaction, which was rolled back. */
 export function faultOf(cause: unknown): Fault {
-  const { fault } = faults.find(({ codes }) => hasCode(cause, codes)) ?? {
-    fault: { code: "store_failed", message: "failed", single: true } as const,
-  };
+  const [, fault] = faults.find(([codes]) => hasCode(cause, codes)) ?? [[], otherwise];
   return { ...fault, message: `${fault.message}: ${messageOf(cause)}`, effect: "nothing", cause };
 }
