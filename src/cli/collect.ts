@@ -96,6 +96,7 @@ export function addCollect(program: Command): void {
       'further fields of each model request, as in \'{"reasoning":{"effort":"low"}}\'',
       jsonObject,
     )
+    .option("--labels <json>", "labels of every row, as in '{\"iteration\":7}', for metrics --over", jsonObject)
     .option("--resume", "continue the collection in OUT; failed rollouts are played again")
     .option("--force", "resume even if settings changed; changed tasks are still refused")
     .option("--json", "print events as JSON lines")

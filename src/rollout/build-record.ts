@@ -116,12 +116,13 @@ async function buildSettings(
 }
 
 /** Returns settings that records of earlier versions do not have, if they are given. */
-function requestSettings({ topP, maxTokens, system, request }: CollectionSettings): Settings {
+function requestSettings({ topP, maxTokens, system, request, labels }: CollectionSettings): Settings {
   return {
     ...(topP !== undefined && { "top-p": topP }),
     ...(maxTokens !== undefined && { "max-tokens": maxTokens }),
     ...(system !== undefined && { system }),
     ...(request && { request }),
+    ...(labels && { labels }),
   };
 }
 

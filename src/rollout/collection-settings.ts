@@ -40,6 +40,8 @@ export interface SourceSettings {
   system?: string;
   /** Fields for every request to the model, such as `{ reasoning: { effort: "low" } }`. */
   request?: { [field: string]: Json };
+  /** Added to every row, as in `{ iteration: 7 }`. */
+  labels?: { [name: string]: Json };
 }
 
 export interface CollectionSettings extends SourceSettings {

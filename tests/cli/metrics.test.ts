@@ -147,6 +147,27 @@ test("--over prints a line for each value of a label, with the numbers of the tr
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("no rows with the label policy")]);
 });
 
+test("a collection labels its rows, and resumes with the same labels only", async () => {
+  const folder = await newFolder();
+  const collect = (labels: string, ...more: string[]) =>
+    run(
+      "collect",
+      join(root, "examples/counter"),
+      "--limit",
+      "2",
+      "--out",
+      join(folder, "rows.jsonl"),
+      "--labels",
+      labels,
+      ...more,
+    );
+  expect(await collect('{"iteration":7}')).toMatchObject({ code: 0 });
+  const { stdout } = await run("metrics", folder, "--over", "iteration");
+  expect(stdout.split("\n")[1]).toMatch(/^7 +1 +2 +0 /);
+  const { code, stderr } = await collect('{"iteration":8}', "--resume");
+  expect([code, stderr]).toEqual([1, expect.stringContaining('labels was {"iteration":7} and is {"iteration":8}')]);
+});
+
 test("the pictures of the docs are drawn from the logs of training runs, one line for each", async () => {
   const folder = await newFolder();
   const lines = [0.25, 0.5, 1].map((reward, at) => `${JSON.stringify({ iteration: at + 1, reward })}\n`);
