@@ -128,7 +128,7 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
  */
 export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {
-    throw new HoldfastError("invalid_input", "`verify_responses` must be a list of the rows that verify gave");
+    throw new HoldfastError("invalid_input", "`verify_responses` must be a list of rows, as /verify returns them");
   }
   return doInPieces(aggregateSteps(rows));
 }
