@@ -31,7 +31,7 @@ test("the Python client, rows and advantages pass their tests", { timeout: 120_0
 
 test(
   "a killed server, the policy server and a toy training pass their tests",
-  { timeout: 300_000, tags: ["full"] },
+  { timeout: 600_000, tags: ["full"] },
   async ({ skip }) => {
     if (pythons.length === 0) skip("there is no python3 of version 3.11 or newer");
     const { status, output } = runTests(
