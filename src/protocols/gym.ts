@@ -8,15 +8,19 @@ import { check } from "../core/schema.ts";
 import { errorReply, notAllowed, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createAggregateReply } from "./gym/aggregate-reply.ts";
-import { parseCookie, readCookies, writeCookie } from "./gym/cookie.ts";
+import { parseCookie, readCookies, writeCookie } from "./http/cookie.ts";
 import { parseEpisode, parseTool, withoutRollout } from "./gym/path.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from "./gym/row.ts";
 import { assertFirst, taskFor } from "./gym/verdict.ts";
+import { isMcpPath, parseToolNames, type Bindings } from "./http/mcp-binding.ts";
+import { bareNames } from "./http/bare-names.ts";
 
 export interface GymProtocolOptions {
   sessions: Sessions;
   tokens: Tokens;
+  /** Adds to the answer of a seed how an MCP client reaches the session. By default nothing. */
+  bindings?: Bindings | undefined;
   /** Computes metrics from the rows of a collection. */
   aggregate(rows: unknown): Promise<object>;
 }
@@ -54,7 +58,7 @@ const newMark = "new.";
  * const protocol = gymProtocol({ sessions, tokens, aggregate });
  * const reply = await protocol.handle(request);
  */
-export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions): Required<Protocol> {
+export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtocolOptions): Required<Protocol> {
   const { environment } = sessions;
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
   const opened = new Set<string>();
@@ -80,6 +84,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       const value = tokens.check(token);
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
+      // The token of an MCP client: it may call tools, but neither seed nor verify.
+      if (!isNew && value.includes(".")) continue;
       const session = isNew ? value.slice(newMark.length) : value;
       return { session, isNew: isNew && !opened.has(session), isFresh: false, version };
     }
@@ -126,11 +132,14 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
     const task = row;
     delete task[randomSeedField];
     const labels = buildLabels(task, rollout);
+    const tools = parseToolNames(exchange.request.headers["holdfast-tools"]);
+    const seededReply = (episode: number): Reply =>
+      ok({ session_id: session, episode, ...(bindings && { mcp: bindings.address(session, tools) }) });
     return sending(exchange, "/seed_session", task, true, async (sent) => {
       const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
         sent.event = { version };
         caller.version = version;
-        return ok({ session_id: session, episode });
+        return seededReply(episode);
       };
       const isRepeat = sent.isKeyed || sent.repeats !== undefined;
       if ((await findOutcome(sent)) === "over") sent.opened = false;
@@ -150,7 +159,7 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
         return seeded(await sessions.seed(session, task, options));
       }
       const { episode } = await sessions.info(session);
-      return ok({ session_id: session, episode });
+      return seededReply(episode);
     });
   }
 
@@ -264,7 +273,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
   async function verify({ request, caller, rollout }: Exchange): Promise<Reply> {
     const row = parseRow(request.body);
     delete row[randomSeedField];
-    const { response, ...asked } = row;
+    const { response: given, ...asked } = row;
+    const response = bareNames(given, environment.name);
     try {
       if (caller.isNew && environment.state === undefined) {
         // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it
@@ -330,7 +340,8 @@ export function gymProtocol({ sessions, tokens, aggregate }: GymProtocolOptions)
       return withCookie(reply, caller);
     },
     decorate(request, reply) {
-      return reply.headers?.["set-cookie"]
+      // An MCP client would keep the cookie, and it names another session.
+      return reply.headers?.["set-cookie"] || isMcpPath(request.path)
         ? reply
         : withCookie({ ...reply, headers: { ...reply.headers } }, identifyCaller(request));
     },

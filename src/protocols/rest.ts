@@ -5,6 +5,7 @@ import type { Protocol } from "../core/protocol.ts";
 import type { Conversations, Episodes } from "../core/sessions.ts";
 import type { SessionPlayer } from "../rollout/play/continue-session.ts";
 import type { RolloutRequests } from "../rollout/requests.ts";
+import type { Bindings } from "./http/mcp-binding.ts";
 import { conversationRouter, type RunAgent } from "./rest/conversations.ts";
 import { episodeRouter } from "./rest/episodes.ts";
 
@@ -16,6 +17,8 @@ export interface EpisodeRestOptions {
   sessionPlayer?: SessionPlayer | undefined;
   /** Plays requests for rollouts. Default: none, and /v1/rollouts is not served. */
   requests?: RolloutRequests | undefined;
+  /** Adds to an opened session how an MCP client reaches it. By default nothing. */
+  bindings?: Bindings | undefined;
 }
 
 export interface ConversationRestOptions {
@@ -38,8 +41,6 @@ export interface ConversationRestOptions {
  */
 export function restProtocol(options: RestOptions): Protocol {
   const handle =
-    "agent" in options
-      ? conversationRouter(options.sessions, options.agent, options.run)
-      : episodeRouter(options.sessions, options.sessionPlayer, options.requests);
+    "agent" in options ? conversationRouter(options.sessions, options.agent, options.run) : episodeRouter(options);
   return { name: "rest", handle };
 }

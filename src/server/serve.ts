@@ -13,6 +13,7 @@ import type { Collection } from "../rollout/collection-view.ts";
 import type { Store } from "../core/store.ts";
 import { gymProtocol } from "../protocols/gym.ts";
 import { gymGuard } from "../protocols/gym/guard.ts";
+import { createBindings, mcpProtocol } from "../protocols/mcp.ts";
 import { restProtocol } from "../protocols/rest.ts";
 import { runProtocol } from "../protocols/run-rollout.ts";
 import { createPlaces } from "../rollout/places.ts";
@@ -212,15 +213,22 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     return createRolloutRequests({ ...played, ...lease, onError });
   });
   const guard = gymGuard(tokens);
-  const mounts: Mount[] = engines.map((sessions, at) => ({
-    prefix: `/${sessions.environment.name}`,
-    protocols: [
-      guard,
-      ...played(sessions),
-      gymProtocol({ sessions, tokens, aggregate }),
-      restProtocol({ sessions, sessionPlayer: sessionPlayer(sessions), requests: requests[at] }),
-    ],
-  }));
+  const version = packageVersion();
+  const mounts: Mount[] = engines.map((sessions, at) => {
+    const { name } = sessions.environment;
+    // Bare environments have no tools.
+    const bindings = bare.has(name) ? undefined : createBindings(name, tokens);
+    return {
+      prefix: `/${name}`,
+      protocols: [
+        guard,
+        ...played(sessions),
+        ...(bindings ? [mcpProtocol({ sessions, bindings, version })] : []),
+        gymProtocol({ sessions, tokens, bindings, aggregate }),
+        restProtocol({ sessions, bindings, sessionPlayer: sessionPlayer(sessions), requests: requests[at] }),
+      ],
+    };
+  });
   for (const [at, sessions] of conversing.entries()) {
     const agent = agents[at] as Agent;
     const traced = telemetry?.agent(agent) ?? agent;
@@ -240,7 +248,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     });
   }
   const about = {
-    version: packageVersion(),
+    version,
     environments: environments.map(({ name, description }) => ({
       name,
       description,

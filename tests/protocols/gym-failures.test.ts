@@ -15,7 +15,7 @@ import { z } from "zod";
 import { onEveryStore, open } from "../session/engine.ts";
 import { everyStore } from "../every-store.ts";
 import { countOpen, gymCounter, gymOf, tokensOf, requestOf, StrictClient } from "./gym-client.ts";
-import { parseCookie, writeCookie } from "../../src/protocols/gym/cookie.ts";
+import { parseCookie, writeCookie } from "../../src/protocols/http/cookie.ts";
 
 const row = { initial_count: 3, expected_count: 6 };
 const response = { object: "response", output: [] };

@@ -292,7 +292,7 @@ describe("a bad request names the field, the reason, and a correct value", () =>
     ["POST", "", 3, "the body", "the body must be an object, not 3"],
     ["POST", "", null, "the body", "the body must be an object, not null"],
     ["POST", "", [], "the body", "the body must be an object, not an array"],
-    ["POST", "", { tsak: {} }, "tsak", 'the body has no field "tsak"; its fields are task, random, labels'],
+    ["POST", "", { tsak: {} }, "tsak", 'the body has no field "tsak"; its fields are task, random, labels, tools'],
     ["POST", "", { random: "7" }, "random", 'random must be a number, not "7"'],
     ["POST", "", { task, labels: [] }, "labels", "labels must be an object, not an array"],
     ["POST", "", { labels: { a: 1 } }, "labels", "labels requires task; give both or neither"],

@@ -62,9 +62,11 @@ const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
   { route: "GET /metrics", takesBody: false, bounds: { rows: "one series per tool", out: "the series" } },
   { route: "GET /", takesBody: false, bounds: { out: "one field" } },
   { route: "GET /reverify_mode", takesBody: false, bounds: { out: "one word" } },
-  { route: "POST /seed_session", takesBody: true, bounds: { out: "two fields", time: authors } },
+  { route: "POST /seed_session", takesBody: true, bounds: { out: "three fields", time: authors } },
   { route: "POST /{tool}", takesBody: true, bounds: { out: "the output", time: authors } },
   { route: "POST /verify", takesBody: true, bounds: { out: "the row and the verdict", time: authors } },
+  { route: "POST /mcp", takesBody: true, bounds: { out: "the output, or the schemas of the tools", time: authors } },
+  { route: "DELETE /mcp", takesBody: false, bounds: { out: "nothing" } },
   { route: "POST /close_session", takesBody: true, bounds: { out: "one field" } },
   {
     route: "POST /aggregate_metrics",

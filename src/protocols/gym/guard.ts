@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import { errorReply, type Protocol, type Tokens } from "../../core/protocol.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
-import { parseCookie } from "./cookie.ts";
+import { parseCookie } from "../http/cookie.ts";
 
 /**
  * Refuses a POST to `/v1` or `/run` that carries the cookie of a gym session. Agents of this protocol post any tool name

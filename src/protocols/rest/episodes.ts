@@ -8,16 +8,22 @@ import type { Episodes } from "../../core/sessions.ts";
 import type { SessionPlayer } from "../../rollout/play/continue-session.ts";
 import type { RolloutRequests } from "../../rollout/requests.ts";
 import { checked, createRouter, ok } from "../http/route.ts";
+import { parseToolNames, type Bindings } from "../http/mcp-binding.ts";
+import { bareNames } from "../http/bare-names.ts";
 import type { Described, JsonObject } from "./openapi.ts";
 import { rolloutHandlers, rolloutRoutes } from "./rollout-routes.ts";
 import { episodeRoutes, type Route } from "./routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-export function episodeRouter(
-  sessions: Episodes,
-  sessionPlayer: SessionPlayer | undefined,
-  requests: RolloutRequests | undefined,
-): Protocol["handle"] {
+/** The parts of `EpisodeRestOptions`. */
+interface Served {
+  sessions: Episodes;
+  sessionPlayer?: SessionPlayer | undefined;
+  requests?: RolloutRequests | undefined;
+  bindings?: Bindings | undefined;
+}
+
+export function episodeRouter({ sessions, sessionPlayer, requests, bindings }: Served): Protocol["handle"] {
   const models = sessionPlayer?.models ?? [];
   const { environment } = sessions;
   const rollouts = requests && createRouter(rolloutRoutes, rolloutHandlers(requests), help);
@@ -26,8 +32,11 @@ export function episodeRouter(
     {
       ...sharedHandlers(sessions, () => describeApi(environment, models, requests !== undefined)),
       environment: () => ok(describeEnvironment(environment)),
-      openSession: async ({ body: { random: randomSeed, ...options } }) =>
-        opened(await sessions.open({ ...options, randomSeed })),
+      openSession: async ({ body: { random: randomSeed, tools, ...options } }) => {
+        const allowed = parseToolNames(tools as string[] | undefined);
+        const info = await sessions.open({ ...options, randomSeed });
+        return opened(bindings ? { ...info, mcp: bindings.address(info.session, allowed) } : info);
+      },
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
         // Clients may pass the answer on to a model: only the event has the author's error.
         const { thrown: _, ...answer } = await sessions.call(id, tool, input, { call, episode, signal });
@@ -35,7 +44,10 @@ export function episodeRouter(
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
         ok(await sessions.seed(id, task, { ...options, randomSeed })),
-      verifySession: async ({ id, body, request: { signal } }) => ok(await sessions.verify(id, { ...body, signal })),
+      verifySession: async ({ id, body, request: { signal } }) => {
+        const response = bareNames(body.response, environment.name);
+        return ok(await sessions.verify(id, { ...body, response, signal }));
+      },
       sessionRewards: async ({ id, request: { signal } }) =>
         ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
       playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {

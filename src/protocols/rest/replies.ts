@@ -71,6 +71,10 @@ export const replies = {
     labels: anyObject,
     "user?": { ...text, description: "of a conversation: whose it is" },
     "turn?": shape({ invocation: text, agent: text, "call?": text }),
+    "mcp?": {
+      ...anyObject,
+      description: "how an MCP client reaches it: `url_path` with `headers`, or `bound_url_path`",
+    },
   }),
   SessionPage: shape({
     sessions: { type: "array", items: shape(listed) },

@@ -170,7 +170,19 @@ export const episodeRoutes = {
     method: "POST",
     path: "/v1/sessions",
     summary: "Open a session, and seed it if there is a task",
-    body: { ...object({ task, random, labels }), dependentRequired: { labels: ["task"] } },
+    body: {
+      ...object({
+        task,
+        random,
+        labels,
+        tools: {
+          type: "array",
+          items: { type: "string" },
+          description: "the tools that an MCP client of the session may use; by default all",
+        },
+      }),
+      dependentRequired: { labels: ["task"] },
+    },
     status: 201,
     reply: "Session",
     errors: ["invalid_task", "not_json", "seed_failed"],

@@ -11,7 +11,11 @@ import type { sharedRoutes } from "./routes.ts";
 /** Part of the message for an unknown path. */
 export const help = "/openapi.json lists what there is";
 
-export const opened = (info: SessionInfo): Reply => ({ status: 201, body: info, about: { session: info.session } });
+export const opened = <Info extends SessionInfo>(info: Info): Reply => ({
+  status: 201,
+  body: info,
+  about: { session: info.session },
+});
 
 export function sharedHandlers(
   sessions: Episodes | Conversations,

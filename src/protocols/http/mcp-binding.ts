@@ -1,0 +1,97 @@
+// How an MCP client names its session: by a signed token in the path, in a header or in a cookie.
+import { ellipsis } from "../../core/ellipsis.ts";
+import { invalidOption } from "../../core/errors.ts";
+import type { Request, Tokens } from "../../core/protocol.ts";
+import { parseCookie, readCookies } from "./cookie.ts";
+
+export interface Binding {
+  session: string;
+  /** True if an unbound client got the session from `initialize`. It alone uses the session, and may end it. */
+  isOwn: boolean;
+  /** The tools that the client may use. Undefined for all. */
+  tools: readonly string[] | undefined;
+}
+
+/** Where and how an MCP client reaches a session, in the words of NeMo Gym and verifiers. */
+export interface McpAddress {
+  server_name: string;
+  url_path: string;
+  transport: "http";
+  headers: { [name: string]: string };
+  /** A path that contains the token, for clients that take only a URL. */
+  bound_url_path: string;
+}
+
+const header = "x-nemo-gym-session-token";
+
+// Session ids contain no dot, so these marks are unambiguous. The gym protocol accepts neither as a cookie: the holder of
+// such a token calls tools, but cannot seed or verify.
+const boundMark = "mcp.";
+const ownMark = "own.";
+const newMark = "new.";
+
+/** Matches the paths of this protocol, relative to the mount. */
+const pathPattern = /^(?:\/s\/([^/]+))?\/mcp\/?$/;
+
+export const isMcpPath = (path: string): boolean => path.includes("/mcp") && pathPattern.test(path);
+
+/** Checks the names of the tools that a session allows: a list, or a header with commas. Undefined means all tools. */
+export function parseToolNames(given: readonly string[] | string | undefined): readonly string[] | undefined {
+  const names = typeof given === "string" ? given.split(",").flatMap((name) => name.trim() || []) : given;
+  const wrong = names?.find((name) => !/^[\w-]{1,64}$/.test(name));
+  if (wrong === undefined) return names;
+  throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid name of a tool`);
+}
+
+/** Issues and reads the tokens that bind MCP clients to sessions of one environment. */
+export function createBindings(environment: string, tokens: Tokens) {
+  const cookie = `holdfast_${environment.replaceAll("-", "_")}`;
+
+  function parse(token: string): Binding | undefined {
+    const value = tokens.check(token);
+    if (value === undefined) return undefined;
+    if (value.startsWith(ownMark)) return { session: value.slice(ownMark.length), isOwn: true, tools: undefined };
+    if (!value.startsWith(boundMark)) {
+      const session = value.startsWith(newMark) ? value.slice(newMark.length) : value;
+      return { session, isOwn: false, tools: undefined };
+    }
+    const [session = "", ...tools] = value.slice(boundMark.length).split(".");
+    return { session, isOwn: false, tools: tools.length > 0 ? tools[0]?.split(",") : undefined };
+  }
+
+  return {
+    /** Returns the token of a new session of an unbound client. */
+    issueOwn: (session: string): string => tokens.issue(ownMark + session),
+
+    /** Returns the address of a session, for all tools or only those of `parseToolNames`. */
+    address(session: string, tools?: readonly string[]): McpAddress {
+      const allowed = tools === undefined ? "" : `.${tools.join(",")}`;
+      const token = tokens.issue(boundMark + session + allowed);
+      return {
+        server_name: environment,
+        url_path: `/${environment}/mcp`,
+        transport: "http",
+        headers: { "X-NeMo-Gym-Session-Token": token },
+        bound_url_path: `/${environment}/s/${token}/mcp`,
+      };
+    },
+
+    /**
+     * Returns the session of a request, undefined without one, or null if its token is invalid. `isOpening`: an
+     * `initialize`, which ends what an earlier one began.
+     */
+    find({ path, headers }: Request, isOpening: boolean): Binding | undefined | null {
+      const token =
+        pathPattern.exec(path)?.[1] ?? headers[header] ?? (isOpening ? undefined : headers["mcp-session-id"]);
+      if (token !== undefined) return parse(token) ?? null;
+      // Clients send any cookie that a server ever set, so a token elsewhere wins, and an invalid cookie is ignored.
+      for (const value of readCookies(headers["cookie"], cookie)) {
+        const found = parse(parseCookie(value).token);
+        if (found) return found;
+      }
+      return undefined;
+    },
+  };
+}
+
+export type Bindings = ReturnType<typeof createBindings>;

@@ -1,0 +1,303 @@
+// mcpProtocol(): serves the tools of an environment as an MCP server, to clients of both eras of MCP on one path.
+import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { isObject } from "../core/json.ts";
+import type { Protocol, Reply, Request } from "../core/protocol.ts";
+import type { Answer, Sessions } from "../core/sessions.ts";
+import { createRecent } from "./mcp/recent.ts";
+import { isMcpPath, type Binding, type Bindings } from "./http/mcp-binding.ts";
+import { createCancellation } from "./mcp/cancel.ts";
+import { isModern, legacyFault, legacyVersions, metaOf, modernFault, modernVersions } from "./mcp/era.ts";
+import {
+  codes,
+  faultReply,
+  invalidParams,
+  isFault,
+  readMessage,
+  resultBody,
+  toFault,
+  type Fault,
+  type Id,
+  type Message,
+} from "./mcp/message.ts";
+import { defaultPace, withProgress, type Pace } from "./mcp/progress.ts";
+import { failedResult, listTools, toResult, type ToolResult } from "./mcp/tools.ts";
+
+export { createBindings, type Binding, type Bindings, type McpAddress } from "./http/mcp-binding.ts";
+export type { Pace } from "./mcp/progress.ts";
+
+export interface McpProtocolOptions {
+  sessions: Sessions;
+  /** Reads and issues the tokens of sessions: `createBindings`. */
+  bindings: Bindings;
+  /** The version of the server, for its clients. */
+  version: string;
+  /** When the answer of a long call becomes a stream with notices of progress. */
+  pace?: Pace;
+}
+
+/** A request with an id, of a client whose session is known, or who has none. */
+interface Exchange {
+  request: Request;
+  message: Message & { id: Id; method: string };
+  binding: Binding | undefined;
+  isModern: boolean;
+}
+
+/** Milliseconds for which clients may keep the list of tools. */
+const listLifetime = 60_000;
+
+/** The keys of `_meta` that hold the id of a call. The id of a JSON-RPC request restarts with its client, so it does not identify a call. */
+const callKeys = ["dev.holdfast/call", "claudecode/toolUseId", "callId"];
+
+/**
+ * Serves the sessions of one environment. A client is bound to a session by a signed token; an unbound client of the era with
+ * `initialize` gets a session of its own.
+ *
+ * @example
+ * const bindings = createBindings(environment.name, tokens);
+ * const protocol = mcpProtocol({ sessions, bindings, version: "1.0.0" });
+ * const reply = await protocol.handle(request);
+ */
+export function mcpProtocol({
+  sessions,
+  bindings,
+  version,
+  pace = defaultPace,
+}: McpProtocolOptions): Required<Protocol> {
+  const { environment } = sessions;
+  const tools = listTools(environment);
+  const known = tools.map(({ name }) => name).join(", ") || "none";
+  const serverInfo = { name: environment.name, version };
+  const resultMeta = { "io.modelcontextprotocol/serverInfo": serverInfo };
+  const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
+  const cancellation = createCancellation();
+  /** Sessions of unbound clients that were opened or ended here: a missing log is not opened again. */
+  const begun = createRecent();
+
+  function instructions(binding: Binding | undefined): { instructions?: string } {
+    const text = [environment.description, binding ? "" : howToBind].filter(Boolean).join("\n\n");
+    return text === "" ? {} : { instructions: text };
+  }
+
+  function initialize({ message, binding }: Exchange): Reply {
+    const asked = message.params["protocolVersion"];
+    const protocolVersion = legacyVersions.find((served) => served === asked) ?? legacyVersions.at(-1);
+    const { description } = environment;
+    const result = {
+      protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo,
+      ...(description && { instructions: description }),
+    };
+    const reply: Reply = { status: 200, body: resultBody(message.id, result) };
+    // A bound client gets no id: it could end the episode with it.
+    if (!binding) reply.headers = { "mcp-session-id": bindings.issueOwn(sessions.newSession()) };
+    return reply;
+  }
+
+  async function serveLegacy(exchange: Exchange): Promise<Reply> {
+    const { message, binding } = exchange;
+    const { id, method } = message;
+    if (method === "initialize") return initialize(exchange);
+    if (method === "tools/call") return callTool(exchange);
+    await assertKnown(binding);
+    if (method === "ping") return { status: 200, body: resultBody(id, {}) };
+    if (method === "tools/list") return { status: 200, body: resultBody(id, { tools: allowed(binding) }) };
+    return faultReply(id, unknownMethod(method, 200));
+  }
+
+  async function serveModern(exchange: Exchange): Promise<Reply> {
+    const { message, binding } = exchange;
+    const { id, method } = message;
+    if (method === "tools/call") return callTool(exchange);
+    if (method === "tools/list") {
+      const cacheScope = binding?.tools ? "private" : "public";
+      const result = { tools: allowed(binding), ttlMs: listLifetime, cacheScope };
+      return { status: 200, body: resultBody(id, complete(result)) };
+    }
+    if (method !== "server/discover") return faultReply(id, unknownMethod(method, 404));
+    const capabilities = { tools: {} };
+    const found = { supportedVersions: modernVersions, capabilities, ttlMs: listLifetime, cacheScope: "public" };
+    return { status: 200, body: resultBody(id, complete({ ...found, ...instructions(binding) })) };
+  }
+
+  const complete = ({ _meta: meta, ...result }: { [key: string]: unknown; _meta?: object }): object => ({
+    resultType: "complete",
+    ...result,
+    _meta: { ...meta, ...resultMeta },
+  });
+
+  const allowed = (binding: Binding | undefined): typeof tools =>
+    binding?.tools ? tools.filter(({ name }) => binding.tools?.includes(name)) : tools;
+
+  /** Refuses the session of an unbound client that has ended. */
+  async function assertKnown(binding: Binding | undefined): Promise<void> {
+    if (!binding?.isOwn) return;
+    const info = await sessions.peek(binding.session);
+    if (info ? info.ended : begun.has(binding.session)) throw ended(binding.session);
+  }
+
+  function callTool(exchange: Exchange): Reply | Promise<Reply> {
+    const { request, message, binding, isModern } = exchange;
+    const { id, params } = message;
+    const { name, arguments: input = {} } = params;
+    if (typeof name !== "string") return faultReply(id, invalidParams("params.name must be the name of a tool", 400));
+    if (!isObject(input)) return faultReply(id, invalidParams("params.arguments must be an object", 400));
+    if (!binding) return faultReply(id, invalidParams(isModern ? howToBind : noSession, 400));
+    if (binding.tools?.includes(name) === false) {
+      const text = `the tool "${name}" is not allowed in this session; the allowed tools are: ${binding.tools.join(", ")}`;
+      return resultReply(exchange, failedResult(text, "unknown_tool"));
+    }
+    const { session } = binding;
+    const meta = metaOf(message);
+    const call = callKeys.map((key) => meta[key]).find((value) => typeof value === "string") as string | undefined;
+    const about = { session, ...(call !== undefined && { call }) };
+    const send = async (signal: AbortSignal): Promise<Reply> => {
+      let reply: Reply;
+      try {
+        const answer = await applied(binding, name, input, { call, signal });
+        reply = resultReply(exchange, answer ? toResult(answer) : unknownTool(name));
+        if (answer?.repeated) reply.headers = { "holdfast-repeated": "true" };
+      } catch (thrown) {
+        if (!isHoldfastError(thrown)) throw thrown;
+        reply = failureReply(exchange, thrown);
+      }
+      reply.about = about;
+      return reply;
+    };
+    // Now a client cancels by leaving. Before, leaving was not a cancellation: it sent a notification.
+    const replied = isModern ? send(request.signal) : cancellation.run(session, id, send);
+    const isStreamable = request.headers["accept"]?.includes("text/event-stream") === true;
+    return isStreamable ? withProgress(replied, meta["progressToken"], pace) : replied;
+  }
+
+  /** Calls a tool. Opens the session of an unbound client at its first call. Undefined: there was no such tool to open it for. */
+  async function applied(
+    { session, isOwn }: Binding,
+    tool: string,
+    input: object,
+    { call, signal }: { call: string | undefined; signal: AbortSignal },
+  ): Promise<Answer | undefined> {
+    const options = { ...(call !== undefined && { call }), signal, seeded: needsSeed && !isOwn };
+    try {
+      return await sessions.call(session, tool, input, options);
+    } catch (thrown) {
+      if (!isOwn || !isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
+      if (begun.has(session)) throw thrown;
+    }
+    // A client that only guesses names must not fill the store.
+    if (!environment.definitions.has(tool)) return undefined;
+    try {
+      await sessions.open({ session });
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
+    }
+    begun.add(session);
+    return sessions.call(session, tool, input, options);
+  }
+
+  const unknownTool = (name: string): ToolResult =>
+    failedResult(`there is no tool "${name}"; the tools are: ${known}`, "unknown_tool");
+
+  function resultReply({ message, isModern }: Exchange, result: ToolResult): Reply {
+    return { status: 200, body: resultBody(message.id, isModern ? complete(result) : result) };
+  }
+
+  /** Answers a failure that is not the model's: a JSON-RPC error, never the result of a tool. */
+  function failureReply({ message, binding }: Pick<Exchange, "message" | "binding">, thrown: HoldfastError): Reply {
+    const fault = toFault(thrown);
+    // By this status a client of its own session knows that it has to initialize again.
+    if (binding?.isOwn && fault.code === codes.session) fault.status = 404;
+    // Clients would repeat a request with status 408, although they cancelled it.
+    if (thrown.code === "call_cancelled") fault.status = 200;
+    const reply: Reply = { ...faultReply(message.id, fault), thrown };
+    if (fault.status === 503 || fault.status === 429) reply.headers = { "retry-after": "1" };
+    if (binding) reply.about = { session: binding.session };
+    return reply;
+  }
+
+  /** Ends the session of an unbound client. The session of a bound client is an episode, which others end. */
+  async function end(request: Request): Promise<Reply> {
+    const binding = bindings.find(request, false);
+    if (binding === null) return faultReply(undefined, unknownSession);
+    if (!binding?.isOwn) return refusedMethod(request.method);
+    await sessions.close(binding.session);
+    begun.add(binding.session);
+    return { status: 200 };
+  }
+
+  async function answer(request: Request): Promise<Reply> {
+    if (request.method === "DELETE") return end(request);
+    if (request.method !== "POST") return refusedMethod(request.method);
+    const { headers } = request;
+    const message = readMessage(request.body);
+    if (isFault(message)) return faultReply(undefined, message);
+    const { id, method } = message;
+    if (headers["accept"] !== undefined && !/json|\*/.test(headers["accept"])) return faultReply(id, notAcceptable);
+    const binding = bindings.find(request, method === "initialize");
+    if (binding === null) return faultReply(id, unknownSession);
+    if (id === undefined || method === undefined) {
+      if (method === "notifications/cancelled" && binding) {
+        cancellation.cancel(binding.session, message.params["requestId"]);
+      }
+      return { status: 202 };
+    }
+    const isNow = isModern(headers, message);
+    const fault = isNow ? modernFault(headers, message) : method === "initialize" ? undefined : legacyFault(headers);
+    if (fault) return faultReply(id, fault);
+    const exchange: Exchange = { request, message: { ...message, id, method }, binding, isModern: isNow };
+    try {
+      return await (isNow ? serveModern(exchange) : serveLegacy(exchange));
+    } catch (thrown) {
+      if (!isHoldfastError(thrown)) throw thrown;
+      return failureReply(exchange, thrown);
+    }
+  }
+
+  return {
+    name: "mcp",
+    handle(request) {
+      return isMcpPath(request.path) ? answer(request) : undefined;
+    },
+    decorate(request, reply) {
+      const { error } = Object(reply.body) as { error?: HoldfastError };
+      if (!isMcpPath(request.path) || typeof error?.code !== "string") return reply;
+      const { code, message, detail } = error;
+      return { ...reply, ...faultReply(undefined, toFault({ code, message, detail, status: reply.status })) };
+    },
+  };
+}
+
+const howToBind =
+  "The request names no session. Open one with POST /seed_session or POST /v1/sessions, and use `mcp` of the answer: " +
+  "send its `headers` with every request, or use its `bound_url_path` as the path of this server.";
+const noSession =
+  "the request names no session; send the Mcp-Session-Id of the answer to initialize, or bind the client to a session";
+
+const unknownSession: Fault = {
+  status: 404,
+  code: codes.session,
+  message:
+    "the session token is not valid; initialize again, or take the token from the answer that opened the session",
+};
+
+const notAcceptable: Fault = {
+  status: 406,
+  code: codes.invalidRequest,
+  message: "the answer is JSON; send accept: application/json, text/event-stream",
+};
+
+const ended = (session: string): HoldfastError =>
+  new HoldfastError("session_closed", `session ${session} has ended; initialize again`, { detail: { session } });
+
+const unknownMethod = (method: string, status: number): Fault => ({
+  status,
+  code: codes.methodNotFound,
+  message: `the method ${method.slice(0, 100)} is not supported`,
+});
+
+function refusedMethod(method: string): Reply {
+  const message = `${method} is not supported here; use POST`;
+  const reply = faultReply(undefined, { status: 405, code: codes.invalidRequest, message });
+  return { ...reply, headers: { allow: "POST" } };
+}

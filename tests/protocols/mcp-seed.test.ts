@@ -1,0 +1,86 @@
+// Answers that open a session carry how an MCP client reaches it, and verify reads the names of harnesses.
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { defineEnvironment, tool } from "holdfast";
+import { ask, clientV1, replicaOf, origin, type Replica } from "./mcp-client.ts";
+
+const counter = defineEnvironment({
+  name: "counter",
+  state: z.object({ count: z.number().default(0) }),
+  task: z.looseObject({ goal: z.number() }),
+  tools: {
+    add: tool({
+      description: "Add.",
+      input: z.object({ by: z.number() }),
+      run: ({ state }, { by }) => ({ count: (state.count += by) }),
+    }),
+    read: tool({ description: "Read.", run: ({ state }) => state.count }),
+  },
+  verify: ({ state, task, response }) => {
+    const { output = [] } = (response ?? {}) as { output?: { name?: string }[] };
+    return { reward: Number(state.count === task.goal), called: output.map(({ name }) => name ?? null) };
+  },
+});
+
+interface Address {
+  server_name: string;
+  url_path: string;
+  transport: string;
+  headers: { [name: string]: string };
+  bound_url_path: string;
+}
+
+async function post({ fetch }: Replica, path: string, body: object, headers: { [name: string]: string } = {}) {
+  const response = await fetch(`${origin}${path}`, { method: "POST", body: JSON.stringify(body), headers });
+  const cookie = response.headers.get("set-cookie")?.split(";")[0] ?? "";
+  // eslint-disable-next-line typescript/no-explicit-any -- tests inspect any shape
+  return { status: response.status, cookie, json: (await response.json()) as any };
+}
+
+const row = (task: object) => ({ responses_create_params: { input: [] }, ...task });
+
+describe("the answer of a seed", () => {
+  test("names server, path, transport and headers as NeMo Gym and verifiers read them", async () => {
+    const replica = replicaOf(counter);
+    const { json, cookie } = await post(replica, "/seed_session", row({ goal: 5 }));
+    const mcp = json.mcp as Address;
+    expect(mcp).toMatchObject({ server_name: "counter", url_path: "/counter/mcp", transport: "http" });
+    const client = await clientV1(replica, { path: mcp.url_path, headers: mcp.headers });
+    await client.callTool({ name: "add", arguments: { by: 5 } });
+    const call = { type: "function_call", name: "mcp__counter__add", arguments: "{}", call_id: "c" };
+    const response = {
+      output: [call, { type: "message" }, { ...call, name: "read" }, { ...call, name: "mcp__other__add" }],
+    };
+    const verified = await post(replica, "/verify", { ...row({ goal: 5 }), response }, { cookie });
+    expect(verified.json).toMatchObject({ reward: 1, called: ["add", null, "read", "mcp__other__add"] });
+    expect(verified.json.response).toEqual(response);
+    const again = await post(replica, "/verify", { ...row({ goal: 5 }), response }, { cookie: verified.cookie });
+    expect(again.json).toMatchObject({ reward: 1 });
+  });
+
+  test("has a token for the tools that the seed allows", async () => {
+    const replica = replicaOf(counter);
+    const { json } = await post(replica, "/seed_session", row({ goal: 5 }), { "holdfast-tools": "read, other" });
+    const { headers } = json.mcp as Address;
+    const listed = await ask(replica, { headers });
+    expect(listed.json.result.tools.map(({ name }: { name: string }) => name)).toEqual(["read"]);
+    const refused = await post(replica, "/seed_session", { goal: 5 }, { "holdfast-tools": "a.b" });
+    expect(refused).toMatchObject({ status: 400, json: { error: { code: "invalid_option" } } });
+  });
+});
+
+describe("a session opened over REST", () => {
+  test("has the address of its MCP server, with the tools that were asked for", async () => {
+    const replica = replicaOf(counter);
+    const { json } = await post(replica, "/v1/sessions", { task: { goal: 2 }, tools: ["add"] });
+    const { bound_url_path: path } = json.mcp as Address;
+    const client = await clientV1(replica, { path });
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["add"]);
+    await client.callTool({ name: "add", arguments: { by: 2 } });
+    const response = { output: [{ type: "function_call", name: "mcp__counter__add" }] };
+    const verified = await post(replica, `/v1/sessions/${json.session}/verify`, { response });
+    expect(verified.json).toMatchObject({ reward: 1, verdict: { called: ["add"] } });
+    const wrong = await post(replica, "/v1/sessions", { task: { goal: 2 }, tools: ["a b"] });
+    expect(wrong).toMatchObject({ status: 400, json: { error: { code: "invalid_option" } } });
+  });
+});
