@@ -242,26 +242,23 @@ for (const kind of everyStore) {
 }
 
 test("requests share the places in turn: a small one does not wait for a large one that came first", async () => {
-  const { url } = await chatServer(async (request) => {
-    await sleep(2);
+  let begin = (): void => undefined;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const { url, asked } = await chatServer(async (request) => {
+    await begun;
     return answer(request);
   });
   const requests = requestsOn(memoryStore(), { places: createPlaces(4) });
-  const model = { url, name: "policy" };
-  await requests.start({ request: "large", tasks: tasksOf(60), model });
-  await requests.start({ request: "small", tasks: tasksOf(10), model });
-  const ends: string[] = [];
-  const counted = async (request: string): Promise<void> => {
-    await readAll(requests, request);
-    ends.push(request);
-  };
-  const both = Promise.all([counted("large"), counted("small")]);
-  while (ends.length === 0) await sleep(5);
-  const [large] = await listed(requests);
-  expect(ends).toEqual(["small"]);
-  // While the small one played its 10 episodes, the large one played about as many.
-  expect(large?.done).toBeLessThan(30);
-  await both;
+  const start = (name: string, count: number) =>
+    requests.start({ request: name, tasks: tasksOf(count), model: { url, name } });
+  await start("large", 60);
+  await start("small", 10);
+  begin();
+  await Promise.all(["large", "small"].map((request) => readAll(requests, request)));
+  const firsts = asked.filter(({ messages }) => messages.every(({ role }) => role !== "assistant"));
+  expect(firsts).toHaveLength(70);
+  // While the small one began its 10 episodes, the large one began about as many.
+  expect(firsts.findLastIndex(({ model }) => model === "small")).toBeLessThan(30);
 });
 
 test("a model on another machine is refused unless it is allowed, and the key of this process goes to allowed ones only", async () => {
