@@ -6,7 +6,7 @@ import { built } from "../built.ts";
 import { startServing } from "../e2e/serve-process.ts";
 import { root } from "../files.ts";
 
-export const heap = "--max-old-space-size=600";
+const heap = "--max-old-space-size=600";
 const mostMegabytes = 512;
 
 /** The largest memory of a process so far, in megabytes. Undefined if it has ended. */
