@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption, isHoldfastError } from "../core/errors.ts";
 import { summarizeThrown, type Labels, type NumberedEvent, type Thrown } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
+import { jsonOrText } from "../core/json.ts";
 import type { Listed } from "../core/store.ts";
 import type { SessionSource, SourceOptions } from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
@@ -143,11 +143,7 @@ async function whenFree<T>(work: () => Promise<T>): Promise<T> {
 function toLabel(text: string, before: Labels = {}): Labels {
   const [, name, value = ""] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError("A label is a name and a value, as in topic=bill.");
-  try {
-    return { ...before, [name]: JSON.parse(value) as Json };
-  } catch {
-    return { ...before, [name]: value };
-  }
+  return { ...before, [name]: jsonOrText(value) };
 }
 
 async function withSource(flags: Flags, run: (source: SessionSource) => Promise<void>): Promise<void> {
