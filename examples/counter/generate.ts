@@ -1,4 +1,5 @@
 // Prints tasks.jsonl: 60 tasks, the same ones every time. From the root: npx jiti examples/counter/generate.ts
+// With a number and a seed it prints others, for training: npx jiti examples/counter/generate.ts 480 2 > tasks_train.jsonl
 import { z } from "zod";
 import environment from "./environment.ts";
 
@@ -18,8 +19,9 @@ const tools = [...environment.definitions].map(([name, { description, input }]) 
   return { type: "function", name, description, parameters, strict: true };
 });
 
-const below = numbers(1);
-for (let row = 0; row < 60; row++) {
+const [count = 60, seed = 1] = process.argv.slice(2).map(Number);
+const below = numbers(seed);
+for (let row = 0; row < count; row++) {
   const initial_count = below(100) - 20;
   const steps = Array.from({ length: 1 + below(4) }, () => below(20) - 5);
   const total = steps.reduce((sum, step) => sum + step, 0);
@@ -27,6 +29,8 @@ for (let row = 0; row < 60; row++) {
   if (total === 0) steps.push(1);
   const content = `Add ${steps.join(", then ")} to the counter, and tell me its value.`;
   const expected_count = initial_count + (total || 1);
-  const responses_create_params = { input: [{ role: "user", content }], tools };
+  const input = [{ role: "user", content }];
+  // The environment fills in the tools of a row that has none.
+  const responses_create_params = count === 60 ? { input, tools } : { input };
   console.log(JSON.stringify({ responses_create_params, initial_count, expected_count }));
 }

@@ -34,7 +34,6 @@ def main() -> None:
     folder = Path(flags.out or f"runs/training/{Path(flags.environment).name}-{flags.credit}-{flags.seed}")
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(flags.seed)
-    torch.set_float32_matmul_precision("highest") if hasattr(torch, "set_float32_matmul_precision") else None
     run, tasks = read_run(folder), read_tasks(flags)
     client = Client(f"http://127.0.0.1:{run['server_port']}", patience=180)
     # This server is the only one, so a new one need not wait long for the old one to be silent.
@@ -69,7 +68,10 @@ def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list
     config = TinyConfig(format.size, flags.width, flags.layers, flags.heads, flags.context)
     model = TinyModel(config).to(flags.device)
     played = time.perf_counter()
+    # Only the update must compute exactly what was sampled with; imitation may be faster.
+    torch.set_float32_matmul_precision("high")
     loss = imitate(model, format, play, flags.warmup_steps, 1e-3, flags.warmup_batch, flags.seed, flags.device)
+    torch.set_float32_matmul_precision("highest")
     saved = {"words": format.words, "config": vars(config), "model": model.state_dict()}
     write_atomically(folder / "warm.pt", lambda out: torch.save(saved, out))
     size = sum(weight.numel() for weight in model.parameters())

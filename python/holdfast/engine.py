@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
+from array import array
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -184,18 +185,20 @@ class Engine:
         self.graphs[key].replay()
 
     def _take(self, slot: int, sample: Sample, tokens: list[int], log_probs: list[float]) -> None:
-        for token, log_prob in zip(tokens, log_probs):
-            sample.tokens.append(token)
-            sample.log_probs.append(log_prob)
-            if token in self.stops:
-                sample.finish = "stop"
-            if token in self.stops or len(sample.tokens) >= sample.limit or sample.cancelled:
-                self._leave(slot)
-                if sample.finish != "stop":
-                    self.alive[slot] = False
-                self.sampled += len(sample.tokens)
-                sample.done(sample)
-                return
+        """Adds what was sampled, up to a stop token or the limit."""
+        stop = min([tokens.index(one) + 1 for one in self.stops if one in tokens], default=len(tokens) + 1)
+        end = min(stop, len(tokens), sample.limit - len(sample.tokens))
+        sample.tokens += tokens[:end]
+        sample.log_probs += log_probs[:end]
+        if end == stop:
+            sample.finish = "stop"
+        elif len(sample.tokens) < sample.limit and not sample.cancelled:
+            return
+        else:
+            self.alive[slot] = False
+        self._leave(slot)
+        self.sampled += len(sample.tokens)
+        sample.done(sample)
 
     def _leave(self, slot: int) -> None:
         del self.active[slot]
@@ -235,7 +238,12 @@ class Entry:
     def fill(self, rows: list[tuple[int, list[int], float]]) -> None:
         """Takes the slot, the prompt and the temperature of each row."""
         width = self.tokens.shape[1]
-        self.tokens.copy_(torch.tensor([prompt + [0] * (width - len(prompt)) for _, prompt, _ in rows]))
+        # An array is read several times faster than lists of lists.
+        padded = array("q")
+        for _, prompt, _ in rows:
+            padded.extend(prompt)
+            padded.extend([0] * (width - len(prompt)))
+        self.tokens.copy_(torch.frombuffer(padded, dtype=torch.long).view(len(rows), width))
         self.ends.copy_(torch.tensor([len(prompt) - 1 for _, prompt, _ in rows]))
         self.slots.copy_(torch.tensor([slot for slot, _, _ in rows]))
         self.heat.copy_(torch.tensor([heat for _, _, heat in rows]))
