@@ -103,9 +103,11 @@ def read_run(folder: Path) -> dict:
 
 
 def read_tasks(flags: argparse.Namespace) -> list[dict]:
-    file = Path(flags.task_file) if flags.task_file else Path(flags.environment) / "tasks.jsonl"
-    if not file.exists():
-        raise SystemExit(f"{file} does not exist; name a file of tasks with --task-file")
+    folder = Path(flags.environment)
+    given = [Path(flags.task_file)] if flags.task_file else [folder / "tasks_train.jsonl", folder / "tasks.jsonl"]
+    file = next((one for one in given if one.exists()), None)
+    if file is None:
+        raise SystemExit(f"{given[-1]} does not exist; name a file of tasks with --task-file")
     return [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
 
 
@@ -135,7 +137,7 @@ def read_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--environment", required=True, help="folder or file of an environment")
-    add("--task-file", help="file of tasks (default: tasks.jsonl of the environment)")
+    add("--task-file", help="file of tasks (default: tasks_train.jsonl of the environment, or tasks.jsonl)")
     add("--model", help="folder of a causal language model; without it, a tiny one is made")
     add("--out", help="folder of the run (default: runs/training/NAME)")
     add("--device", default="cuda" if cuda else "cpu")
@@ -150,8 +152,8 @@ def read_flags() -> argparse.Namespace:
     add("--rate", type=float, default=3e-4, help="learning rate")
     add("--updates", type=int, default=4, help="optimizer steps of an iteration")
     add("--clip", type=float, default=0.2)
-    add("--kl", type=float, default=0.0, help="weight of the divergence from the first weights")
-    add("--entropy", type=float, default=0.0, help="weight of an entropy bonus")
+    add("--kl", type=float, default=0.01, help="weight of the divergence from the first weights; 0 keeps no copy of them")
+    add("--entropy", type=float, default=0.003, help="weight of an entropy bonus")
     add("--temperature", type=float, default=1.0)
     add("--max-tokens", type=int, default=48, help="tokens of an answer")
     add("--max-steps", type=int, default=12, help="answers of an episode")
