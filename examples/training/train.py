@@ -103,7 +103,8 @@ def read_run(folder: Path) -> dict:
 
 
 def read_tasks(flags: argparse.Namespace) -> list[dict]:
-    folder = Path(flags.environment)
+    named = Path(flags.environment)
+    folder = named.parent if named.is_file() else named
     given = [Path(flags.task_file)] if flags.task_file else [folder / "tasks_train.jsonl", folder / "tasks.jsonl"]
     file = next((one for one in given if one.exists()), None)
     if file is None:
