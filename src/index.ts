@@ -122,6 +122,7 @@ export {
   type CompositionOptions,
 } from "./agent/define-agent.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
+export { mcpTools, type McpTools, type McpToolsOptions } from "./agent/mcp-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";
 export { ask, run, type Asked, type AskOptions, type RunOptions, type RunResult } from "./agent/run.ts";
 export type { PartialEvent, RunEvent } from "./agent/invocation.ts";

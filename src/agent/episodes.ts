@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 
-const prefixes = ["environment:", "gym:"];
+const prefixes = ["environment:", "gym:", "mcp:"];
 
 /** Tells whether a key of an agent's state locates an episode. Its value differs in every session and replay. */
 export function isHandle(key: string): boolean {

@@ -28,7 +28,9 @@ export interface ToolsOptions {
 }
 
 export function isExternal(answerer: Answerer | undefined): boolean {
-  return answerer !== undefined && "tool" in answerer && answerer.tool.kind === "external";
+  if (answerer === undefined) return false;
+  if ("toolset" in answerer) return answerer.toolset.effects === "external";
+  return "tool" in answerer && answerer.tool.kind === "external";
 }
 
 /** Tells whether a call runs concurrently. Tools that only change the state do not: each sees the earlier writes. */
@@ -139,7 +141,17 @@ export function createCall(
     return () => ({ transferred: to as string });
   }
 
+  /** Refuses to repeat a call with external effects that an earlier run started. */
+  function assertNotLost(): void {
+    if (!isLost) return;
+    const message = `${about.tool} was started before the run was cut short; whether it took effect is not known`;
+    throw new HoldfastError("outcome_unknown", message);
+  }
+
   async function askToolset(toolset: Toolset): Promise<() => Json> {
+    assertNotLost();
+    // Another process may have taken the turn over since the call was committed.
+    if (toolset.effects === "external") await invocation.assertHeld();
     const draft = working.draft();
     try {
       const asked = { ...about, once: `${made.version}.${about.call}` };
@@ -156,10 +168,7 @@ export function createCall(
 
   async function runTool(definition: ToolDefinition): Promise<() => Json> {
     const { tool, call: id, input } = about;
-    if (isLost) {
-      const message = `${tool} was started before the run was cut short; whether it took effect is not known`;
-      throw new HoldfastError("outcome_unknown", message);
-    }
+    assertNotLost();
     const ready = await prepared(definition, tool, input);
     if (!ready.ok) throw toFailure(ready.outcome);
     let cause: unknown;

@@ -81,6 +81,8 @@ export type AgentTool = Tool<AgentState, undefined, any, any>;
 
 /** Tools listed when the agent runs: of an environment, or of a server. */
 export interface Toolset {
+  /** "external": a call that was interrupted is not repeated, as of a tool with these effects. By default it is repeated. */
+  readonly effects?: "external" | undefined;
   list(context: ReadonlyAgentContext): Promise<ToolSchema[]>;
   /**
    * Runs a call. `once` is a unique id in the session, whatever ids models send. A repeat with the same id, after a

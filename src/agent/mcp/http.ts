@@ -1,0 +1,115 @@
+// An MCP server over HTTP: one request per message, answered by JSON or by events.
+import { setTimeout as delay } from "node:timers/promises";
+import { invalidOption } from "../../core/errors.ts";
+import { exchange, ExchangeError } from "../../io/exchange.ts";
+import {
+  findReply,
+  hasNoInitialize,
+  initializeParams,
+  isModern,
+  legacyVersion,
+  modernVersion,
+  resultOf,
+  serverFailed,
+  withMeta,
+  type Greeting,
+  type RpcCall,
+  type RpcReply,
+} from "./rpc.ts";
+
+/** Attempts of a request that did not reach the server, or may reach it twice, and milliseconds before the second. */
+const attempts = 4;
+const firstPause = 100;
+
+interface Answered {
+  status: number;
+  session: string | undefined;
+  text: string;
+}
+
+export function createHttpServer(url: string, headers: { [name: string]: string }) {
+  if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    throw invalidOption(`"${url}" is not a valid MCP server URL; give one such as http://localhost:8080/mcp`);
+  }
+  const { origin, pathname, search } = new URL(url);
+  let lastId = 0;
+
+  async function post(body: object, more: { [name: string]: string }, call: RpcCall): Promise<Answered> {
+    const request = {
+      origin,
+      path: pathname + search,
+      headers: {
+        ...headers,
+        ...more,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify(body),
+      limits: { timeout: call.timeout, idle: call.timeout },
+      signal: call.signal,
+    };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const answered = await exchange(request, async (answer) => ({
+          status: answer.status,
+          session: [answer.headers["mcp-session-id"]].flat()[0],
+          text: await answer.text(),
+        }));
+        if (answered.status !== 503 || !call.isRepeatable || attempt === attempts) return answered;
+      } catch (thrown) {
+        if (!(thrown instanceof ExchangeError)) throw thrown;
+        const mayRepeat = thrown.kind === "connection" && (call.isRepeatable || !thrown.isSent);
+        if (!mayRepeat || attempt === attempts)
+          throw serverFailed(`the MCP server at ${origin} ${thrown.message}`, thrown.isSent, thrown);
+      }
+      await delay(firstPause * 2 ** (attempt - 1), undefined, { signal: call.signal });
+    }
+  }
+
+  async function send(greeting: Greeting | undefined, call: RpcCall): Promise<{ reply: RpcReply; answered: Answered }> {
+    const id = ++lastId;
+    const { method } = call;
+    const params = greeting && isModern(greeting) ? withMeta(call.params) : call.params;
+    const answered = await post({ jsonrpc: "2.0", id, method, params }, greetingHeaders(greeting, call), call);
+    const reply = findReply(answered.text, id);
+    if (reply) return { reply, answered };
+    throw serverFailed(`the MCP server at ${origin} answered ${answered.status} without a JSON-RPC message`, true);
+  }
+
+  return {
+    name: `at ${origin}`,
+    /** Greets the server, in the era that it serves. */
+    async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
+      const opening = { ...call, method: "initialize", params: initializeParams };
+      const { reply, answered } = await send(undefined, opening);
+      if (hasNoInitialize(reply)) return { version: modernVersion };
+      const { protocolVersion } = resultOf(this.name, reply);
+      const version = typeof protocolVersion === "string" ? protocolVersion : legacyVersion;
+      const greeting: Greeting = { version, ...(answered.session !== undefined && { session: answered.session }) };
+      const notice = { ...opening, method: "notifications/initialized", params: {} };
+      await post({ jsonrpc: "2.0", method: notice.method }, greetingHeaders(greeting, notice), notice);
+      return greeting;
+    },
+    /** Sends a request. Undefined if the server does not know the session of the greeting. */
+    async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
+      const { reply, answered } = await send(greeting, call);
+      return answered.status === 404 && greeting.session !== undefined && reply.error ? undefined : reply;
+    },
+    close: (): Promise<void> => Promise.resolve(),
+  };
+}
+
+function greetingHeaders(greeting: Greeting | undefined, { method, params }: RpcCall): { [name: string]: string } {
+  if (!greeting) return {};
+  const headers: { [name: string]: string } = { "mcp-protocol-version": greeting.version };
+  if (greeting.session !== undefined) headers["mcp-session-id"] = greeting.session;
+  if (!isModern(greeting)) return headers;
+  const name = params["name"];
+  headers["mcp-method"] = method;
+  if (typeof name === "string") headers["mcp-name"] = headerValue(name);
+  return headers;
+}
+
+/** Headers have only visible ASCII. */
+const headerValue = (text: string): string =>
+  /^[\x21-\x7e]+$/.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;

@@ -1,0 +1,125 @@
+// An MCP server as a child process: one JSON-RPC message per line of its input and output.
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import { createInterface } from "node:readline";
+import { onAbort } from "../../io/abort.ts";
+import {
+  hasNoInitialize,
+  initializeParams,
+  isModern,
+  legacyVersion,
+  modernVersion,
+  parseReply,
+  resultOf,
+  serverFailed,
+  withMeta,
+  type Greeting,
+  type RpcCall,
+  type RpcReply,
+} from "./rpc.ts";
+
+export interface ProcessOptions {
+  command: string;
+  args?: readonly string[] | undefined;
+  /** Added to the environment variables of this process. */
+  env?: { [name: string]: string } | undefined;
+  cwd?: string | undefined;
+}
+
+/** Milliseconds that a server has to exit after its input was closed. */
+const grace = 2_000;
+
+/** Starts the process with the first request, and again with the next request after it has exited. */
+export function createProcessServer({ command, args = [], env, cwd }: ProcessOptions) {
+  let child: ChildProcess | undefined;
+  let lastId = 0;
+  const waiting = new Map<number, { take(reply: RpcReply): void; fail(error: Error): void }>();
+
+  function start(): ChildProcess {
+    if (child) return child;
+    const started = spawn(command, args, {
+      stdio: ["pipe", "pipe", "inherit"],
+      ...(env && { env: { ...process.env, ...env } }),
+      ...(cwd !== undefined && { cwd }),
+    });
+    child = started;
+    // It does not keep this process alive; a waiting request has a timer that does.
+    started.unref();
+    for (const stream of [started.stdin, started.stdout]) (stream as Partial<Socket> | null)?.unref?.();
+    const lost = (why: string, isSent: boolean): void => {
+      if (child === started) child = undefined;
+      for (const { fail } of waiting.values()) fail(serverFailed(`the MCP server ${command} ${why}`, isSent));
+      waiting.clear();
+    };
+    started.on("error", (error) => lost(`cannot be started: ${error.message}`, false));
+    started.on("exit", (code, signal) => lost(`exited with ${signal ?? code}`, true));
+    started.stdin?.on("error", () => undefined);
+    createInterface({ input: started.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+      for (const [id, { take }] of waiting) {
+        const reply = parseReply(line, id);
+        if (reply) return take(reply);
+      }
+    });
+    return started;
+  }
+
+  function write(message: object): void {
+    start().stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+  }
+
+  function send(method: string, params: object, { timeout, signal }: RpcCall): Promise<RpcReply> {
+    const id = ++lastId;
+    return new Promise<RpcReply>((resolve, reject) => {
+      const cancel = (error: Error): void => {
+        end();
+        reject(error);
+        write({ method: "notifications/cancelled", params: { requestId: id, reason: error.message } });
+      };
+      const late = (): void =>
+        cancel(serverFailed(`the MCP server ${command} did not answer within ${timeout} ms`, true));
+      const timer = setTimeout(late, timeout);
+      const stopListening = onAbort(signal, () => cancel(signal?.reason as Error));
+      const end = (): void => {
+        clearTimeout(timer);
+        stopListening();
+        waiting.delete(id);
+      };
+      waiting.set(id, {
+        take(reply) {
+          end();
+          resolve(reply);
+        },
+        fail(error) {
+          end();
+          reject(error);
+        },
+      });
+      write({ id, method, params });
+    });
+  }
+
+  return {
+    name: command,
+    async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
+      const reply = await send("initialize", initializeParams, { ...call, method: "initialize", params: {} });
+      if (hasNoInitialize(reply)) return { version: modernVersion };
+      const { protocolVersion } = resultOf(command, reply);
+      write({ method: "notifications/initialized" });
+      return { version: typeof protocolVersion === "string" ? protocolVersion : legacyVersion };
+    },
+    /** Sends a request. Undefined if the process has exited since it was greeted. */
+    request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
+      if (!child) return Promise.resolve(undefined);
+      return send(call.method, isModern(greeting) ? withMeta(call.params) : call.params, call);
+    },
+    async close(): Promise<void> {
+      const ending = child;
+      if (!ending) return;
+      const exited = new Promise<void>((resolve) => ending.once("exit", () => resolve()));
+      ending.stdin?.end();
+      const timer = setTimeout(() => ending.kill("SIGKILL"), grace);
+      await exited;
+      clearTimeout(timer);
+    },
+  };
+}
