@@ -21,6 +21,10 @@ const benches = {
     question: "How many requests per CPU-second does the server take, beside a bare node:http server?",
     load: () => import("./http.mjs"),
   },
+  mcp: {
+    question: "How many calls per CPU-second over MCP, beside the gym protocol and a server of the official SDK?",
+    load: () => import("./mcp.mjs"),
+  },
   sessions: {
     question: "Does a request take longer when the server has 100,000 open sessions instead of 100?",
     load: () => import("./sessions.mjs"),

@@ -2,7 +2,7 @@
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
-import type { Answer, Sessions } from "../core/sessions.ts";
+import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
 import { createRecent } from "./mcp/recent.ts";
 import { isMcpPath, type Binding, type Bindings } from "./http/mcp-binding.ts";
 import { createCancellation } from "./mcp/cancel.ts";
@@ -152,7 +152,7 @@ export function mcpProtocol({
     const meta = metaOf(message);
     const call = callKeys.map((key) => meta[key]).find((value) => typeof value === "string") as string | undefined;
     const about = { session, ...(call !== undefined && { call }) };
-    const send = async (signal: AbortSignal): Promise<Reply> => {
+    const send = async (signal?: AbortSignal): Promise<Reply> => {
       let reply: Reply;
       try {
         const answer = await applied(binding, name, input, { call, signal });
@@ -165,8 +165,10 @@ export function mcpProtocol({
       reply.about = about;
       return reply;
     };
-    // Now a client cancels by leaving. Before, leaving was not a cancellation: it sent a notification.
-    const replied = isModern ? send(request.signal) : cancellation.run(session, id, send);
+    // Now a client cancels by leaving. Before, leaving was not a cancellation: it sent a notification. A call that only changes
+    // the state is not cancelled, as over the gym protocol: a signal costs a tenth of a call.
+    const isCancellable = (environment.definitions.get(name)?.kind ?? "state") !== "state";
+    const replied = !isCancellable ? send() : isModern ? send(request.signal) : cancellation.run(session, id, send);
     const isStreamable = request.headers["accept"]?.includes("text/event-stream") === true;
     return isStreamable ? withProgress(replied, meta["progressToken"], pace) : replied;
   }
@@ -176,9 +178,11 @@ export function mcpProtocol({
     { session, isOwn }: Binding,
     tool: string,
     input: object,
-    { call, signal }: { call: string | undefined; signal: AbortSignal },
+    { call, signal }: { call: string | undefined; signal: AbortSignal | undefined },
   ): Promise<Answer | undefined> {
-    const options = { ...(call !== undefined && { call }), signal, seeded: needsSeed && !isOwn };
+    const options: CallOptions = { seeded: needsSeed && !isOwn };
+    if (call !== undefined) options.call = call;
+    if (signal) options.signal = signal;
     try {
       return await sessions.call(session, tool, input, options);
     } catch (thrown) {
