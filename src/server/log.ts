@@ -59,7 +59,8 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
       if (what === "failures" && isFlood(thrown)) return;
       const entry = {
         method: cut(method),
-        path: cut(path),
+        // The path of an MCP client holds the token of its session.
+        path: cut(path.replace(/\/s\/[^/]+\/mcp/, "/s/…/mcp")),
         status,
         ms: Math.round(ms * 10) / 10,
         session: cut(session),

@@ -33,6 +33,13 @@ test("a flood of rejected requests logs one line per second", () => {
   expect(lines().at(-1)).not.toHaveProperty("error");
 });
 
+test("the token in the path of an MCP client is not logged", () => {
+  const { log, lines } = logged({ what: "all" });
+  log.request({ ...entry, path: "/counter/s/bWNw.BqQQ/mcp" });
+  log.request({ ...entry, path: "/s/bWNw.BqQQ/mcp/" });
+  expect(lines()).toMatchObject([{ path: "/counter/s/…/mcp" }, { path: "/s/…/mcp/" }]);
+});
+
 test("logs everything or nothing on request", () => {
   const all = logged({ what: "all" });
   all.log.request(entry);
