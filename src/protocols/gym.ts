@@ -8,7 +8,7 @@ import { check } from "../core/schema.ts";
 import { errorReply, notAllowed, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
 import { createAggregateReply } from "./gym/aggregate-reply.ts";
-import { parseCookie, readCookies, writeCookie } from "./http/cookie.ts";
+import { keptCookie, parseCookie, readCookies, writeCookie } from "./http/cookie.ts";
 import { parseEpisode, parseTool, withoutRollout } from "./gym/path.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from "./gym/row.ts";
@@ -96,8 +96,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   function withCookie(reply: Reply, { session, isNew, version }: Caller): Reply {
     const token = tokens.issue(isNew ? newMark + session : session);
     reply.headers ??= {};
-    reply.headers["set-cookie"] =
-      `${cookie}=${writeCookie(token, version)}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
+    reply.headers["set-cookie"] = keptCookie(`${cookie}=${writeCookie(token, version)}`);
     return reply;
   }
 
@@ -340,10 +339,11 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       return withCookie(reply, caller);
     },
     decorate(request, reply) {
-      // An MCP client would keep the cookie, and it names another session.
-      return reply.headers?.["set-cookie"] || isMcpPath(request.path)
-        ? reply
-        : withCookie({ ...reply, headers: { ...reply.headers } }, identifyCaller(request));
+      if (reply.headers?.["set-cookie"]) return reply;
+      const caller = identifyCaller(request);
+      // An MCP client would keep the cookie of a session that is not its own.
+      if (caller.isFresh && bindings && isMcpPath(request.path)) return reply;
+      return withCookie({ ...reply, headers: { ...reply.headers } }, caller);
     },
   };
 }

@@ -4,6 +4,7 @@ import { isObject } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
 import { createRecent } from "./mcp/recent.ts";
+import { keptCookie } from "./http/cookie.ts";
 import { isMcpPath, type Binding, type Bindings } from "./http/mcp-binding.ts";
 import { createCancellation } from "./mcp/cancel.ts";
 import { isModern, legacyFault, legacyVersions, metaOf, modernFault, modernVersions } from "./mcp/era.ts";
@@ -230,12 +231,13 @@ export function mcpProtocol({
     return { status: 200 };
   }
 
-  async function answer(request: Request): Promise<Reply> {
+  /** Answers a request. Undefined for an agent of the gym protocol, whose model made up a tool with the name of the path. */
+  async function answer(request: Request): Promise<Reply | undefined> {
     if (request.method === "DELETE") return end(request);
     if (request.method !== "POST") return refusedMethod(request.method);
     const { headers } = request;
     const message = readMessage(request.body);
-    if (isFault(message)) return faultReply(undefined, message);
+    if (isFault(message)) return bindings.find(request, false)?.cookie ? undefined : faultReply(undefined, message);
     const { id, method } = message;
     if (headers["accept"] !== undefined && !/json|\*/.test(headers["accept"])) return faultReply(id, notAcceptable);
     const binding = bindings.find(request, method === "initialize");
@@ -258,10 +260,18 @@ export function mcpProtocol({
     }
   }
 
+  /** Sends a cookie back to the client that it binds. */
+  async function withCookie(request: Request, answered: Promise<Reply | undefined>): Promise<Reply | undefined> {
+    const reply = await answered;
+    if (!reply || request.headers["cookie"] === undefined) return reply;
+    const { cookie } = bindings.find(request, false) ?? {};
+    return cookie === undefined ? reply : { ...reply, headers: { ...reply.headers, "set-cookie": keptCookie(cookie) } };
+  }
+
   return {
     name: "mcp",
     handle(request) {
-      return isMcpPath(request.path) ? answer(request) : undefined;
+      return isMcpPath(request.path) ? withCookie(request, answer(request)) : undefined;
     },
     decorate(request, reply) {
       const { error } = Object(reply.body) as { error?: HoldfastError };

@@ -69,6 +69,20 @@ describe("the answer of a seed", () => {
   });
 });
 
+test("an agent of the gym protocol keeps its session when its model makes up a tool called mcp", async () => {
+  const replica = replicaOf(counter);
+  const { cookie } = await post(replica, "/seed_session", row({ goal: 5 }));
+  const madeUp = await post(replica, "/mcp", { by: 1 }, { cookie });
+  expect(madeUp).toMatchObject({ status: 404, json: { error: { code: "unknown_tool" } } });
+  // The same token, with the version of this answer behind it.
+  expect(madeUp.cookie.startsWith(cookie.slice(0, cookie.lastIndexOf(".")))).toBe(true);
+  const rpc = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "read" } };
+  const spoken = await post(replica, "/mcp", rpc, { cookie: madeUp.cookie });
+  expect(spoken).toMatchObject({ status: 200, cookie: madeUp.cookie, json: { result: { content: [{ text: "0" }] } } });
+  const refused = await post(replica, "/mcp", rpc, { cookie, origin: "https://evil.example" });
+  expect(refused).toMatchObject({ status: 403, cookie });
+});
+
 describe("a session opened over REST", () => {
   test("has the address of its MCP server, with the tools that were asked for", async () => {
     const replica = replicaOf(counter);

@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/errors.ts";
 import { errorReply, type Protocol, type Tokens } from "../../core/protocol.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
-import { parseCookie } from "../http/cookie.ts";
+import { keptCookie, parseCookie } from "../http/cookie.ts";
 
 /**
  * Refuses a POST to `/v1` or `/run` that carries the cookie of a gym session. Agents of this protocol post any tool name
@@ -20,7 +20,7 @@ export function gymGuard(tokens: Tokens): Protocol {
       if (tool === undefined || cookie === undefined) return undefined;
       const reply = errorReply(new HoldfastError("unknown_tool", `there is no tool "${ellipsis(tool, 100)}"`));
       // Agents keep only the cookies of the last reply.
-      reply.headers = { ...reply.headers, "set-cookie": `${cookie}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax` };
+      reply.headers = { ...reply.headers, "set-cookie": keptCookie(cookie) };
       return Promise.resolve(reply);
     },
   };

@@ -8,6 +8,9 @@ export function writeCookie(token: string, version: number | undefined): string 
   return version === undefined ? token : `${token}.${version}-${checksum(token, version)}`;
 }
 
+/** Returns the header that keeps a cookie, which is a name and a value. */
+export const keptCookie = (pair: string): string => `${pair}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
+
 /** Splits a cookie. Without a version, or with a damaged one, all of it is the token, which is then judged by its signature. */
 export function parseCookie(value: string): { token: string; version?: number } {
   const dash = value.lastIndexOf("-");

@@ -10,6 +10,8 @@ export interface Binding {
   isOwn: boolean;
   /** The tools that the client may use. Undefined for all. */
   tools: readonly string[] | undefined;
+  /** The cookie that binds it, with its name. Agents of the gym protocol keep only the cookies of the last reply. */
+  cookie?: string;
 }
 
 /** Where and how an MCP client reaches a session, in the words of NeMo Gym and verifiers. */
@@ -87,7 +89,7 @@ export function createBindings(environment: string, tokens: Tokens) {
       // Clients send any cookie that a server ever set, so a token elsewhere wins, and an invalid cookie is ignored.
       for (const value of readCookies(headers["cookie"], cookie)) {
         const found = parse(parseCookie(value).token);
-        if (found) return found;
+        if (found) return { ...found, cookie: `${cookie}=${value}` };
       }
       return undefined;
     },
