@@ -212,7 +212,7 @@ async function* runEntered(
     if (!first)
       throw new HoldfastError(
         "invalid_agent",
-        `the session is with the agent ${start.agent}, which is not part of ${agent.name}`,
+        `the session's current agent is ${start.agent}, which is not one of the agents in ${agent.name}`,
       );
     const place: Place = {
       agent: first.name,

@@ -48,7 +48,7 @@ export function addCheck(program: Command): void {
     .option("--tool <name>", "a tool to call; may be repeated", collect(String), [])
     .option("--input <json>", "the arguments of a tool, in the order of --tool", collect(json), [])
     .option("--task <json>", "the task to seed with", json)
-    .option("--tasks <file>", "a file of tasks as JSON lines; the first row gives the task and the tools")
+    .option("--tasks <file>", "a tasks file as JSON lines; the first row gives the task and the tools")
     .option("--token <text>", "bearer token of the server, to ask it for its tools")
     .option("--json", "print the results as JSON")
     .addHelpText("after", example)

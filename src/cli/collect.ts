@@ -1,4 +1,4 @@
-// holdfast collect: plays an agent over a file of tasks, and writes scored transcripts.
+// holdfast collect: plays an agent over a tasks file, and writes scored transcripts.
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
 import { createTree, type Branching } from "../rollout/tree.ts";
@@ -46,13 +46,16 @@ export function addCollect(program: Command): void {
     .description("Play an agent on tasks, repeatedly and concurrently, and write scored transcripts.")
     .argument("[environment]", "folder, file or package of an environment; not needed with --server or --agent URL")
     .addOption(requiredOption("--out <file>", "file for the rows, as JSON lines; it must end in .jsonl"))
-    .option("--tasks <file>", "file of tasks, as JSON lines (default: tasks.jsonl beside the environment)")
+    .option("--tasks <file>", "tasks file in JSON Lines format (default: tasks.jsonl next to the environment)")
     .option("--model <name>", "model that plays", "scripted")
-    .option("--server <url>", "play on a server of the gym protocol")
+    .option("--server <url>", "run the episodes on a server that speaks the gym protocol")
     .option("--agent <target>", "your own agent: a folder, file or package, or the URL of a server with POST /run")
     .option("--agent-name <name>", 'name of the agent in the rows, for NeMo Gym (default: its own, or "agent")')
     .option("--store <url>", `store of the sessions: ${storeUrls} (default: a file beside OUT)`)
-    .option("--queue <url>", "let `holdfast worker` processes play: redis://HOST; also the default store")
+    .option(
+      "--queue <url>",
+      "Redis URL of a queue: `holdfast worker` processes run the episodes; also the default store",
+    )
     .option("--repeats <number>", "rollouts of each task", whole(1), 1)
     .option(
       "--branch <ways@step>",

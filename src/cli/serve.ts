@@ -66,7 +66,7 @@ export function addServe(program: Command): void {
       whole(0, 100_000),
       2_048,
     )
-    .option("--queue <url>", "let `holdfast worker` processes play such requests: redis://HOST")
+    .option("--queue <url>", "Redis URL of a queue: `holdfast worker` processes run these episodes")
     .option("--allow-model <url...>", "models that such requests may name, beside those on this machine")
     .option("--model <name>", "also play rows that are posted to /run with this model, as in chat:llama3.2")
     .option("--max-steps <number>", "maximum number of model answers in an episode of /run (default: 100)", whole(1))

@@ -14,7 +14,7 @@ export function addTasks(program: Command): void {
     tasks
       .command(name)
       .description(description)
-      .argument("<file>", "file of tasks, as JSON lines")
+      .argument("<file>", "tasks file in JSON Lines format")
       .option("--json", "print the result as JSON")
       .addHelpText("after", `\nExample:\n  $ npx holdfast tasks ${example}`);
   const addOut = (command: Command, what: string): Command =>

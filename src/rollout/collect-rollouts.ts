@@ -152,11 +152,11 @@ function summarize(
 }
 
 async function findTasks(target: Target | undefined, { tasks, out }: CollectionSettings): Promise<string> {
-  if (tasks === undefined && typeof target !== "string") throw invalidOption("name a file of tasks with --tasks");
+  if (tasks === undefined && typeof target !== "string") throw invalidOption("name a tasks file with --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
-  if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the file of tasks");
+  if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the tasks file");
   if (existsSync(file)) return file;
-  throw cannotLoad(`the file of tasks ${file} does not exist; name one with --tasks`);
+  throw cannotLoad(`the tasks file ${file} does not exist; name one with --tasks`);
 }
 
 /** Returns the author's agent, for lists. Not a setting: the settings have the digest of its file. */

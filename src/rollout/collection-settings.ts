@@ -45,7 +45,7 @@ export interface SourceSettings {
 }
 
 export interface CollectionSettings extends SourceSettings {
-  /** The file of tasks. Default: `tasks.jsonl` beside the environment. */
+  /** The tasks file. Default: `tasks.jsonl` beside the environment. */
   tasks?: string;
   /** The file of rows; it must end in `.jsonl`. */
   out: string;

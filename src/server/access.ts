@@ -84,7 +84,10 @@ function notLocal(): HoldfastError {
   const why = "the request has another name than localhost or an address of this machine";
   const remedy =
     "open it by 127.0.0.1 and its port, or start the server with a token (--token) to allow it from anywhere";
-  return new HoldfastError("not_local", `a server without a token answers only to this machine; ${why}: ${remedy}`);
+  return new HoldfastError(
+    "not_local",
+    `without a token, the server accepts requests only from this machine; ${why}: ${remedy}`,
+  );
 }
 
 function foreignOrigin(): HoldfastError {

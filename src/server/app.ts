@@ -180,7 +180,9 @@ function guardedIn(path: string): string | undefined {
 /** Turns a failure into a reply. Foreign errors show no details, because their messages may contain secrets. */
 function failureReply(thrown: unknown): Reply {
   if (isHoldfastError(thrown)) return errorReply(thrown);
-  return errorReply(new HoldfastError("internal", "the server failed; its log has the cause", { cause: thrown }));
+  return errorReply(
+    new HoldfastError("internal", "internal server error; the server's log has the cause", { cause: thrown }),
+  );
 }
 
 const findRollout = (path: string): string | undefined => {

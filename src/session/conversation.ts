@@ -211,7 +211,7 @@ export function createConversations(options: ConversationOptions): Conversations
 
   async function replay(id: string, agent: Replayable | undefined): Promise<Replayed> {
     if (typeof agent?.[replaying] !== "function") {
-      const message = "replay needs the agent of the conversation: give it to createSessions or to replay";
+      const message = "replay needs the agent that ran the conversation; pass it to createSessions or to replay";
       throw invalidOption(message);
     }
     const scratch = createConversations({ app, store: memoryStore(), timeout, keepEnded: true });

@@ -88,7 +88,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       assertWithinLimits(log);
       const { episode, verified } = log.session;
       if (first && episode > 0) {
-        const message = `session ${log.id} was seeded before; open another session for another episode`;
+        const message = `session ${log.id} has already been seeded; open a new session for each episode`;
         throw new HoldfastError("episode_in_flight", message);
       }
       if (environment.reseed === "reject" && episode > verified) {
@@ -124,7 +124,10 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       if (recorded) return recorded;
       // Throws if the session was deleted meanwhile. Otherwise the store failed over to a copy that lacks the seed.
       await logs.refresh(log);
-      throw new HoldfastError("store_failed", `the store has lost a seed of session ${log.id}; send it again`);
+      throw new HoldfastError(
+        "store_failed",
+        `the store lost the seed of session ${log.id}; send the seed request again`,
+      );
     });
   }
 

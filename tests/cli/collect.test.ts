@@ -233,7 +233,7 @@ test("a usage error is reported in one line", async () => {
     expect({ code, isSaid: stderr.includes(words) }, stderr).toEqual({ code: 1, isSaid: true });
   };
   await wrong([], "--out");
-  await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "the file of tasks none.jsonl does not exist");
+  await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "the tasks file none.jsonl does not exist");
   await wrong(["--out", "a.jsonl", "--temperature", "hot"], "Give a number");
   await wrong(["--out", "a.jsonl", "--model", "nobody"], "is not a model");
   expect(existsSync(world.at("a.jsonl"))).toBe(false);

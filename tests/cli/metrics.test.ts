@@ -93,7 +93,7 @@ test("a file without rollouts is refused in one line", async () => {
     [join(folder, "none.jsonl"), "does not exist"],
     [folder, "is a folder"],
     [empty, "has no rollouts"],
-    [tasks, "has no rollouts: its rows have no reward and no response, as in a file of tasks"],
+    [tasks, "has no rollouts: its rows have no reward and no response, as in a tasks file"],
   ] as const) {
     const { code, stdout, stderr } = await run("metrics", file);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

@@ -345,9 +345,9 @@ export const users: Mistake[] = [
     says: ["does not list its tools; name one with --tool", "exit 1"],
   },
   {
-    mistake: "metrics of a file of tasks",
+    mistake: "metrics of a tasks file",
     command: ["metrics", "tasks.jsonl"],
-    says: ["tasks.jsonl has no rollouts: its rows have no reward and no response, as in a file of tasks", "exit 1"],
+    says: ["tasks.jsonl has no rollouts: its rows have no reward and no response, as in a tasks file", "exit 1"],
   },
   {
     mistake: "metrics of a file that is missing",

@@ -60,7 +60,7 @@ test.for([
   ["tasks that are not rows", { tasks: ["a"], model }, /tasks\.0 must be an object/],
   ["no tasks", { tasks: [], model }, /`tasks` is empty/],
   ["tasks and a split", { tasks, split: "train", model }, /not both/],
-  ["a split of a server without files", { split: "train", model }, /has no file of tasks/],
+  ["a split of a server without files", { split: "train", model }, /has no tasks file/],
   ["a split that is a path", { split: "../x", model }, /`split` must be letters/],
   ["an id that is a path", { request: "a/b", tasks, model }, /not a valid request id/],
   [

@@ -377,7 +377,7 @@ describe("the record of a collection", () => {
   });
 });
 
-test("an empty file of tasks is refused", async () => {
+test("an empty tasks file is refused", async () => {
   const given = await settings();
   await writeFile(given.tasks, "\n");
   await expect(collectRollouts(given)).rejects.toThrow(/tasks.jsonl has no tasks/);

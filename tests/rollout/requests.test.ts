@@ -318,7 +318,7 @@ test("a split is a file beside the environment; `offset` and `limit` select its 
   expect(await codeOf(requests.start({ split: "test", model }))).toBe("cannot_load");
 });
 
-test("a limit ends an episode, which is scored; a request whose file of tasks changes ends with the reason", async () => {
+test("a limit ends an episode, which is scored; a request whose tasks file changes ends with the reason", async () => {
   const folder = newFolder();
   writeFileSync(join(folder, "environment.mjs"), "");
   const write = (n: number): void => writeFileSync(join(folder, "tasks.jsonl"), `${JSON.stringify(taskOf(n))}\n`);

@@ -78,7 +78,7 @@ async function readMetrics(
   const result = metrics.result();
   if (result.rollouts === 0) throw cannotLoad(`${file} has no rollouts`);
   if (!isRollouts) {
-    throw cannotLoad(`${file} has no rollouts: its rows have no reward and no response, as in a file of tasks`);
+    throw cannotLoad(`${file} has no rollouts: its rows have no reward and no response, as in a tasks file`);
   }
   return result;
 }

@@ -65,7 +65,7 @@ function decoded(value: string): string {
 }
 
 function unsupported(requested: string): Fault {
-  const message = `protocol version ${requested} is not supported; use ${modernVersions.join(", ")}, or initialize`;
+  const message = `protocol version ${requested} is not supported; use ${modernVersions.join(", ")}, or send an initialize request for an older version`;
   return { status: 400, code: codes.unsupportedVersion, message, data: { supported: modernVersions, requested } };
 }
 

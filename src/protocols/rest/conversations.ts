@@ -81,7 +81,10 @@ async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
     } catch (thrown) {
       if (signal.aborted) return;
       const known = isHoldfastError(thrown) ? thrown : undefined;
-      yield sentEvent("error", known ?? new HoldfastError("internal", "the server failed; its log has the cause"));
+      yield sentEvent(
+        "error",
+        known ?? new HoldfastError("internal", "internal server error; the server's log has the cause"),
+      );
       if (!known) throw thrown;
     } finally {
       // A reader that disconnects ends the run.

@@ -60,7 +60,7 @@ export const rolloutRoutes = {
           items: { type: "object" },
           description: "the tasks; by default those of the environment",
         },
-        split: text("the file of tasks beside the environment: `train` is tasks_train.jsonl"),
+        split: text("the tasks file beside the environment: `train` is tasks_train.jsonl"),
         offset: whole(0, "skip this many tasks of the file"),
         limit: whole(1, "play only this many tasks of the file"),
         repeats: { ...whole(1, "rollouts of each task"), maximum: 100_000 },

@@ -114,7 +114,7 @@ function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
 }
 
 function inDoubtError(root: string, tool: string): HoldfastError {
-  const message = `${tool} may have been called before the interruption, and ${root} would apply it twice`;
+  const message = `${tool} may already have run before the interruption, and ${root} could run it a second time`;
   return new HoldfastError("outcome_unknown", message);
 }
 

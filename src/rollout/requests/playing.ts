@@ -99,7 +99,7 @@ export function createPlaying(options: PlayingOptions) {
     }
     const { tasks, play, prepare } = ready;
     if (tasks.digest !== digest) {
-      const message = "the file of tasks has changed since the request began; begin another request";
+      const message = "the tasks file has changed since this request started; start a new request";
       return { isStopped: false, error: { code: "invalid_task", message } };
     }
     log.follow = createGrouping(branches, (task) => rolloutsOf(asked) * (tasks.occurrences.get(task) ?? 0));

@@ -30,7 +30,7 @@ export interface RolloutRequest {
   request?: string;
   /** The tasks. Default: those of the environment's file. */
   tasks?: TaskRow[];
-  /** The file of tasks beside the environment: "train" for tasks_train.jsonl. Default: tasks.jsonl. */
+  /** The tasks file next to the environment: "train" for tasks_train.jsonl. Default: tasks.jsonl. */
   split?: string;
   /** Skips this many rows of the file. */
   offset?: number;

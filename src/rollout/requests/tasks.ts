@@ -38,7 +38,7 @@ export async function readRequestTasks(asked: RolloutRequest, target: string | u
 }
 
 async function findFile({ split }: RolloutRequest, target: string | undefined): Promise<string> {
-  if (target === undefined) throw invalidOption("`tasks` is missing; this server has no file of tasks");
+  if (target === undefined) throw invalidOption("`tasks` is missing; this server has no tasks file");
   const name = split === undefined ? "tasks.jsonl" : `tasks_${split}.jsonl`;
   const file = join(dirname(await locate(target, "environment")), name);
   if (existsSync(file)) return file;
