@@ -1,6 +1,6 @@
 // Continues with a value or a promise. Creates no promise for a plain value.
 
-/** Calls `run` at once unless the value is a promise, because most steps need no promise. */
+/** Calls `run` immediately unless the value is a promise. Most steps are synchronous and need no promise. */
 export function after<T, R>(value: T | Promise<T>, run: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(run) : run(value);
 }

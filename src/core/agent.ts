@@ -1,4 +1,4 @@
-// The types of an author's definition: an agent, its callbacks and their context.
+// The types that authors use to define an agent, its callbacks and their context.
 import type { Replayable } from "./sessions.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { DeepReadonly, Tool, ToolDefinition, UpdateKey } from "./environment.ts";
@@ -8,13 +8,13 @@ import type { Item, Model, ModelRequest, ModelResponse, ToolSchema } from "./mod
 
 /** The context of every callback. */
 export interface AgentContext {
-  /** A draft: read it and assign to it like any object. Changes are stored with the event of the step. */
+  /** A draft: read it and assign to it like any object. Changes are stored with the step's event. */
   readonly state: AgentState;
-  /** Changes one key at once. If another writer changes the key before the commit, the function runs again. */
+  /** Changes one key immediately. If another writer changes the key before the commit, the function runs again. */
   update: UpdateKey<AgentState>;
   readonly agent: string;
   readonly session: string;
-  /** The user of the conversation. */
+  /** The conversation's user. */
   readonly user: string;
   readonly invocation: string;
   /** Aborted when the run is cancelled. */
@@ -28,10 +28,10 @@ export type ReadonlyAgentContext = Omit<AgentContext, "state" | "update"> & {
   readonly state: DeepReadonly<AgentState>;
 };
 
-/** An agent's words: a text, or items. */
+/** An agent's message: a text, or items. */
 export type Said = string | Item[];
 
-/** A model's call of a tool. */
+/** A tool call from the model. */
 export interface CallOfTool {
   tool: string;
   call: string;
@@ -42,33 +42,35 @@ export interface CallOfTool {
 type OneOrMore<F> = F | F[];
 type Maybe<T> = T | undefined | void | Promise<T | undefined | void>;
 
-/** Callbacks around the steps of an agent. `undefined` continues; any other value replaces the step or its result. */
+/**
+ * Callbacks around an agent's steps. Returning `undefined` continues; any other value replaces the step or its result.
+ */
 export interface Callbacks {
-  /** A value answers instead of the agent. */
+  /** A returned value is the answer, and the agent does not run. */
   beforeAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
-  /** A value is added after the agent's words. */
+  /** A returned value is added after the agent's messages. */
   afterAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
-  /** May change the request. A value becomes the answer, without asking the model. */
+  /** May change the request. A returned value becomes the answer, and the model is not asked. */
   beforeModel?: OneOrMore<(context: AgentContext, request: ModelRequest) => Maybe<Said | ModelResponse>>;
-  /** A value replaces the answer. Runs once, on the complete answer, also with streaming. */
+  /** A returned value replaces the answer. Runs once, on the complete answer, even when streaming. */
   afterModel?: OneOrMore<(context: AgentContext, response: ModelResponse) => Maybe<Said | ModelResponse>>;
-  /** A value becomes the result, without running the tool. */
+  /** A returned value becomes the result, and the tool does not run. */
   beforeTool?: OneOrMore<(context: AgentContext, call: CallOfTool) => Maybe<Json>>;
-  /** A value replaces the result. */
+  /** A returned value replaces the result. */
   afterTool?: OneOrMore<(context: AgentContext, call: CallOfTool & { output: Json }) => Maybe<Json>>;
-  /** A value becomes the answer instead of the error. */
+  /** A returned value becomes the answer in place of the error. */
   onModelError?: OneOrMore<
     (context: AgentContext, error: HoldfastError, request: ModelRequest) => Maybe<Said | ModelResponse>
   >;
-  /** A value becomes the result instead of the error, which the model would read. */
+  /** A returned value becomes the result in place of the error, which the model would otherwise read. */
   onToolError?: OneOrMore<(context: AgentContext, error: HoldfastError, call: CallOfTool) => Maybe<Json>>;
 }
 
-/** Limits of one run of an agent. A reached limit ends the run, and is its outcome. */
+/** Limits for one run of an agent. Reaching a limit ends the run, and the limit becomes the run's outcome. */
 export interface AgentLimits {
-  /** Questions to the model. Default 100. */
+  /** Number of model requests. Default 100. */
   steps?: number;
-  /** Tokens of all requests and answers together. Unlimited by default. */
+  /** Total tokens in all requests and answers. Unlimited by default. */
   tokens?: number;
   /** Unlimited by default. */
   seconds?: number;
@@ -79,14 +81,17 @@ export interface AgentLimits {
 // eslint-disable-next-line typescript/no-explicit-any -- each tool has an input and an output of its own
 export type AgentTool = Tool<AgentState, undefined, any, any>;
 
-/** Tools listed when the agent runs: of an environment, or of a server. */
+/** Tools that are listed when the agent runs, from an environment or a server. */
 export interface Toolset {
-  /** "external": a call that was interrupted is not repeated, as of a tool with these effects. By default it is repeated. */
+  /**
+   * "external": an interrupted call is not repeated, like a call to a tool with external effects. By default it is
+   * repeated.
+   */
   readonly effects?: "external" | undefined;
   list(context: ReadonlyAgentContext): Promise<ToolSchema[]>;
   /**
-   * Runs a call. `once` is a unique id in the session, whatever ids models send. A repeat with the same id, after a
-   * crash, must not apply the call twice.
+   * Runs a call. `once` is an id that is unique in the session, whatever ids models send. If a crash makes the call
+   * repeat with the same id, it must not be applied twice.
    */
   call(context: AgentContext, call: CallOfTool & { once: string }): Promise<Json>;
 }
@@ -104,9 +109,9 @@ export interface ModelAgent extends AnyAgent {
   readonly model: Model;
   readonly tools: ReadonlyMap<string, ToolDefinition | Agent>;
   readonly toolsets: readonly Toolset[];
-  /** Agents to which it can transfer the conversation. */
+  /** Agents that it can transfer the conversation to. */
   readonly agents: readonly Agent[];
-  /** The key of the state for its last text. */
+  /** The state key that stores its last text. */
   readonly outputKey: string | undefined;
   readonly limits: AgentLimits;
 }
@@ -115,13 +120,13 @@ export interface ModelAgent extends AnyAgent {
 export interface Composition extends AnyAgent {
   readonly kind: "sequence" | "loop" | "parallel";
   readonly agents: readonly Agent[];
-  /** Maximum number of rounds of a loop. */
+  /** Maximum number of rounds in a loop. */
   readonly times: number;
 }
 
 export type Agent = ModelAgent | Composition;
 
-/** Copies an agent and changes every agent in it that has a model: below it, and among its tools. */
+/** Copies an agent and changes every agent in it that has a model: its sub-agents and the agents among its tools. */
 export function mapModelAgents(agent: Agent, change: (agent: ModelAgent) => ModelAgent): Agent {
   const copy = (child: Agent): Agent => mapModelAgents(child, change);
   const agents = agent.agents.map(copy);
@@ -130,7 +135,7 @@ export function mapModelAgents(agent: Agent, change: (agent: ModelAgent) => Mode
   return change({ ...agent, agents, tools: new Map(tools) });
 }
 
-/** Returns the tool schema of an agent that is a tool of another one. */
+/** Returns the tool schema for an agent that another agent uses as a tool. */
 export function agentSchema(name: string, { description, name: agent }: Agent): ToolSchema {
   return {
     type: "function",

@@ -3,24 +3,27 @@ import type { Event, EventOf, NumberedEvent, OpenTurn } from "./event.ts";
 
 export interface Conversation {
   /**
-   * The version of this fold. Older versions of Holdfast copy it unchanged: in their snapshots it differs from the
-   * session's version.
+   * The version of this fold. Older versions of Holdfast copy this part of a snapshot unchanged, so in their snapshots
+   * it differs from the session's version.
    */
   version: number;
-  /** The agent of the last transfer. */
+  /** The agent that the last transfer chose. */
   speaker?: string;
   /** The unfinished turn. */
   turn?: OpenTurn;
-  /** It keeps `user:` and `app:` keys to itself. */
+  /** The conversation keeps `user:` and `app:` keys to itself. */
   isolated?: true;
 }
 
-/** Another fold of a conversation, for the loop of an agent. The engine keeps it between turns, and adds every event in force. */
+/**
+ * An additional fold of a conversation, for an agent's loop. The engine keeps it between turns and adds every event in
+ * force.
+ */
 export interface View {
   add(event: NumberedEvent): void;
 }
 
-/** Tells whether a log is a conversation of an agent, not an episode of an environment. */
+/** Returns whether a log is a conversation with an agent rather than an episode of an environment. */
 export function isConversation({ environment }: { environment: string }): boolean {
   return environment.startsWith("agent:");
 }
@@ -39,14 +42,14 @@ export function foldConversation(before: Conversation, event: Event, version: nu
       if (next.turn) next.turn = withLease(next.turn, undefined);
       break;
     case "tools.answered":
-      // A transfer by an agent that is a tool, or that runs inside a composition, does not outlive the turn.
+      // A transfer does not outlive the turn if the agent is a tool or runs inside a composition.
       if (event.transfer !== undefined && !/[#/]/.test(event.path)) next.speaker = event.transfer;
       break;
     case "agent.ended":
       if (event.last) delete next.turn;
       break;
     case "agent.failed":
-      // It ends its run, unless the agent is a tool or runs beside others.
+      // The end of an agent ends the run, unless the agent is a tool or runs in parallel with others.
       if (next.turn && event.branch === undefined && !event.path.includes("#"))
         next.turn = withLease(next.turn, undefined);
       break;
@@ -69,7 +72,7 @@ function openTurn({ invocation, agent, call, lease }: EventOf<"invocation.began"
   return turn;
 }
 
-/** Returns the turn with another owner. Without an owner, any process may continue it. */
+/** Returns the turn with a new owner. If the turn has no owner, any process may continue it. */
 export function withLease(turn: OpenTurn, lease: OpenTurn["lease"]): OpenTurn {
   const next = { ...turn };
   if (lease) next.lease = lease;

@@ -1,4 +1,4 @@
-// Applies deltas: the change of a state by one event, as JSON Patch (RFC 6902).
+// Applies deltas. A delta is one event's change to the state, as JSON Patch (RFC 6902).
 import { HoldfastError } from "./errors.ts";
 import { setOwn, unescapeKey, type Json } from "./json.ts";
 
@@ -10,7 +10,7 @@ export type Operation =
 
 export type Delta = Operation[];
 
-/** Objects with no other holder. */
+/** Objects that nothing else references. */
 export type Owned = Pick<Set<object>, "has" | "add"> | WeakSet<object>;
 
 /** Returns the top-level key of a path. */
@@ -22,11 +22,11 @@ export function replaceState(state: Json): Delta {
 }
 
 /**
- * Returns the state after the delta. By default it changes the state in place, which costs as much as the change, not as
- * the state. Then the caller must be its only holder.
+ * Returns the state after the delta. By default it changes the state in place: the cost depends on the size of the
+ * change, not of the state. In that case nothing else may hold the state.
  *
- * If others hold it too, pass `owned`: objects outside of that set are copied before a change, and the copies join the
- * set. Only objects on the path to a change are copied.
+ * If others hold it too, pass `owned`: objects not in that set are copied before they change, and the copies are added
+ * to the set. Only objects on the path to a change are copied.
  */
 export function applyDelta(state: Json, delta: Delta, owned?: Owned): Json {
   let root = state;
@@ -52,7 +52,7 @@ export function applyDelta(state: Json, delta: Delta, owned?: Owned): Json {
 
 function own(value: Json, owned: Owned | undefined): Json {
   if (!owned || typeof value !== "object" || value === null || owned.has(value)) return value;
-  // Spread defines `__proto__` as data, as JSON.parse does.
+  // Spread defines `__proto__` as a plain property, as JSON.parse does.
   const copied = Array.isArray(value) ? value.slice() : { ...value };
   owned.add(copied);
   return copied;
@@ -93,7 +93,7 @@ function misfit(operation: Operation): HoldfastError {
   return new HoldfastError("store_corrupt", `a stored delta does not fit the state: ${operation.op} ${operation.path}`);
 }
 
-/** Returns the state after a delta, without changing the state before it. */
+/** Returns the state after a delta and leaves the original state unchanged. */
 export function changed(state: Json, delta: Delta): Json {
   return delta.length === 0 ? state : applyDelta(state, delta, new Set());
 }

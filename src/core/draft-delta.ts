@@ -4,11 +4,11 @@ import { copyJson, escapeKey, type Json } from "./json.ts";
 
 export type Container = { [key: string]: Json } | Json[];
 
-/** The changes of one object or array of a state. */
+/** The changes to one object or array in a state. */
 export interface Changes {
-  /** The object or array itself, untouched. */
+  /** The original object or array, unchanged. */
   readonly base: Container;
-  /** The draft of it, with the changes. */
+  /** Its draft, with the changes. */
   readonly proxy: object;
   /** Assigned and deleted (`gone`) keys. */
   changes: Map<string, unknown> | undefined;
@@ -37,7 +37,7 @@ export function isContainer(value: unknown): value is Container {
 export function collect(node: Changes, path: string, delta: Delta): void {
   if (node.copy) return collectMoved(node, node.copy, path, delta);
   const { base } = node;
-  // Many removals take more space than the few remaining elements.
+  // Many removals would take more space than writing the few remaining elements.
   if (Array.isArray(base) && base.length - node.length > node.length) return collectWhole(node, path, delta);
   for (const [key, value] of node.changes ?? []) {
     const at = `${path}/${escapeKey(key)}`;
@@ -63,18 +63,20 @@ export function collect(node: Changes, path: string, delta: Delta): void {
   }
 }
 
-/** Returns undefined for a deleted element, which is a hole. */
+/** Returns undefined for a deleted element, which leaves a hole. */
 function present(value: unknown): unknown {
   return value === gone ? undefined : value;
 }
 
-/** Tells whether a key was assigned its old value. */
+/** Returns whether a key was assigned the value that it already had. */
 function isSame(node: Changes, key: string, value: unknown): boolean {
   const before = (node.base as { [key: string]: Json })[key];
   return isContainer(before) ? isContainer(value) && nodeBehind(value)?.base === before : before === value;
 }
 
-/** Adds the operations for an array whose elements moved: keeps equal ends and replaces the middle. */
+/**
+ * Adds the operations for an array whose elements moved. Equal elements at both ends are kept; the middle is replaced.
+ */
 function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta): void {
   const base = node.base as Json[];
   const same = (value: unknown, index: number): boolean =>
@@ -100,10 +102,13 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   });
 }
 
-// Not a field of the operation: a log holds plain JSON Patch.
+// Kept outside the operation, because a log holds plain JSON Patch.
 const rewrites = new WeakSet<Operation>();
 
-/** Tells whether an operation replaces a whole array only because that is shorter. The code changed elements of it. */
+/**
+ * Returns whether an operation replaces a whole array only because that is shorter. The code itself changed single
+ * elements.
+ */
 export function isRewrite(operation: Operation): boolean {
   return rewrites.has(operation);
 }

@@ -1,7 +1,8 @@
-// A draft: looks like the state, accepts plain assignments, and turns them into a delta. The state itself is unchanged.
+// A draft looks like the state, accepts plain assignments, and turns them into a delta. The state itself does not
+// change.
 //
-// A draft stores changes separately and does not copy the objects on the path to them. So one changed field costs the
-// same in a state of a kilobyte and of five megabytes, however wide its objects are.
+// A draft stores changes separately and does not copy the objects on the path to them. So changing one field costs the
+// same in a state of one kilobyte and of five megabytes, however wide its objects are.
 import type { Delta } from "./delta.ts";
 import { behind, collect, gone, isContainer, nodeBehind, type Changes, type Container } from "./draft-delta.ts";
 import type { Json } from "./json.ts";
@@ -9,15 +10,15 @@ import type { Json } from "./json.ts";
 export interface Draft<State> {
   /** The object for plain code to read and assign to. */
   state: State;
-  /** Returns the changes so far, as a copy: later changes of the code's objects have no effect on it. */
+  /** Returns a copy of the changes so far. If the code changes its own objects later, the copy is not affected. */
   delta(): Delta;
-  /** Tells whether a top-level key, or a value below it, was assigned or removed. */
+  /** Returns whether a top-level key, or a value below it, was assigned or removed. */
   isChanged(key: string): boolean;
-  /** Refuses every later change, with this reason, so that a late assignment does not seem to be stored. */
+  /** Refuses every later change with this reason. Otherwise a late assignment would look as if it were stored. */
   close(reason: string): void;
 }
 
-/** The reason that a state cannot be changed; undefined while it can. All parts of a draft share it. */
+/** The reason why a state cannot be changed; undefined while it can. All parts of a draft share it. */
 interface Lock {
   reason: string | undefined;
 }
@@ -46,14 +47,14 @@ export function readOnly<State>(base: Json): State {
   return new Node(base as Container, undefined, "", lockedForever).proxy as State;
 }
 
-// console.log bypasses the traps of a Proxy and prints its target; with this it prints the draft's values.
+// console.log bypasses a Proxy's traps and prints its target. This makes it print the draft's values.
 const inspect = Symbol.for("nodejs.util.inspect.custom");
 
 /** An object or array of the state that the code has read. For an object, it is also the target of the proxy. */
 class Node implements Changes {
   readonly base: Container;
   readonly parent: Node | undefined;
-  /** Its key in its parent at the first read. */
+  /** Its key in its parent when it was first read. */
   readonly key: string;
   readonly lock: Lock;
   readonly proxy: object;
@@ -63,7 +64,7 @@ class Node implements Changes {
   dirty: Map<string, Node> | undefined = undefined;
   length = 0;
   copy: unknown[] | undefined = undefined;
-  /** Arrays with a copy: the objects that the code added. Every other object is part of the state. */
+  /** For copied arrays: the objects that the code added. Every other object is part of the state. */
   fresh: Set<unknown> | undefined = undefined;
 
   constructor(base: Container, parent: Node | undefined, key: string, lock: Lock) {
@@ -109,7 +110,7 @@ function draftChild(node: Node, key: string, value: Container): object {
   return child.proxy;
 }
 
-/** Called before every change: refuses it on a read-only state, and marks the parents as dirty. */
+/** Called before every change. Refuses it if the state is read-only; otherwise marks the parents as dirty. */
 function touch(node: Node): void {
   if (node.lock.reason !== undefined) throw new TypeError(node.lock.reason);
   for (let child = node; child.parent; child = child.parent) {
@@ -154,8 +155,8 @@ function hasKey(node: Node, key: string | symbol): boolean {
   return Object.hasOwn(node.base, key);
 }
 
-// Missing keys read as undefined, including keys of Object.prototype: names such as `constructor` come from models, and
-// must lead to data or to nothing.
+// Missing keys read as undefined, even keys of Object.prototype. Names such as `constructor` come from models, and must
+// lead to data or to nothing.
 function readKey(node: Node, key: string): unknown {
   if (node.changes?.has(key)) {
     const value = node.changes.get(key);
@@ -246,7 +247,7 @@ const arrayTraps: ProxyHandler<Node[]> = {
     const node = target[0] as Node;
     const index = toIndex(key);
     if (index < 0 || index >= node.length) return true;
-    // `pop` deletes the last element before it shortens the array: nothing moves, so nothing is copied.
+    // `pop` deletes the last element before it shortens the array. No element moves, so no copy is needed.
     if (!node.copy && index === node.length - 1) assign(node, String(index), gone);
     else delete elements(node)[index];
     return true;
@@ -316,7 +317,7 @@ function setLength(node: Node, length: number): void {
   node.length = length;
 }
 
-/** Returns a copy of all current elements, for changes that move them. From then on the copy holds the elements. */
+/** Returns a copy of all current elements, for changes that move them. After that, the copy holds the elements. */
 function elements(node: Node): unknown[] {
   touch(node);
   if (!node.copy) {
@@ -335,7 +336,7 @@ function elements(node: Node): unknown[] {
   return node.copy;
 }
 
-/** Returns the element of a copied array; an object of the state as a draft. */
+/** Returns an element of a copied array. An object that belongs to the state is returned as a draft. */
 function drafted(node: Node, index: number): unknown {
   const copy = node.copy as unknown[];
   return (copy[index] = toDraft(node, copy[index]));
@@ -349,8 +350,8 @@ function toDraft(node: Node, value: unknown): unknown {
 function move(node: Node, method: Mover, args: unknown[]): unknown {
   const copy = elements(node);
   for (const value of args) if (isContainer(value)) node.fresh?.add(value);
-  // Code must see drafts only: elements compared here, and elements removed below. After copyWithin an element is in two
-  // places, and must be the same object in both.
+  // Code must see only drafts, both in the elements compared here and in the elements removed below. After copyWithin,
+  // an element is in two places and must be the same object in both.
   if (method === "sort" || method === "copyWithin") {
     for (let index = 0; index < copy.length; index++) if (index in copy) drafted(node, index);
   }

@@ -1,71 +1,71 @@
-// The types of an author's definition: an environment and its tools.
+// The types that authors use to define an environment and its tools.
 import type { Json } from "./json.ts";
 import type { NumberedEvent } from "./event.ts";
 import type { Schema } from "./schema.ts";
 
 /** The context of every handler. */
 export interface Context {
-  /** The id of the session. */
+  /** The session's id. */
   session: string;
-  /** Returns a number in [0, 1). A replay returns it again. */
+  /** Returns a number in [0, 1). A replay returns the same number. */
   random(): number;
-  /** Returns the time of the call, in milliseconds since 1970. A replay returns it again. */
+  /** Returns the time of the call, in milliseconds since 1970. A replay returns the same time. */
   now(): number;
-  /** Aborted when the call is cancelled or times out, or the session ends. */
+  /** Aborts when the call is cancelled, the call times out, or the session ends. */
   signal: AbortSignal;
-  /** Writes a line for readers of the log; the model does not see it. */
+  /** Writes a line to the log for people to read. The model does not see it. */
   log(line: string): void;
 }
 
-/** The context of a seed. */
+/** The context for `seed`. */
 export interface SeedContext<Task> extends Context {
   task: Task;
 }
 
-/** Changes one key by a function of its value. A function without a return value may change the value in place. */
+/** Changes one key with a function of its value. A function that returns nothing may change the value in place. */
 export type UpdateKey<State> = <Key extends keyof State>(
   key: Key,
   change: (value: State[Key]) => State[Key] | void,
 ) => void;
 
-/** The context of a tool. `state` is a draft: read it and assign to it like any object. */
+/** The context for a tool. `state` is a draft: read it and assign to it like any object. */
 export interface ToolContext<State, Task> extends Context {
   readonly state: State;
   /**
-   * Changes one key at once. If another writer changes the key before the commit, the function runs again on the new
-   * value.
+   * Changes one key immediately. If another writer changes the key before the commit, the function runs again on the
+   * new value.
    */
   update: UpdateKey<State>;
   /** Undefined if the session was never seeded. */
   task: Task | undefined;
   /** The call id, if present. */
   call: string | undefined;
-  /** The agent that owns the tool; undefined for a tool of an environment. */
+  /** The agent that owns the tool; undefined for an environment's tool. */
   agent?: ToolAgent | undefined;
 }
 
 /** The agent that called a tool. */
 export interface ToolAgent {
   readonly name: string;
-  /** The user of the conversation. */
+  /** The conversation's user. */
   readonly user: string;
   readonly invocation: string;
-  /** Ends the agent's run with this result, and the compositions around it up to the nearest loop. */
+  /** Ends the agent's run with this result. Compositions around the agent end too, up to the nearest loop. */
   escalate(): void;
-  /** Transfers the conversation to another agent of the same family, from now on. */
+  /** Transfers the conversation to a different agent of the same family, starting now. */
   transfer(to: string): void;
 }
 
-/** The context of a tool with `concurrent` or `effects`: the state at the start of the call, and `update`. */
+/** The context for a tool with `concurrent` or `effects`: the state when the call started, and `update`. */
 export interface DetachedToolContext<State, Task> extends Omit<ToolContext<State, Task>, "state" | "update"> {
   readonly state: DeepReadonly<State>;
-  /** Queues a change. Changes run in order on the state at the commit, and may run again there. */
+  /** Queues a change. Changes run in order on the state at the commit, and may run more than once. */
   update: ((change: (state: State) => void) => void) & UpdateKey<State>;
 }
 
 export type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;
 
-/** The context of a verify. */
+/** The context for `verify`. */
 export interface VerifyContext<State, Task> extends Context {
   readonly state: DeepReadonly<State>;
   task: Task;
@@ -75,7 +75,7 @@ export interface VerifyContext<State, Task> extends Context {
   events(): Promise<NumberedEvent[]>;
 }
 
-/** A tool made by `tool`: its handler, with its definition attached invisibly. */
+/** A tool created by `tool`: its handler, with the definition attached as a hidden property. */
 export type Tool<State, Task, ToolInput, ToolOutput> = (
   context: ToolContext<State, Task> & DetachedToolContext<State, Task>,
   input: ToolInput,
@@ -92,7 +92,7 @@ export interface ToolDefinition {
 
 const definitions = new WeakMap<object, ToolDefinition>();
 
-/** Attaches a definition to a handler, without a visible property. */
+/** Attaches a definition to a handler as a hidden property. */
 export function attachDefinition(handler: object, definition: ToolDefinition): void {
   definitions.set(handler, definition);
 }
@@ -102,19 +102,21 @@ export function findDefinition(made: unknown): ToolDefinition | undefined {
   return typeof made === "function" ? definitions.get(made) : undefined;
 }
 
-/** An environment made by `defineEnvironment`. The type parameters are the types that callers may pass. */
+/** An environment created by `defineEnvironment`. The type parameters are the types that callers may pass. */
 export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly name: string;
   readonly description: string;
   readonly state: Schema | undefined;
   readonly task: Schema | undefined;
-  /** A call on an unseeded session gets the schema's defaults or an error; "guard" decides by protocol. */
+  /**
+   * Whether a call on an unseeded session gets the schema's defaults or an error. With "guard", the protocol decides.
+   */
   readonly unseeded: "guard" | "defaults" | "reject";
-  /** A seed of a seeded session replaces its state or gets an error; "guard" decides by protocol. */
+  /** Whether seeding a seeded session replaces its state or fails. With "guard", the protocol decides. */
   readonly reseed: "guard" | "replace" | "reject";
-  /** The reward of the best known play. */
+  /** The reward for the best known play. */
   readonly bestReward: number;
-  /** Whether a call that makes the state invalid is refused. By default, for small states. */
+  /** Whether to refuse a call that makes the state invalid. By default, only small states are checked. */
   readonly checkState?: boolean;
   readonly tools: Tools;
   readonly definitions: ReadonlyMap<string, ToolDefinition>;

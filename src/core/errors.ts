@@ -1,11 +1,12 @@
-// The only error class, and the table of its codes. How errors travel:
-// 1. Code that knows the cause throws a HoldfastError with a code of the table.
-// 2. `boundary` gives a code to errors of foreign code.
-// 3. A tool that throws is not an error: the caller gets an answer with `ok: false`. `refuse` makes such an error.
+// The only error class, and the table of its codes. How errors are handled:
+// 1. Code that knows the cause throws a HoldfastError with a code from the table.
+// 2. `boundary` adds a code to errors from foreign code.
+// 3. A tool that throws does not fail the request: the caller gets an answer with `ok: false`. `refuse` creates such an
+// error.
 // 4. A server turns the code into an HTTP status. An error without a code becomes `internal`, without its message.
 
 /**
- * Every error code, with its HTTP status and its meaning. A code is never reused for another meaning.
+ * Every error code, with its HTTP status and its meaning. A code is never reused for a different meaning.
  *
  * @example
  * const { status, meaning } = errorTable.session_closed;
@@ -137,8 +138,8 @@ export const errorTable = {
 export type ErrorCode = keyof typeof errorTable;
 
 /**
- * The codes that a model reads as the answer of a tool: its own mistakes, and failures of the tool. Every other code is a
- * failure of the infrastructure, and no rollout with one is scored.
+ * The codes that a model reads as a tool's answer: its own mistakes, and the tool's failures. Every other code is an
+ * infrastructure failure, and a rollout with such a failure is not scored.
  */
 const forModels: ReadonlySet<string> = new Set<ErrorCode>([
   "invalid_input",
@@ -148,11 +149,11 @@ const forModels: ReadonlySet<string> = new Set<ErrorCode>([
   "state_invalid",
   "not_json",
   "state_conflict",
-  // A model gave two calls of one answer the same id.
+  // A model used the same id for two calls in one answer.
   "call_conflict",
 ]);
 
-/** Tells whether a code is for the model to read, and part of its episode. */
+/** Returns whether a code is meant for the model to read, and so is part of its episode. */
 export const isForModel = (code: string): boolean => forModels.has(code);
 
 // A registered symbol, so that two installed copies of the package recognise each other's errors.
@@ -192,7 +193,7 @@ export const cannotLoad = (message: string, cause?: unknown): HoldfastError =>
   new HoldfastError("cannot_load", message, { cause });
 
 /**
- * Tells whether a value is an error of Holdfast, also of another copy of the package.
+ * Returns whether a value is a HoldfastError, even one from a different copy of the package.
  *
  * @example
  * if (isHoldfastError(error) && error.code === "session_closed") startOver();
@@ -201,7 +202,7 @@ export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }
 
-/** Turns an error with this code into undefined. */
+/** Returns undefined in place of an error with this code. */
 export function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
   return (thrown) => {
     if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
@@ -209,15 +210,15 @@ export function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
 }
 
 /**
- * Creates the error that a tool throws to refuse a call on purpose. The model reads the message, and the state stays as
- * it was. Any other error is reported as an error of the tool's code.
+ * Creates the error that a tool throws to refuse a call on purpose. The model reads the message, and the state does not
+ * change. Any other error is reported as a bug in the tool's code.
  *
  * @example
  * if (item.stock === 0) throw refuse(`${item.name} is out of stock`);
  */
 export const refuse = (message: string): HoldfastError => new HoldfastError("tool_failed", message);
 
-/** Tells whether a tool refused on purpose: an error of its code has another code, or a cause. */
+/** Returns whether a tool refused on purpose. An error in its code has a different code, or a cause. */
 export const isRefusal = (thrown: unknown): boolean =>
   isHoldfastError(thrown) && thrown.code === "tool_failed" && thrown.cause === undefined;
 
@@ -227,13 +228,13 @@ export function messageOf(thrown: unknown): string {
   return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
 }
 
-/** Gives an error of foreign code a code. A refusal outside of a tool is an error too. */
+/** Adds a code to an error from foreign code. A refusal thrown outside a tool counts as an error too. */
 export function withCode(code: ErrorCode, what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause) && !isRefusal(cause)) return cause;
   return new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
 }
 
-/** Runs foreign code and gives its failure a code. */
+/** Runs foreign code and adds a code to its failure. */
 export async function boundary<T>(code: ErrorCode, what: string, run: () => T | Promise<T>): Promise<T> {
   try {
     return await run();

@@ -11,13 +11,13 @@ export type EndReason = "closed" | "idle" | "age" | "capacity";
 export type Outcome =
   { ok: true; output: Json } | { ok: false; error: { code: ErrorCode; message: string; detail?: Json } };
 
-/** An error that an author's code threw. It is kept for people: no model reads it. */
+/** An error that an author's code threw. It is recorded for people; no model reads it. */
 export interface Thrown {
   /** Its name and message, as in "TypeError: x is undefined". */
   error: string;
   /** The author's function and line, as in "roll (environment.ts:12)". */
   place: string;
-  /** The author's part of the stack, with paths relative to the working directory. */
+  /** The author's part of the stack trace, with paths relative to the working directory. */
   stack?: string;
 }
 
@@ -27,16 +27,16 @@ export const summarizeThrown = ({ error, place }: Thrown): string => `${error} i
 /** The result of verify: the reward, and any other fields that the environment's verify returned. */
 export type Verdict = { reward: number; [detail: string]: Json };
 
-/** The random numbers of an episode. */
+/** The random numbers for an episode. */
 export interface Randomness {
   seed: number;
-  /** The number of calls that drew from it, `draws` in the code. The first version stored it under this name. */
+  /** The number of calls that drew from it; the code calls it `draws`. The first version stored it under this name. */
   turn: number;
 }
 
 export type Labels = { [name: string]: Json };
 
-/** The owner of a turn, and the milliseconds of silence after which others may take over. */
+/** The owner of a turn, and how many milliseconds of silence allow others to take it over. */
 export interface Lease {
   owner: string;
   lapsesAfter: number;
@@ -45,19 +45,19 @@ export interface Lease {
 /** An unfinished turn: one message to an agent, run to its end. */
 export interface OpenTurn {
   invocation: string;
-  /** The agent that answers. */
+  /** The agent that is answering. */
   agent: string;
-  /** The version of its `invocation.began`. */
+  /** The version of the turn's `invocation.began` event. */
   began: number;
   call?: string;
-  /** The process that runs it. Without one, any process may continue it. */
+  /** The process that runs the turn. If there is none, any process may continue the turn. */
   lease?: Lease;
 }
 
 interface EventBase {
-  /** Time of the commit, in milliseconds since 1970; never before that of the previous event. */
+  /** Time of the commit, in milliseconds since 1970. It is never earlier than that of the previous event. */
   at: number;
-  /** Its change of the state; absent without a change. */
+  /** The event's change to the state; absent if nothing changed. */
   delta?: Delta;
 }
 
@@ -66,13 +66,13 @@ interface Began {
   began?: number;
 }
 
-/** The first event of every log. A forked session starts with the state of its parent at that version. */
+/** The first event of every log. A forked session starts with its parent's state at that version. */
 interface Opened extends EventBase {
   type: "session.opened";
   environment: string;
   randomness: Randomness;
   labels?: Labels;
-  /** `at`: the time of the fork, if the event is a copy of the parent's. */
+  /** `at`: the time of the fork, if the event was copied from the parent. */
   parent?: { session: string; version: number; episode: number; task: Json | null; at?: number };
   /** A conversation that keeps `user:` and `app:` keys to itself. */
   isolated?: true;
@@ -85,7 +85,7 @@ interface Seeded extends EventBase, Began {
   task: Json;
   randomness: Randomness;
   call?: string;
-  /** Labels to find this episode by, such as the id of a rollout or of an attempt. */
+  /** Labels to find this episode by, such as the id of a rollout or an attempt. */
   labels?: Labels;
 }
 
@@ -127,23 +127,23 @@ interface Settled extends EventBase {
 interface Verified extends EventBase {
   type: "session.verified";
   judged: number;
-  /** The episode of that version, if it is not the current one. */
+  /** The episode that the version belongs to, if it is not the current one. */
   episode?: number;
   response?: Json;
   /** The task used, if it is not the episode's. */
   task?: Json;
   /** Digest of the response and the task, for the event's key. */
   digest: string;
-  /** The question was refused, so verify did not run: the verdict has reward 0 and the reason. */
+  /** The question was refused, so verify did not run. The verdict has reward 0 and the reason. */
   refused?: true;
   verdict: Verdict;
 }
 
-/** The environment's verify threw. There is no verdict, so verify may run again; only its first failure is recorded. */
+/** The environment's verify threw. There is no verdict, so verify may run again. Only its first failure is recorded. */
 interface VerifyFailed extends EventBase {
   type: "verify.failed";
   judged: number;
-  /** The episode of that version, if it is not the current one. */
+  /** The episode that the version belongs to, if it is not the current one. */
   episode?: number;
   /** Digest of the question, as in `session.verified`. */
   digest: string;
@@ -159,7 +159,7 @@ interface Rewound extends EventBase {
   task: Json | null;
   randomness: Randomness;
   labels?: Labels;
-  /** Of a conversation: the speaker and the open turn at that version. Older versions did not write it. */
+  /** For a conversation: the speaker and the open turn at that version. Older versions did not write it. */
   conversation?: { speaker?: string; turn?: OpenTurn };
 }
 
@@ -168,48 +168,48 @@ interface Closed extends EventBase {
   reason: EndReason;
 }
 
-/** A change of a conversation's state outside of a turn. */
+/** A change to a conversation's state outside a turn. */
 interface Updated extends EventBase {
   type: "session.updated";
   shared?: Delta;
   call?: string;
 }
 
-/** In the log of a user's or an app's state: a change by a session. */
+/** A change that a session made to shared state. Stored in the log of a user's or an app's state. */
 interface SharedChanged extends EventBase {
   type: "shared.changed";
   session: string;
 }
 
-/** Fields of all events of an invocation: one user turn of an agent, run to its end. */
+/** Fields that all events of an invocation have. An invocation is one user turn, run to its end. */
 interface InInvocation extends EventBase {
   invocation: string;
-  /** Its change of shared state: keys that start with `user:` or `app:`. */
+  /** The event's change to shared state: keys that start with `user:` or `app:`. */
   shared?: Delta;
   /** Items added to the conversation. */
   items?: Item[];
-  /** JSON Pointers of replaced values that others changed at the same time. */
+  /** JSON Pointers to replaced values that others changed at the same time. */
   overwrote?: string[];
 }
 
-/** A message of the user. `agent` answers it. */
+/** A message from the user. `agent` answers it. */
 interface InvocationBegan extends InInvocation {
   type: "invocation.began";
   agent: string;
   items: Item[];
-  /** The id of the turn. A repeat with the same digest of message and state continues it or returns its result. */
+  /** The turn's id. A retry with the same digest of message and state continues the turn or returns its result. */
   call?: string;
   digest?: string;
   lease?: Lease;
 }
 
-/** A sign of life of the owner of a turn. */
+/** A heartbeat from the turn's owner. */
 interface TurnRenewed extends InInvocation {
   type: "turn.renewed";
   owner: string;
 }
 
-/** Another owner continues a turn. */
+/** A new owner continues the turn. */
 interface TurnTaken extends InInvocation {
   type: "turn.taken";
   lease?: Lease;
@@ -217,7 +217,7 @@ interface TurnTaken extends InInvocation {
   from?: string;
 }
 
-/** The owner stopped before the end: any process may continue the turn. */
+/** The owner stopped before the end of the turn. Any process may continue it. */
 interface TurnReleased extends InInvocation {
   type: "turn.released";
   owner: string;
@@ -226,13 +226,13 @@ interface TurnReleased extends InInvocation {
 
 interface ByAgent extends InInvocation {
   agent: string;
-  /** The path to this run of the agent: through the agents that run it, and their rounds. */
+  /** The path to this run of the agent: the agents that run it, and their rounds. */
   path: string;
-  /** The branch of a `parallel` that it belongs to. */
+  /** The branch of a `parallel` that the run belongs to. */
   branch?: string;
 }
 
-/** Its `beforeAgent` callbacks ran. Items are their answer instead of the agent's. */
+/** The agent's `beforeAgent` callbacks ran. If there are items, they are the answer, and the agent does not run. */
 interface AgentBegan extends ByAgent {
   type: "agent.began";
 }
@@ -241,48 +241,48 @@ interface AgentBegan extends ByAgent {
 interface ModelAnswered extends ByAgent {
   type: "model.answered";
   items: Item[];
-  /** The model's name; absent if a callback answered instead. */
+  /** The model's name; absent if a callback gave the answer. */
   model?: string;
   usage?: Usage;
   /** The other fields of the server's answer. */
   response?: { [field: string]: Json };
-  /** The failure of the model, if `onModelError` answered instead. */
+  /** The model's failure, if `onModelError` answered in its place. */
   failure?: { code: ErrorCode; message: string };
   /** The model's complete response, if `afterModel` changed it. */
   raw?: { [field: string]: Json };
 }
 
-/** Calls with external effects are about to run. If their results are missing later, they do not run again. */
+/** Calls with external effects are about to run. If their results are missing later, the calls are not repeated. */
 interface ToolsStarted extends ByAgent {
   type: "tools.started";
   calls: string[];
 }
 
-/** The results of all calls of one answer. */
+/** The results of all calls in one answer. */
 interface ToolsAnswered extends ByAgent {
   type: "tools.answered";
   items: Item[];
   failed?: { call: string; code: ErrorCode; message: string }[];
   /** Lines that tools logged. */
   log?: { call: string; lines: string[] }[];
-  /** Errors that tools and callbacks around them threw. */
+  /** Errors thrown by tools and by the callbacks around them. */
   thrown?: (Thrown & { call: string })[];
-  /** Writes of successful calls that could not be merged, because others changed the same value. */
+  /** Writes from successful calls that could not be merged, because others changed the same value. */
   refused?: { call: string; path: string; message: string }[];
-  /** The agent that continues. */
+  /** The agent that continues the conversation. */
   transfer?: string;
-  /** The loop around it ends. */
+  /** The loop around the agent ends. */
   escalate?: true;
 }
 
-/** Its `afterAgent` callbacks ran. `last` marks the end of the invocation. */
+/** The agent's `afterAgent` callbacks ran. `last` marks the end of the invocation. */
 interface AgentEnded extends ByAgent {
   type: "agent.ended";
   outcome: AgentOutcome;
   last?: true;
 }
 
-/** A failed step, which left no other trace. */
+/** A step failed and left no other trace. */
 interface AgentFailed extends ByAgent {
   type: "agent.failed";
   step: "beforeAgent" | "model" | "tools" | "afterAgent";
@@ -290,7 +290,7 @@ interface AgentFailed extends ByAgent {
   thrown?: Thrown;
 }
 
-/** How a run of an agent ended. The last four are reached limits. */
+/** How an agent's run ended. The last four mean that a limit was reached. */
 export type AgentOutcome =
   "answered" | "replaced" | "transferred" | "escalated" | "steps" | "tokens" | "seconds" | "empty";
 
@@ -315,7 +315,7 @@ export type Event =
   | TurnReleased;
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;
 
-/** The logs that have events of each type. */
+/** For each event type, the kinds of log that contain it. */
 const logsWith: { readonly [Type in Event["type"]]: "all" | "episodes" | "conversations" | "shared state" } = {
   "session.opened": "all",
   "session.seeded": "episodes",
@@ -342,19 +342,19 @@ const logsWith: { readonly [Type in Event["type"]]: "all" | "episodes" | "conver
 
 export const eventTypes = Object.keys(logsWith) as Event["type"][];
 
-/** Tells whether sessions of a kind have events of a type. */
+/** Returns whether sessions of a kind can have events of a type. */
 export const isEventOf = (kind: "episodes" | "conversations", type: Event["type"]): boolean =>
   logsWith[type] === kind || logsWith[type] === "all";
 
 /** An event with its version in the log. */
 export type NumberedEvent = Event & { version: number };
 
-/** Tells whether an event only records a verify: it changes nothing. */
+/** Returns whether an event only records a verify and changes nothing. */
 export const isOfVerify = ({ type }: Event): boolean => type === "session.verified" || type === "verify.failed";
 
 /**
- * Returns the key of an event that may be in a log only once. Call ids count per episode, because models restart their
- * numbering in each.
+ * Returns the key for an event that a log may contain only once. Call ids are unique per episode, because models
+ * restart their numbering in each episode.
  */
 export function eventKey(event: Event): string | undefined {
   switch (event.type) {

@@ -14,13 +14,13 @@ import {
 import { patternMaker } from "./pattern-text.ts";
 import { between, chance, pick, randomStream, type Random } from "./random.ts";
 
-/** From this depth on a value ends as soon as it can: no optional properties, no optional items. */
+/** From this depth on, a value ends as soon as it can, without optional properties or items. */
 const shallow = 4;
-/** A schema that requires itself without end gets null at this depth. */
+/** A schema that requires itself endlessly gets null at this depth. */
 const deepest = 40;
-/** Limits of one sample. A schema that asks for more gets less. */
+/** Limits for one sample. If a schema asks for more, the sample is cut to the limit. */
 const most = { schemas: 50_000, items: 1000, characters: 10_000 };
-/** Draws the first choice and the lowest count. */
+/** Always draws the first choice and the lowest count. */
 const plainest: Random = () => 0;
 const maybe = (random: Random, probability: number): boolean => random !== plainest && chance(random, probability);
 
@@ -32,8 +32,9 @@ interface Sampling {
 }
 
 /**
- * Makes a value from a schema: the same value for the same random numbers. Without `random` it is a plain example, with
- * defaults, first choices and required properties only. It ends for every schema. `not`, `if` and `contains` are ignored.
+ * Creates a value from a schema. The same random numbers give the same value. Without `random`, the value is a plain
+ * example with defaults, first choices and required properties only. It terminates for every schema. `not`, `if` and
+ * `contains` are ignored.
  */
 export function sample(schema: JsonSchema, random: Random = plainest): Json {
   return valueFor(schema, { root: schema, random, left: most.schemas }, 0);
@@ -65,23 +66,23 @@ function valueFor(schema: JsonSchema, sampling: Sampling, depth: number): Json {
   }
 }
 
-/** One schema without references and alternatives, at least as narrow as the given one. */
+/** One schema without references and alternatives, at least as strict as the input. */
 function resolved(schema: JsonSchema, sampling: Sampling, depth: number, hops = 0): JsonSchema {
   const { $ref: reference, allOf, anyOf, oneOf, ...plain } = schema;
-  // References may lead in a circle.
+  // References may be circular.
   if (sampling.left-- <= 0 || hops > 50) return plain;
   const parts = schemasIn(allOf);
   if (reference !== undefined) parts.unshift(follow(schema, sampling.root));
   for (const alternatives of [schemasIn(anyOf), schemasIn(oneOf)]) {
     if (alternatives.length > 0) parts.push(choose(alternatives, sampling, depth));
   }
-  // Keywords beside a reference come last: their title and default are meant for this place.
+  // Keywords next to a reference are applied last, because their title and default are meant for this place.
   return [...parts.map((part) => resolved(part, sampling, depth, hops + 1)), plain].reduce(mergeSchemas, {});
 }
 
 function choose(alternatives: JsonSchema[], { random, root }: Sampling, depth: number): JsonSchema {
   if (depth < shallow) return pick(random, alternatives) ?? {};
-  // Alternatives with the fewest references end soonest.
+  // Alternatives with the fewest references terminate soonest.
   const references = alternatives.map((one) => JSON.stringify(follow(one, root)).split('"$ref"').length);
   const fewest = Math.min(...references);
   const soonest = alternatives.filter((_, n) => references[n] === fewest);
@@ -109,7 +110,7 @@ function listFor(schema: JsonSchema, sampling: Sampling, depth: number): Json[] 
   const isTuple = Array.isArray(prefixItems) || Array.isArray(items);
   const first = schemasIn(prefixItems ?? items);
   const rest = Array.isArray(items) ? schema["additionalItems"] : items;
-  // A tuple without a rule for further items gets none.
+  // A tuple that does not describe further items gets none.
   const takesMore = rest === undefined ? !isTuple : rest !== false;
   const limit = Math.min(asNumber(schema["maxItems"]) ?? Infinity, takesMore ? most.items : first.length, most.items);
   const least = Math.min(Math.max(asNumber(schema["minItems"]) ?? 0, first.length), limit);
@@ -144,7 +145,7 @@ function objectFor(schema: JsonSchema, sampling: Sampling, depth: number): Json 
   return object;
 }
 
-/** Tells whether the schema describes further properties. Allowing them is not enough. */
+/** Returns whether the schema describes additional properties. Merely allowing them is not enough. */
 function takesOthers({ additionalProperties: others, patternProperties, propertyNames }: JsonSchema): boolean {
   if (patternProperties !== undefined) return true;
   return others !== false && (propertyNames !== undefined || (isSchema(others) && Object.keys(others).length > 0));
@@ -171,12 +172,12 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
   const [least, greatest] = [Math.max(bound("minimum", -Infinity), above), Math.min(bound("maximum", Infinity), below)];
   const step = chooseStep(bound("multipleOf", 0), isWhole, greatest - least);
-  // Everything below counts in steps.
+  // From here on, all values are counted in steps.
   const first = least === above ? Math.floor(least / step) + 1 : Math.ceil(least / step);
   const last = greatest === below ? Math.ceil(greatest / step) - 1 : Math.floor(greatest / step);
   if (last < first) return (least + greatest) / 2;
   const usual = Math.max(Math.min(Math.round(1 / step), last), first);
-  // 0.3 and not 0.30000000000000004.
+  // Gives 0.3 rather than 0.30000000000000004.
   const inUnits = (steps: number): number =>
     Number.isInteger(step) ? steps * step : Number((steps * step).toPrecision(15));
   if (random === plainest) return inUnits(usual);
@@ -197,12 +198,13 @@ function chooseStep(multiple: number, isWhole: boolean, width: number): number {
   return multiple;
 }
 
-/** Draws a text by format, by patterns or of words. All patterns of a list must match. */
+/** Draws a text from a format, from patterns, or from words. If there is a list of patterns, all must match. */
 function textFor(schema: JsonSchema, random: Random): string {
   const least = Math.min(asNumber(schema["minLength"]) ?? 0, most.characters);
   const limit = asNumber(schema["maxLength"]) ?? Infinity;
   const patterns = ([schema["pattern"] ?? []].flat() as Json[]).filter((one) => typeof one === "string");
-  // Joined texts match all patterns if the one bound to the start is first and the one bound to the end last.
+  // Concatenated texts match all patterns if the one anchored at the start comes first and the one anchored at the end
+  // last.
   const order = (pattern: string): number => (pattern.startsWith("^") ? 0 : pattern.endsWith("$") ? 2 : 1);
   patterns.sort((a, b) => order(a) - order(b));
   const [tests, makers] = [patterns.map(compilePattern), patterns.map(patternMaker)];
@@ -211,7 +213,7 @@ function textFor(schema: JsonSchema, random: Random): string {
   let text = "";
   for (let attempt = 0; attempt < 100; attempt++) {
     const draw = random === plainest && attempt > 0 ? randomStream(0, attempt) : random;
-    // A pattern may ask for more than the format, such as another version of a uuid.
+    // A pattern may be stricter than the format, for example ask for a different version of a uuid.
     if (format && (makers.length === 0 || attempt % 2 === 0)) text = format(draw, longest);
     else if (makers.length > 0 && !makers.includes(undefined)) {
       text = makers.map((make) => make?.(draw, longest)).join("");
@@ -228,7 +230,7 @@ function words(random: Random, least: number, limit: number): string {
   const length = between(random, least, Math.max(least, limit));
   let text = "";
   while (text.length < length) text += (text === "" ? "" : " ") + pick(random, vocabulary);
-  // A space at the end would be trimmed, and the text be too short.
+  // A trailing space would be trimmed, and the text would be too short.
   return text.slice(0, length).replace(/ $/, ".");
 }
 

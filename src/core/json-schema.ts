@@ -10,11 +10,12 @@ export const asNumber = (value: Json | undefined): number | undefined =>
   typeof value === "number" ? value : undefined;
 
 /**
- * Resolves a schema's reference within its root. Returns the schema itself without a reference, {} for a broken one.
+ * Resolves a schema's reference within its root. Returns the schema itself if it has no reference, and {} if the
+ * reference is broken.
  */
 export function follow(schema: JsonSchema, root: JsonSchema): JsonSchema {
   let followed = schema;
-  // A reference may lead to another. A circular one says nothing.
+  // A reference may lead to another reference. A circular one puts no limit on the value.
   for (let hops = 0; hops < 20; hops++) {
     const { $ref: reference } = followed;
     if (typeof reference !== "string" || !reference.startsWith("#")) return followed;
@@ -60,13 +61,15 @@ export function compilePattern(pattern: string): RegExp | undefined {
     try {
       return new RegExp(pattern, flags);
     } catch {
-      // Other dialects escape more characters, which is an error only with the flag u.
+      // Other dialects escape more characters. JavaScript refuses such escapes only with the flag u.
     }
   }
   return undefined;
 }
 
-/** Merges two schemas into one for values that match both. Its `pattern` may be a list; all must match. */
+/**
+ * Merges two schemas into one for values that match both. Its `pattern` may be a list, in which case all must match.
+ */
 export function mergeSchemas(a: JsonSchema, b: JsonSchema): JsonSchema {
   const merged: JsonSchema = { ...a };
   for (const [keyword, value] of Object.entries(b)) {

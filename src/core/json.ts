@@ -1,20 +1,20 @@
-// JSON values: copies and compares them, and refuses everything else with its path.
+// JSON values: copies and compares them, and refuses any other value with the path to it.
 import { HoldfastError } from "./errors.ts";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Maximum nesting depth. A deeper value is a cycle, or would overflow the stack of its readers. */
+/** Maximum nesting depth. A deeper value is circular, or would overflow its readers' stack. */
 const maxDepth = 500;
 
 /** `drop` treats an undefined property as absent, as JSON.stringify does. `refuse` treats it as an error. */
 type Undefined = "drop" | "refuse";
 
 /**
- * Returns a deep copy of a JSON value. Refuses other values with their path, a JSON Pointer. `name` is the whole that
- * the value belongs to, `at` its place in it.
+ * Returns a deep copy of a JSON value. Refuses other values with the path to them, a JSON Pointer. `name` names the
+ * whole value that this one belongs to; `at` is the position in it.
  */
 export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
-  // Depth counts from the root of the whole: otherwise small changes could make it too deep to read.
+  // Depth counts from the root of the whole value. Otherwise many small changes could make it too deep to read.
   const depth = at.split("/").length - 1;
   const copied = copy(value, undefinedProperty, depth);
   if (copied !== refused) return copied;
@@ -22,7 +22,7 @@ export function copyJson(value: unknown, name: string, undefinedProperty: Undefi
   throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, { detail: { path } });
 }
 
-// The fast walk only detects a problem; the slow walk finds its place.
+// The fast walk only detects that there is a problem; the slow walk locates it.
 const refused = Symbol("refused");
 
 function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json | typeof refused {
@@ -31,7 +31,7 @@ function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json
     case "boolean":
       return value;
     case "number":
-      // JSON has no -0: keep the state equal to a reloaded one.
+      // JSON has no -0. Converting it keeps the state equal to a reloaded one.
       return Number.isFinite(value) ? (value === 0 ? 0 : value) : refused;
     case "object":
       break;
@@ -44,7 +44,7 @@ function copy(value: unknown, undefinedProperty: Undefined, depth: number): Json
     const length = value.length;
     if (length === 1) {
       const item = copy(value[0], undefinedProperty, depth + 1);
-      // Not by a push, which reserves 17 places: lists in lists would take much memory.
+      // Avoids push, which reserves 17 places: nested lists would take much memory.
       return item === refused ? refused : [item];
     }
     const result: Json[] = [];
@@ -96,7 +96,7 @@ function describe(value: unknown): string {
   return typeof name === "string" && name !== "" ? `a ${name}` : "an object with a prototype or symbols of its own";
 }
 
-// Plain in any realm: its prototype is null or an Object.prototype.
+// A plain object from any realm: its prototype is null or an Object.prototype.
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return noSymbols(value);
@@ -111,11 +111,11 @@ function noSymbols(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0;
 }
 
-/** Tells whether a value is an object, and neither an array nor null. */
+/** Returns whether a value is an object, and neither an array nor null. */
 export const isObject = (value: unknown): value is { [key: string]: unknown } =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Sets a key as plain data, also `__proto__`. */
+/** Sets a key as plain data, even `__proto__`. */
 export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === "__proto__") {
     Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
@@ -124,7 +124,7 @@ export function setOwn(target: Record<string, unknown>, key: string, value: unkn
   }
 }
 
-/** Parses JSON; undefined for any other text. */
+/** Parses JSON; returns undefined for any other text. */
 export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -133,7 +133,7 @@ export function parseJson(text: string): Json | undefined {
   }
 }
 
-/** Parses JSON; any other text is its own value. */
+/** Parses JSON; returns any other text unchanged. */
 export function jsonOrText(text: string): Json {
   const value = parseJson(text);
   return value === undefined ? text : value;
@@ -152,7 +152,7 @@ export function equalJson(a: Json | undefined, b: Json | undefined): boolean {
   return keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key], b[key]));
 }
 
-/** Finds the first difference of two values: its place, a JSON Pointer, and both values there. */
+/** Finds the first difference between two values: its path, a JSON Pointer, and both values there. */
 export function firstDifference(
   a: Json | undefined,
   b: Json | undefined,
@@ -181,7 +181,7 @@ export function unescapeKey(key: string): string {
   return key.includes("~") ? key.replaceAll("~1", "/").replaceAll("~0", "~") : key;
 }
 
-/** Freezes a value deeply, so that its receivers cannot change it. */
+/** Freezes a value deeply, so that code that receives it cannot change it. */
 export function freezeJson<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);

@@ -1,22 +1,22 @@
-// Merges a change of one state into a state that others have changed since.
+// Merges a change that was made to one state into a newer state that others have changed.
 import type { Delta, Operation } from "./delta.ts";
 import { isRewrite } from "./draft-delta.ts";
 import { equalJson, isObject, unescapeKey, type Json } from "./json.ts";
 
 export interface Merged {
   delta: Delta;
-  /** JSON Pointers of replaced values that others had changed. */
+  /** JSON Pointers to replaced values that others had changed. */
   overwrote: string[];
-  /** JSON Pointers of values that both changed in ways that do not combine. They are left unchanged. */
+  /** JSON Pointers to values that both sides changed in ways that cannot be combined. They are left unchanged. */
   refused: string[];
 }
 
 /**
- * Returns the delta that makes the same change to `now`. `base` is the state that the delta was made for.
+ * Returns the delta that makes the same change to `now`. `base` is the state that the original delta was made for.
  *
- * Keys of plain objects merge. A value that was assigned or removed whole replaces what others wrote. Elements that
- * were added to the end of an array are added to its end. Every other change of an array applies only to the array
- * that its writer saw: an index means nothing in another one.
+ * Keys of plain objects merge. A value that was assigned or removed as a whole replaces what others wrote. Elements
+ * appended to an array are appended to the current array. Every other change to an array applies only if the array is
+ * still the one that its writer saw, because an index means nothing in a different array.
  */
 export function merge(delta: Delta, base: Json, now: Json): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
@@ -82,7 +82,7 @@ function place(node: Node, pointer: string, base: Json | undefined, now: Json | 
 function replace(operation: Operation, now: Json | undefined, { delta, overwrote }: Merged): void {
   const { path } = operation;
   if (operation.op !== "remove") {
-    // "add", because the value may be missing by now. The whole state can only be replaced.
+    // "add", because the value may have been removed by now. The whole state can only be replaced.
     delta.push({ op: path === "" ? "replace" : "add", path, value: operation.value });
     overwrote.push(path);
   } else if (now !== undefined) {
@@ -93,7 +93,7 @@ function replace(operation: Operation, now: Json | undefined, { delta, overwrote
 
 type Added = Extract<Operation, { op: "add" }>;
 
-/** Tells whether the value is still an array, and the operations only append to it. */
+/** Returns whether the value is still an array and the operations only append to it. */
 function isGrown(
   operations: Delta,
   pointer: string,

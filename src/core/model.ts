@@ -1,4 +1,4 @@
-// Model: takes a request, returns items. All names are those of OpenAI's Responses API.
+// Model: takes a request, returns items. All names come from OpenAI's Responses API.
 import type { Json } from "./json.ts";
 
 /**
@@ -20,7 +20,7 @@ export interface Message extends Added {
 }
 
 export interface Content {
-  /** "input_text", "output_text", "refusal", or another kind, which is passed on unchanged. */
+  /** "input_text", "output_text", "refusal", or an unknown kind, which is passed through unchanged. */
   type: string;
   text?: string;
   [added: string]: unknown;
@@ -30,7 +30,7 @@ export interface FunctionCall extends Added {
   type: "function_call";
   call_id: string;
   name: string;
-  /** JSON, or the invalid text that a model wrote instead. */
+  /** JSON, or the invalid text that the model wrote. */
   arguments: string;
 }
 
@@ -45,7 +45,7 @@ export interface Reasoning extends Added {
   summary: Content[];
 }
 
-/** An unknown kind. It is kept and sent back to its server. */
+/** An unknown kind. It is kept and sent back to the server it came from. */
 export interface OtherItem extends Added {
   type: string & {};
 }
@@ -59,7 +59,9 @@ export interface ToolSchema {
   strict?: boolean;
 }
 
-/** The body of `POST /responses` without the model's name. Other fields are passed on to servers that support them. */
+/**
+ * The body of `POST /responses` without the model's name. Other fields are passed through to servers that support them.
+ */
 export interface ModelRequest {
   instructions?: string;
   input: Item[];
@@ -79,7 +81,7 @@ export interface Usage {
   [added: string]: unknown;
 }
 
-/** The answer of `POST /responses`, or an equivalent. */
+/** The response to `POST /responses`, or an equivalent. */
 export interface ModelResponse {
   id?: string;
   model?: string;
@@ -90,13 +92,13 @@ export interface ModelResponse {
   [added: string]: unknown;
 }
 
-/** A part of an answer in progress. The complete answer follows and repeats it. */
+/** A piece of an answer in progress. The complete answer follows and includes it. */
 export type Piece =
   { type: "text" | "reasoning"; text: string } | { type: "arguments"; call_id: string; name: string; text: string };
 
 export interface RespondOptions {
   signal?: AbortSignal | undefined;
-  /** If given, the answer is requested as a stream, and this is called with each piece. */
+  /** If set, the answer is requested as a stream, and this is called with each piece. */
   onPiece?: ((piece: Piece) => void) | undefined;
 }
 
@@ -110,7 +112,7 @@ export interface Model {
 /** Returns the text of a message's content or of a tool's output. */
 export function toText(content: string | Content[]): string {
   if (typeof content === "string") return content;
-  // A row of another program may have parts that are not objects.
+  // A row written by another program may have parts that are not objects.
   return content.map((part: Content | null) => (typeof part?.text === "string" ? part.text : "")).join("");
 }
 
@@ -127,7 +129,7 @@ export function answerText(output: Item[]): string {
   return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? toText(item.content) : [])).join("");
 }
 
-/** Describes the first problem of items; undefined if they are valid. A log keeps items for ever. */
+/** Describes the first problem in a list of items; undefined if they are valid. A log keeps its items forever. */
 export function faultInItems(items: unknown): string | undefined {
   if (!Array.isArray(items)) return "it is not a list of items";
   for (const [at, item] of items.entries()) {
@@ -160,11 +162,11 @@ const isContent = (content: unknown): boolean =>
   (Array.isArray(content) && content.every((part) => typeof part === "object" && part !== null));
 
 /**
- * Counts the assistant's turns in a conversation. A turn is a longest sequence of items of the assistant: its messages,
- * calls, reasoning and unknown kinds. Other messages and tool outputs, with types ending in `_output`, end a turn.
+ * Counts the assistant's turns in a conversation. A turn is a maximal run of consecutive assistant items: messages,
+ * calls, reasoning and unknown kinds. Other messages and tool outputs (types ending in `_output`) end a turn.
  *
- * So an answer of several items is one turn, and so is an answer continued without another item in between. An answer
- * without items is not counted.
+ * So an answer with several items is one turn, and so is an answer that continues without a different item in between.
+ * An answer without items is not counted.
  */
 export function assistantTurns(input: readonly Item[]): number {
   return input.filter((item, at) => isAssistants(item) && !isAssistants(input[at - 1])).length;

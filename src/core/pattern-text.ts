@@ -1,4 +1,4 @@
-// Makes texts that match a regular expression: characters, classes, groups, alternatives and counts.
+// Generates texts that match a regular expression: characters, classes, groups, alternatives and counts.
 import { between, pick, type Random } from "./random.ts";
 
 type Maker = (random: Random, longest: number) => string;
@@ -6,8 +6,9 @@ type Maker = (random: Random, longest: number) => string;
 const unsupported = new Error("unsupported pattern");
 
 /**
- * Reads a pattern once, to make many texts. `longest` bounds repetitions without an upper limit. Look-around is skipped,
- * so the caller tests each text. Returns undefined for back references, property classes and malformed patterns.
+ * Parses a pattern once, to generate many texts. `longest` bounds repetitions that have no upper limit. Look-around is
+ * skipped, so the caller must test each text. Returns undefined for back references, property classes and malformed
+ * patterns.
  */
 export function patternMaker(pattern: string): Maker | undefined {
   const reader = { pattern, at: 0 };
@@ -25,7 +26,7 @@ interface Reader {
   at: number;
 }
 
-/** Moves past the syntax, a sticky expression, if it comes next. */
+/** Moves past the syntax, given as a sticky expression, if it comes next. */
 function take(reader: Reader, syntax: RegExp): RegExpExecArray | null {
   syntax.lastIndex = reader.at;
   const found = syntax.exec(reader.pattern);
@@ -96,7 +97,7 @@ function character(reader: Reader, isInClass = false): string[] {
   const [, unicode, hex, escaped, plain] = found;
   if (unicode ?? hex) return [String.fromCharCode(parseInt(unicode ?? hex ?? "", 16))];
   if (escaped === undefined) return plain === "." && !isInClass ? visible : sure(plain, isInClass ? /^$/ : /[*+?{]/);
-  // \b, \1, \p{…} and others do not stand for a character.
+  // \b, \1, \p{…} and similar do not stand for a character.
   return named[escaped] ?? sure(escaped, /[A-Za-z0-9]/);
 }
 

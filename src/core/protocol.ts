@@ -6,14 +6,14 @@ import { HoldfastError } from "./errors.ts";
 export interface Request {
   /** In upper case. */
   method: string;
-  /** Without the query and the mount's prefix; starts with "/". Still percent-encoded. */
+  /** The path without the query and the mount's prefix. Starts with "/" and is still percent-encoded. */
   path: string;
   query: URLSearchParams;
   /** By lower-case name. */
   headers: { readonly [name: string]: string | undefined };
-  /** The body as JSON; undefined without a body. */
+  /** The body as JSON; undefined if there is no body. */
   body: unknown;
-  /** Aborted when the client disconnects. Created on first use. */
+  /** Aborts when the client disconnects. Created on first use. */
   readonly signal: AbortSignal;
   /** Called once if the client disconnects before the reply is delivered. The protocol sets it. */
   gone?: (() => void) | undefined;
@@ -24,11 +24,11 @@ export interface Reply {
   headers?: { [name: string]: string };
   /** Sent as JSON. */
   body?: unknown;
-  /** Sent as it is; `headers` gives its type, by default plain text. */
+  /** Sent unchanged. `headers` sets its content type, by default plain text. */
   text?: string;
-  /** Complete server-sent events, or lines. Ends when the client disconnects. */
+  /** Complete server-sent events, or lines. The stream ends when the client disconnects. */
   stream?: AsyncIterable<string>;
-  /** The server adds no comments to the stream, which is never silent for long. */
+  /** The server does not add keep-alive comments, because this stream is never silent for long. */
   quiet?: true;
   /** The subject of the request, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
@@ -58,11 +58,14 @@ export function errorReply(error: HoldfastError): Reply {
 export interface Protocol {
   readonly name: string;
   /**
-   * Returns undefined for a foreign path, if possible without a promise. Refuses with a reply or by throwing a
-   * HoldfastError.
+   * Returns undefined for a path of a different protocol, without a promise if possible. Refuses a request by returning
+   * a reply or by throwing a HoldfastError.
    */
   handle(request: Request): Promise<Reply | undefined> | undefined;
-  /** Adds the common parts of this protocol's replies to a refusal that the server makes, before or during `handle`. */
+  /**
+   * Adds the common parts of this protocol's replies to an error reply that the server creates before or during
+   * `handle`.
+   */
   decorate?(request: Request, reply: Reply): Reply;
 }
 

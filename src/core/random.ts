@@ -1,6 +1,6 @@
-// Reproducible random numbers: a stream is a function of two numbers stored in the log.
+// Reproducible random numbers. A stream is determined by two numbers that are stored in the log.
 
-/** Returns numbers in [0, 1), the same stream for the same seed and draw. */
+/** Returns numbers in [0, 1). The same seed and draw give the same stream. */
 export function randomStream(seed: number, draw: number): Random {
   // Counter-based: each number is a hash of its position, so streams of neighbouring draws are independent.
   const origin = scramble(seed ^ scramble(draw + 0x9e3779b9));

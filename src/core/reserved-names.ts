@@ -1,4 +1,4 @@
-// Names that servers and their clients use, and that tools and environments therefore cannot have.
+// Names that servers and their clients use. Tools and environments cannot have these names.
 
 /** RESERVED: verbs of a session, lifecycle calls of gym servers, and paths that answer every method. */
 export const reservedToolNames = [
@@ -24,13 +24,13 @@ export const reservedToolNames = [
   "v1",
 ];
 
-/** Pages answer only GET and tools only POST, so a tool may share their names. An environment may not. */
+/** Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. */
 const pages = ["docs", "view", "openapi.json"];
 
 const tools = new Set(reservedToolNames);
 const paths = new Set([...reservedToolNames, ...pages]);
 
-/** Checks the name of a tool, of an environment here or of a gym server elsewhere. */
+/** Checks a tool's name, whether it belongs to an environment here or to a gym server elsewhere. */
 export const isReservedTool = (name: string): boolean => tools.has(name);
 
 /** Checks the first segment of a path, such as the name under which an environment is served. */

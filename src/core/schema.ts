@@ -1,4 +1,4 @@
-// Schemas of any Standard Schema library: checks a value and describes its problems.
+// Schemas from any Standard Schema library: checks a value and describes its problems.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 import { messageOf } from "./errors.ts";
@@ -8,10 +8,10 @@ export type Schema = StandardSchemaV1;
 export type Input<S extends Schema> = StandardSchemaV1.InferInput<S>;
 export type Output<S extends Schema> = StandardSchemaV1.InferOutput<S>;
 
-/** The schema type if none was given: any object. */
+/** The default schema type: any object. */
 export type AnyObject = Schema & { "~standard": { types?: { input: object; output: object } } };
 
-/** Tells whether a value is a Standard Schema. */
+/** Returns whether a value is a Standard Schema. */
 export const isSchema = (value: unknown): value is Schema =>
   typeof (value as Partial<Schema> | null | undefined)?.["~standard"]?.validate === "function";
 
@@ -47,7 +47,8 @@ export function toJsonSchema(schema: Schema | undefined): { [key: string]: Json 
     const { $schema: _, ...rest } = copyJson(made, "schema", "drop") as { [key: string]: Json };
     return rest;
   } catch {
-    // Some schemas, such as transforms and functions, have no JSON Schema. Then callers learn from the refusal.
+    // Some schemas, such as transforms and functions, have no JSON Schema. Callers then learn the rules from the
+    // refusal.
     return {};
   }
 }

@@ -13,7 +13,7 @@ import {
 } from "./event.ts";
 import type { Json } from "./json.ts";
 
-/** The fold of a log. A snapshot is this, as JSON. */
+/** The fold of a log. A snapshot is this object as JSON. */
 export interface Session {
   environment: string;
   /** The number of events folded. */
@@ -22,9 +22,9 @@ export interface Session {
   touched: number;
   /** The version of the newest event other than a verify or the end: the version that a verdict judges. */
   changed: number;
-  /** The number of the episode; 0 until the first seed. */
+  /** The episode number; 0 until the first seed. */
   episode: number;
-  /** The highest episode number so far. A number is not used twice, even after a rewind. */
+  /** The highest episode number so far. A number is never reused, even after a rewind. */
   episodes: number;
   task: Json | null;
   labels: Labels;
@@ -32,20 +32,20 @@ export interface Session {
   verified: number;
   /** The number of verdicts on this episode. */
   verdicts: number;
-  /** The number of verdicts on other episodes, by their number. */
+  /** The number of verdicts on each other episode, by episode number. */
   otherVerdicts?: { [episode: number]: number };
   /** Every rewind: the version of its event, and its target. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
   ended?: EndReason;
   parent?: { session: string; version: number };
-  /** Of an agent's session. */
+  /** Only for an agent's session. */
   conversation?: Conversation;
   /** null if the environment has no default state and the session was not seeded. */
   state: Json;
 }
 
-/** Returns the session after one more event. Changes it in place; `owned` as in applyDelta. */
+/** Returns the session after one more event. Changes the session in place; `owned` works as in applyDelta. */
 export function fold(session: Session | undefined, event: Event, owned?: Owned): Session {
   if (!session) {
     if (event.type !== "session.opened") throw corrupt("does not start with session.opened");
@@ -87,7 +87,7 @@ export function fold(session: Session | undefined, event: Event, owned?: Owned):
       session.labels = event.labels ?? {};
       break;
     case "tool.called":
-      // Concurrent calls have a random seed of their own.
+      // A concurrent call has its own random seed.
       if (!event.run) session.randomness = { seed: session.randomness.seed, turn: session.randomness.turn + 1 };
       break;
     case "session.closed":
@@ -108,7 +108,7 @@ function addVerdict(session: Session, episode: number, isRefused = false): void 
   else (session.otherVerdicts ??= {})[episode] = verdictsOn(session, episode) + 1;
 }
 
-/** Stores the count of the episode that ends, and loads the count of the one that begins or is returned to. */
+/** Stores the count for the episode that ends, and loads the count for the episode that starts or is returned to. */
 function switchVerdicts(session: Session, episode: number): void {
   const count = verdictsOn(session, episode);
   if (session.verdicts > 0) (session.otherVerdicts ??= {})[session.episode] = session.verdicts;
@@ -120,9 +120,9 @@ export function verdictsOn(session: Session, episode: number): number {
   return episode === session.episode ? session.verdicts : (session.otherVerdicts?.[episode] ?? 0);
 }
 
-/** Tells whether the event at a version is in force, and not undone by a rewind. Needs the newest session. */
+/** Returns whether the event at a version is in force, that is, not undone by a rewind. Needs the newest session. */
 export function isInForce(session: Pick<Session, "version" | "rewinds">, version: number): boolean {
-  // Backwards from the newest version: events since the last rewind count, then events up to its target.
+  // Walks back from the newest version: events since the last rewind count, then events up to its target.
   let position = session.version;
   for (const { at, to } of session.rewinds.toReversed()) {
     if (at > position) continue;
@@ -132,7 +132,7 @@ export function isInForce(session: Pick<Session, "version" | "rewinds">, version
   return version <= position;
 }
 
-/** Returns a test whether a version is in force, given all events of the log. */
+/** Returns a function that tests whether a version is in force, given all events of the log. */
 export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
   const rewinds = events.flatMap((event) =>
     event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],

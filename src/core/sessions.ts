@@ -1,4 +1,4 @@
-// The contract of the engine: the verbs of sessions, for episodes of an environment and conversations with an agent.
+// The engine's contract: the operations on sessions, both episodes of an environment and conversations with an agent.
 // Protocols, agents and commands use it.
 import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
@@ -9,19 +9,19 @@ import type { Filter, Listed } from "./store.ts";
 
 /** A session without its state. */
 export interface SessionInfo extends Listed {
-  /** The number of the episode; 0 if it was never seeded. */
+  /** The episode number; 0 if the session was never seeded. */
   episode: number;
   task: Json | null;
-  /** Of an episode, the labels of its seed. */
+  /** For an episode: the labels from its seed. */
   labels: Labels;
-  /** Of a conversation: its user. */
+  /** For a conversation: its user. */
   user?: string;
-  /** Of a conversation: the unfinished turn. */
+  /** For a conversation: the unfinished turn. */
   turn?: { invocation: string; agent: string; call?: string };
 }
 
 export interface OpenSession {
-  /** An id from `newSession`, for servers that send it to clients first. By default a new one. */
+  /** An id from `newSession`, for servers that send the id to clients before opening. By default a new one. */
   session?: string | undefined;
   /** Labels to find the session by. */
   labels?: Labels | undefined;
@@ -42,40 +42,42 @@ export type CallArguments<Input> = object extends Input
 export interface SeedOptions {
   /** The random seed of the episode. Default: a new one. */
   randomSeed?: number;
-  /** Makes a repeat return the recorded answer. */
+  /** An id for this seed. A retry with the same id returns the recorded answer. */
   call?: string;
   /** Labels to find this episode by. */
   labels?: Labels;
-  /** Refuses the seed as `episode_in_flight` if the session was seeded before. A repeat of that seed is not refused. */
+  /**
+   * Refuses the seed with `episode_in_flight` if the session was seeded before. A retry of that seed is not refused.
+   */
   first?: boolean;
 }
 
 export interface CallOptions {
-  /** The id of the call. A repeat with the same arguments returns the recorded answer and changes nothing. */
+  /** The call's id. A retry with the same arguments returns the recorded answer and changes nothing. */
   call?: string;
-  /** The caller's episode: a call that arrives after the next seed is refused as `episode_ended`. */
+  /** The caller's episode. A call that arrives after the next seed is refused with `episode_ended`. */
   episode?: number;
   /**
    * For a caller without call ids: the version of its last answer. If the only newer event is an earlier copy of this
-   * call, its answer was lost on the way, and the caller gets it now.
+   * call, that call's answer was lost on the way, and the caller gets it now.
    */
   seen?: number;
-  /** Refuses the call as `session_unseeded` if the session was never seeded, even if the environment allows it. */
+  /** Refuses the call with `session_unseeded` if the session was never seeded, even if the environment allows it. */
   seeded?: boolean;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
 }
 
-/** The result of a call. `ok: false` is for the model to read: its own mistakes, and refusals of the tool. */
+/** The result of a call. `ok: false` is for the model to read: its own mistakes, and the tool's refusals. */
 export type Answer<ToolOutput = Json> = ({ ok: true; output: ToolOutput } | Extract<Outcome, { ok: false }>) & {
   session: string;
   /** The version after the call. */
   version: number;
-  /** The call id is a repeat, and this is the recorded answer. */
+  /** The call id was used before, and this is the recorded answer. */
   repeated: boolean;
-  /** The session was never seeded: the tool saw the defaults of the state's schema. */
+  /** The session was never seeded, so the tool saw the defaults from the state's schema. */
   unseeded: boolean;
-  /** The error of the tool's code. Not for the model. */
+  /** The error in the tool's code. Not for the model. */
   thrown?: Thrown;
 };
 
@@ -92,8 +94,9 @@ export interface VerifyOptions {
   /** The agent's answer, for environments that use it. */
   response?: unknown;
   /**
-   * The task to judge by; by default the episode's. A function is given that one, and may return a promise. If it throws
-   * a HoldfastError or its task is invalid, verify does not run, and the log records that the question was refused.
+   * The task to judge by; by default the episode's. A function receives the episode's task and may return a promise. If
+   * it throws a HoldfastError or its task is invalid, verify does not run, and the log records that the question was
+   * refused.
    */
   task?: unknown;
   signal?: AbortSignal;
@@ -102,16 +105,16 @@ export interface VerifyOptions {
 /** The verdict with its session, version and episode. */
 export interface Verification {
   reward: number;
-  /** The result of verify: the reward, and the fields of its author. */
+  /** The result of verify: the reward, and the author's own fields. */
   verdict: Verdict;
   session: string;
   version: number;
   episode: number;
-  /** How often the session was seeded again. More than the caller's own seeds means that another client seeded too. */
+  /** How often the session was seeded again. If this exceeds the caller's own seeds, another client seeded too. */
   reseeds: number;
   /**
-   * The number of verdicts on this episode, with this one and with refused questions. More than the caller asked for means
-   * that another client verified.
+   * The number of verdicts on this episode, including this one and refused questions. If this exceeds the caller's own
+   * requests, another client verified too.
    */
   verdicts: number;
 }
@@ -143,37 +146,40 @@ export interface SavedSession {
   of?: string;
   session: string;
   events: Event[];
-  /** Of a conversation: its app and user, and the shared state when it was saved. */
+  /** For a conversation: its app and user, and the shared state at the time of saving. */
   app?: string;
   user?: string;
   shared?: AgentState;
 }
 
-/** The result of running a log again: the same, or the first event that differs. */
+/** The result of a replay: the same, or the first event that differs. */
 export type Replayed =
   | { same: true; events: number }
   | {
       same: false;
       version: number;
-      /** Which part differs: of a call its outcome, or the state; of a conversation a field of the event. */
+      /** Which part differs. For a call: its outcome, or the state. For a conversation: a field of the event. */
       what: "outcome" | "state" | "event";
       recorded: Json;
       replayed: Json;
       message: string;
     };
 
-/** The key under which an agent carries its replay. The engine calls it: it cannot import agents. */
+/**
+ * The key under which an agent carries its replay function. The engine calls it this way because it cannot import
+ * agents.
+ */
 export const replaying: unique symbol = Symbol.for("holdfast.replaying");
 
-/** Code that can replay a conversation: an agent. */
+/** Something that can replay a conversation: an agent. */
 export interface Replayable {
   /** Runs a saved conversation again in an empty engine, and compares. */
   [replaying](saved: SavedConversation, scratch: Conversations): Promise<Replayed>;
 }
 
-/** The verbs of every session. `Open` is the type of the options of `open`. */
+/** The operations on every session. `Open` is the type of the options for `open`. */
 export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
-  /** How often a session was in memory when needed, and how often it was loaded. */
+  /** How often a session was already in memory when needed, and how often it had to be loaded. */
   readonly cache: { readonly hits: number; readonly misses: number; readonly bytes: number };
   /**
    * Returns a new id that cannot be guessed. Stores nothing.
@@ -196,7 +202,8 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   peek(session: string): Promise<SessionInfo | undefined>;
   /**
-   * Lists sessions in the order of opening, or by idle time. Conversations and lists by label have the complete info.
+   * Lists sessions in the order they were opened, or by idle time. Conversations and lists by label have the complete
+   * info.
    * @example for await (const { session } of sessions.list({ open: true, labels: { topic: "bill" } })) console.log(session);
    */
   list(filter?: ListFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
@@ -216,12 +223,12 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
   /**
-   * Returns the session to a version, or to before a turn of a conversation, by one more event.
+   * Returns the session to a version, or to the point before a turn of a conversation. This adds one event.
    * @example await sessions.rewind(session, 3);
    */
   rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
   /**
-   * Runs the log again, from the log alone, and returns the first event that differs.
+   * Runs the session again using only its log, and returns the first event that differs.
    * @example const replayed = await sessions.replay(session); // { same: true, events: 5 }
    */
   replay(session: string): Promise<Replayed>;
@@ -236,36 +243,36 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   restore(saved: SavedSession, session?: string): Promise<SessionInfo>;
   /**
-   * Ends a session. Returns false if it had ended before or does not exist.
+   * Ends a session. Returns false if it had already ended or does not exist.
    * @example await sessions.close(session);
    */
   close(session: string): Promise<boolean>;
   /**
-   * Ends sessions over their limits now; otherwise it happens from time to time. Returns the number of ended sessions.
+   * Ends sessions over their limits now; otherwise this happens from time to time. Returns how many it ended.
    * @example const ended = await sessions.expire();
    */
   expire(): Promise<number>;
   /**
-   * Refuses new work and waits for running work; cancels it after `within` milliseconds, if set. The store stays open:
-   * its opener closes it.
+   * Refuses new work and waits for running work. If `within` is set, cancels running work after that many milliseconds.
+   * The store stays open: the code that opened it closes it.
    * @example await sessions.stop({ within: 5000 });
    */
   stop(options?: { within?: number }): Promise<void>;
 }
 
-/** The sessions of an environment. Every change of them is made here. */
+/** The sessions of an environment. All changes to them are made here. */
 export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends SessionsBase<
   StateOf<E>,
   OpenOptions<TaskOf<E>>
 > {
   readonly environment: E;
   /**
-   * Starts a new episode: replaces the state. The old state stays readable at its version.
+   * Starts a new episode, which replaces the state. The old state stays readable at its version.
    * @example await sessions.seed(session, { start: 3, goal: 5 });
    */
   seed(session: string, task: TaskOf<E>, options?: SeedOptions): Promise<Seeded>;
   /**
-   * Calls a tool. A mistake of the model is an answer with `ok: false`; any other failure is thrown.
+   * Calls a tool. If the model made a mistake, the answer has `ok: false`; any other failure is thrown.
    * @example const { ok, version } = await sessions.call(session, "add", { by: 2 }, { call: "c1" });
    */
   call<Name extends ToolName<E>>(
@@ -280,18 +287,18 @@ export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends Ses
   verify(session: string, options?: VerifyOptions): Promise<Verification>;
   /**
    * Returns the result of verify, without a response, at every version that changed the state since the first seed.
-   * Records nothing. Judges at most 1,000 versions, spread evenly.
+   * Records nothing. Judges at most 1,000 versions, evenly spaced.
    * @example for (const { version, reward } of await sessions.rewards(session)) console.log(version, reward);
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
 }
 
 export interface OpenConversation extends OpenSession {
-  /** Its user. Default "user". */
+  /** The conversation's user. Default "user". */
   user?: string | undefined;
   /** The initial state; keys that start with `user:` or `app:` are written to shared state. */
   state?: AgentState | undefined;
-  /** Keeps `user:` and `app:` keys in the session itself, and shares nothing. */
+  /** Keeps `user:` and `app:` keys in the session itself and does not share them. */
   isolated?: boolean | undefined;
 }
 
@@ -312,8 +319,8 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    */
   fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
   /**
-   * Runs a conversation again with its agent, on a store in memory, and names the first event that differs. Messages and
-   * the answers of models come from the log; callbacks and tools run, except tools with `effects: "external"`.
+   * Runs a conversation again with its agent, on an in-memory store, and returns the first event that differs. Messages
+   * and models' answers come from the log. Callbacks and tools run, except tools with `effects: "external"`.
    * @example const replayed = await sessions.replay(session, { agent });
    */
   replay(session: string, options?: { agent?: Replayable }): Promise<Replayed>;
@@ -323,13 +330,13 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    */
   save(session: string): Promise<SavedConversation>;
   /**
-   * Changes the state outside of a turn, by one event. The function may run again if others change the state meanwhile. A
-   * repeat with the same `call` changes nothing.
+   * Changes the state outside a turn, with one event. The function may run again if others change the state in the
+   * meantime. A retry with the same `call` changes nothing.
    * @example await sessions.update(session, (state) => void (state["room"] = 12), { call: "u1" });
    */
   update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
   /**
-   * Enters a conversation for one run: until it is left, only this run of the process commits to it.
+   * Enters a conversation for one run. Until the run leaves, no other run in this process commits to the conversation.
    * @internal
    */
   enter(session: string, options?: EnterOptions): Promise<Entered | RecordedTurn>;

@@ -1,4 +1,5 @@
-// Shared state: keys that start with `user:` or `app:` are stored in logs of their own, `temp:` keys in no log.
+// Shared state: keys that start with `user:` or `app:` are stored in their own logs; `temp:` keys are not stored at
+// all.
 import type { Delta } from "./delta.ts";
 import { setOwn } from "./json.ts";
 
@@ -7,7 +8,7 @@ export type AgentState = Record<string, any>; // eslint-disable-line typescript/
 
 export type Scope = "user" | "app";
 
-/** In the order of writing their logs. */
+/** In the order in which their logs are written. */
 export const sharedScopes: Scope[] = ["user", "app"];
 
 export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] });
@@ -15,7 +16,7 @@ export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] })
 const isTemporary = (key: string): boolean => key.startsWith("temp:");
 const findScope = (key: string): Scope | undefined => sharedScopes.find((scope) => key.startsWith(`${scope}:`));
 
-/** Returns a state together with shared keys, under their prefixes. A shallow copy. */
+/** Returns a shallow copy of a state with the shared keys added under their prefixes. */
 export function withShared(state: AgentState, shared: Record<Scope, AgentState>): AgentState {
   const merged: AgentState = { ...state };
   for (const scope of sharedScopes) {

@@ -1,7 +1,7 @@
-// Refuses misspelt names, and suggests the known name that is most like them.
+// Refuses misspelt names, and suggests the closest known name.
 import type { HoldfastError } from "./errors.ts";
 
-/** Returns "; did you mean X?" for the known name most like a word, else the list of known names. */
+/** Returns "; did you mean X?" with the known name closest to a word, or else the list of known names. */
 export function suggest(word: string, known: readonly string[]): string {
   const [best] = known
     .map((name) => ({ name, edits: editsBetween(word.toLowerCase(), name.toLowerCase()) }))
@@ -10,7 +10,7 @@ export function suggest(word: string, known: readonly string[]): string {
   return best ? `; did you mean ${best.name}?` : `; it has ${known.join(", ")}`;
 }
 
-/** Refuses an option with an unknown name. `owner` is what has the options, as in "tool". */
+/** Refuses an option with an unknown name. `owner` names the thing that has the options, such as "tool". */
 export function refuseUnknown(
   owner: string,
   options: object,
@@ -23,7 +23,7 @@ export function refuseUnknown(
   }
 }
 
-/** Counts the insertions, removals, replacements and swaps of neighbours that turn one word into the other. */
+/** Counts the insertions, removals, replacements and swaps of neighbours that turn one word into the other one. */
 function editsBetween(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, at) => at)];
   for (let i = 1; i <= a.length; i++) {

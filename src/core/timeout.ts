@@ -1,6 +1,6 @@
-// The valid range of a timeout: the range of a timer.
+// The valid range for a timeout, which is the range that a timer supports.
 
-/** Tells whether a timer can wait that long. Beyond it, and for Infinity, Node's timers fire at once. */
+/** Returns whether a timer can wait that long. For longer times and for Infinity, Node's timers fire immediately. */
 export function isTimeout(ms: unknown): boolean {
   return typeof ms === "number" && ms > 0 && ms <= 2 ** 31 - 1;
 }

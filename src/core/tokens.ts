@@ -1,4 +1,4 @@
-// The tokens of a model's answer, as its server sampled them. They are never made from text.
+// The tokens in a model's answer, as its server sampled them. They are never computed from text.
 import type { Item } from "./model.ts";
 
 interface SampledTokens {
@@ -9,7 +9,7 @@ interface SampledTokens {
   logProbs: number | undefined;
 }
 
-/** Returns the tokens on an item, under the names of NeMo Gym or of vLLM; undefined if it does not have all of them. */
+/** Returns an item's tokens, under NeMo Gym's or vLLM's names; undefined if any of them is missing. */
 function tokensOn(item: Item): SampledTokens | undefined {
   const { prompt_token_ids: prompt, generation_token_ids, token_ids } = item;
   const generated = generation_token_ids ?? token_ids;
@@ -17,7 +17,7 @@ function tokensOn(item: Item): SampledTokens | undefined {
   return { prompt, generated, logProbs: countLogProbs(item) };
 }
 
-/** Tells whether an item has any tokens of an answer. */
+/** Returns whether an item has any tokens of an answer. */
 const hasTokens = ({ generation_token_ids, token_ids }: Item): boolean =>
   isList(generation_token_ids) || isList(token_ids);
 
@@ -28,8 +28,8 @@ function countLogProbs({ generation_log_probs: list, logprobs }: Item): number |
 }
 
 /**
- * Returns the tokens up to the last answer that has them: the start of the next prompt. A server that tokenizes the text of
- * the conversation again may get other tokens than the sampled ones.
+ * Returns the tokens up to the last answer that has them: the start of the next prompt. A server that tokenizes the
+ * conversation's text again may get tokens that differ from the sampled ones.
  */
 export function prefixTokens(input: readonly Item[]): number[] | undefined {
   const last = input.findLast((item) => tokensOn(item) !== undefined);
@@ -38,9 +38,9 @@ export function prefixTokens(input: readonly Item[]): number[] | undefined {
 }
 
 /**
- * Returns the number of the first answer, from 1, whose tokens do not continue the tokens of the answer before it. Undefined
- * if all of them do. A prompt begins with the prompt and the generated tokens before it. If one answer has tokens, every
- * answer needs them. If there are log-probabilities, there is one for each token.
+ * Returns the number, from 1, of the first answer whose tokens do not continue those of the previous answer; undefined
+ * if all do. Each prompt must start with the previous prompt and the tokens generated for it. If one answer has tokens,
+ * every answer needs them. If there are log-probabilities, there must be one for each token.
  */
 export function brokenAnswer(answers: readonly (readonly Item[])[]): number | undefined {
   const carriers = answers.map((items) => items.find(hasTokens));

@@ -1,4 +1,4 @@
-// Updates: changes of one key by a function of its value. They can run again on another state.
+// Updates: changes to one key, given as a function of its value. They can run again on a newer state.
 import type { Draft } from "./draft.ts";
 import { copyJson, equalJson, type Json } from "./json.ts";
 
@@ -9,7 +9,7 @@ export interface Update {
 
 type State = Record<string, unknown>;
 
-/** Changes a key. A function without a return value may change the value in place. */
+/** Changes a key. A function that returns nothing may change the value in place. */
 export function applyUpdate(state: unknown, { key, change }: Update): void {
   const value = change((state as State)[key]);
   if (value instanceof Promise) throw new TypeError("update takes a function that is not async");
@@ -18,14 +18,14 @@ export function applyUpdate(state: unknown, { key, change }: Update): void {
 
 export type Updates = ReturnType<typeof createUpdates>;
 
-/** Creates the updates of one draft. */
+/** Creates the updates for one draft. */
 export function createUpdates(draft: Draft<unknown>) {
   const updates: Update[] = [];
-  /** The value of each key after its last update; undefined if it was assigned before the first. */
+  /** The value of each key after its last update; undefined if the key was assigned before its first update. */
   const last = new Map<string, Json | undefined>();
   const readValue = (key: string): Json => copyJson((draft.state as State)[key] ?? null, "state", "refuse", `/${key}`);
   return {
-    /** Applies an update at once. */
+    /** Applies an update immediately. */
     add(update: Update): void {
       const { key } = update;
       const isMixed = last.has(key) ? last.get(key) === undefined : draft.isChanged(key);
