@@ -16,7 +16,7 @@ export interface Merged {
  *
  * Keys of plain objects merge. A value that was assigned or removed as a whole replaces what others wrote. Elements
  * appended to an array are appended to the current array. Every other change to an array applies only if the array is
- * still the one that its writer saw, because an index means nothing in a different array.
+ * still the one that its writer saw. In a different array, an index means nothing.
  */
 export function merge(delta: Delta, base: Json, now: Json): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };

@@ -139,7 +139,7 @@ export const labelsField = "_holdfast_labels";
 
 const forOthers = new Set(["responses_create_params", "agent_ref", randomSeedField, labelsField]);
 
-/** Returns a row's input as items, or a text that describes what is wrong with it. */
+/** Returns a row's input as items, or a text that describes its problem. */
 export function inputItems(row: TaskRow): Item[] | string {
   const { input } = Object(row["responses_create_params"]) as { input?: Json };
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];

@@ -59,7 +59,7 @@ export interface CallOptions {
   episode?: number;
   /**
    * For a caller without call ids: the version of its last answer. If the only newer event is an earlier copy of this
-   * call, that call's answer was lost on the way, and the caller gets it now.
+   * call, its answer was lost on the way. The caller gets that answer now.
    */
   seen?: number;
   /** Refuses the call with `session_unseeded` if the session was never seeded, even if the environment allows it. */

@@ -1,11 +1,12 @@
-// createCache(): keeps sessions in memory: all that are in use, and the most recently used others, up to limits.
+// createCache(): keeps sessions in memory. It holds all sessions in use, and the most recently used others up to
+// limits.
 
-/** The fields of an item that the cache needs. */
+/** The fields that the cache needs on an item. */
 export interface Cached {
   readonly id: string;
-  /** The number of current users. A used item stays, so that all users share it. */
+  /** The number of current users. An item in use is not dropped, so that all users share it. */
   uses: number;
-  /** Its neighbours in the list of unused items, in the order of last use. */
+  /** Its neighbours in the list of unused items, ordered by last use. */
   older: this | undefined;
   newer: this | undefined;
 }
@@ -13,18 +14,18 @@ export interface Cached {
 export interface CacheLimits {
   /** Maximum number of unused sessions. Default 10,000. */
   sessions?: number;
-  /** Approximate maximum of bytes of unused state. Default 256 MB. */
+  /** Approximate maximum size of unused state, in bytes. Default 256 MB. */
   bytes?: number;
 }
 
 export interface Cache<Item extends Cached> {
   /** Returns the item, and starts a use of it. */
   take(id: string): Item | undefined;
-  /** Adds a loaded item and starts a use of it. Returns the existing item, if there is one. */
+  /** Adds a loaded item and starts a use of it. If the item already exists, returns the existing one. */
   put(item: Item): Item;
   /** Ends one use of an item. */
   release(item: Item): void;
-  /** Removes an item; its users keep it. */
+  /** Removes an item from the cache. Its current users keep it. */
   drop(item: Item): void;
   /** Returns the items in use. */
   used(): Iterable<Item>;
@@ -32,15 +33,15 @@ export interface Cache<Item extends Cached> {
   readonly bytes: number;
 }
 
-/** The size of an unused item changes only by `shrink`, which drops parts that can be rebuilt. */
+/** The size of an unused item changes only through `shrink`, which drops parts that can be rebuilt. */
 interface Sizing<Item> {
   sizeOf(item: Item): number;
   shrink(item: Item): void;
 }
 
 /**
- * Unused items are linked to a list, not moved between Maps: a Map with frequent additions and removals builds new tables.
- * The dead tables keep their contents alive through many garbage collections.
+ * Unused items form a linked list and are not moved between Maps. A Map with frequent additions and removals keeps
+ * building new tables, and the dead tables keep their contents alive through many garbage collections.
  */
 export function createCache<Item extends Cached>(
   limits: CacheLimits = {},

@@ -1,4 +1,4 @@
-// The types of a running call, and its answer.
+// The types for a running call and its answer.
 import type { Outcome, Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { Answer } from "../core/sessions.ts";
@@ -10,13 +10,13 @@ export interface Call {
   input: Json;
   id: string | undefined;
   signal: AbortSignal | undefined;
-  /** The episode that the caller named. */
+  /** The episode that the caller specified. */
   expected: number | undefined;
   /** True if the session must be seeded, even if the environment allows calls without a seed. */
   seeded: boolean;
   /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };
-  /** Its episode, once known. */
+  /** The call's episode, once known. */
   episode?: number;
 }
 

@@ -22,14 +22,14 @@ import { thrownIn } from "./thrown.ts";
 export interface CallsOptions {
   environment: AnyEnvironment;
   logs: Logs;
-  /** Milliseconds, for tools without a timeout. */
+  /** Milliseconds, for tools that do not set a timeout. */
   timeout: number;
   newId(): string;
   /** Throws if the session has ended or is ending. */
   assertOpen(log: OpenLog): void;
-  /** Throws if the session is over a limit. Asked when a call begins, not while it runs. */
+  /** Throws if the session is over a limit. Checked when a call starts, not while it runs. */
   assertWithinLimits(log: OpenLog): void;
-  /** Gets the errors of the author's code. */
+  /** Receives errors from the author's code. */
   onError: ((error: Thrown, session: string) => void) | undefined;
 }
 
@@ -55,7 +55,7 @@ export function createCalls(options: CallsOptions) {
       // A recorded answer is still available after the end of the session or the episode.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
-      // The episode as known now, not as assumed before.
+      // Uses the episode as it is known now, not as it was assumed before.
       const episode = expected ?? log.session.episode;
       const event = await recordedEvent(logs, log, { id, tool, input: pending.input, episode });
       if (!event) throw thrown;
@@ -101,13 +101,13 @@ export function createCalls(options: CallsOptions) {
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
     const { log, id, tool, signal } = pending;
-    // It must not read an older state than its caller has seen, in any process.
+    // The call must not read an older state than its caller has already seen, even in a different process.
     await exclusive(log, signal, () => logs.refresh(log));
-    // Look for a recorded answer before running the handler, which may take long.
+    // Look for a recorded answer before running the handler, which may take a long time.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
     return withSnapshot(log, async (session) => {
-      // Checked on the session that it reads: others may have changed it since the refresh.
+      // Checked on the session that the call reads, because others may have changed it since the refresh.
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
@@ -129,7 +129,7 @@ export function createCalls(options: CallsOptions) {
     const { claim, left } = claimed;
     if (left <= 0) return claims.settle(pending, claim, () => ({ outcome: tooLate(pending.tool) }));
     return withSnapshot(log, async (session) => {
-      // The caller cannot cancel it any more: its result is recorded in any case.
+      // The caller can no longer cancel the call: its result is recorded in any case.
       const uncancelled = { ...pending, signal: undefined };
       const execution = buildExecution(uncancelled, session, timeNow(session), newSeed(), 0);
       const definition = { ...prepared.definition, timeout: left };
@@ -140,7 +140,7 @@ export function createCalls(options: CallsOptions) {
     });
   }
 
-  /** Commits the event of a call. The event is made from the session at the time of the commit. */
+  /** Commits a call's event. The event is created from the session at the time of the commit. */
   async function commitCall(
     pending: Call,
     allow: () => void,
@@ -174,7 +174,7 @@ export function createCalls(options: CallsOptions) {
       };
       return after(finish(session, began), event);
     };
-    // Like `exclusive`, without its promises: every call takes this path.
+    // Does the same as `exclusive` without its promises, because every call takes this path.
     if (log.busy) assertRoom(log);
     const waiting = acquire(log, signal);
     if (waiting) await waiting;
@@ -188,7 +188,7 @@ export function createCalls(options: CallsOptions) {
     return answered(pending);
   }
 
-  /** Throws if a call must not begin. */
+  /** Throws if a call must not start. */
   function assertReady({ log, tool, expected, seeded }: Call): void {
     assertOpen(log);
     assertWithinLimits(log);
@@ -200,7 +200,7 @@ export function createCalls(options: CallsOptions) {
     throw new HoldfastError("session_unseeded", `session ${log.id} must be seeded before the first call${why}`);
   }
 
-  /** Makes a repeat wait while its call is running. */
+  /** Makes a retry wait while the original call is running. */
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
     const { log, id, signal } = pending;
     if (id === undefined) return run();
@@ -221,17 +221,17 @@ export function createCalls(options: CallsOptions) {
     }
   }
 
-  /** Returns the recorded answer of a call. The log is known to have it. */
+  /** Returns a call's recorded answer. The log is known to contain it. */
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;
-    // Throws if the session was deleted meanwhile. Otherwise the store failed over to a copy that lacks the call.
+    // Throws if the session was deleted in the meantime. Otherwise the store failed over to a copy that lacks the call.
     const { log, tool } = pending;
     await exclusive(log, undefined, () => logs.refresh(log));
     throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${log.id}; send it again`);
   }
 
-  /** Returns the recorded answer of this call id, if there is one. */
+  /** Returns the recorded answer for this call id, if there is one. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
     const { log, tool, input, id = "" } = pending;
     const event = await recordedEvent(logs, log, { id, tool, input, episode: lookupEpisode(pending) });
@@ -245,7 +245,7 @@ export function createCalls(options: CallsOptions) {
   }
 }
 
-/** One session must not use up the capacity of a server. */
+/** A limit, so that one session cannot use up a server's capacity. */
 const mostWaiting = 500;
 
 function assertRoom({ id, waiting }: OpenLog): void {
@@ -258,7 +258,7 @@ function ended(tool: string): HoldfastError {
   return new HoldfastError("episode_ended", `the session was seeded again before ${tool} was committed`);
 }
 
-/** Waits until a promise is settled or the caller cancels. */
+/** Waits until a promise settles or the caller cancels. */
 function settledOrCancelled(promise: Promise<unknown>, signal: AbortSignal | undefined): Promise<unknown> {
   return unlessAborted(signal, Promise.allSettled([promise]), () => cancelled(signal));
 }

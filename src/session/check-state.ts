@@ -1,4 +1,4 @@
-// Refuses calls that make the state of an episode invalid for its schema.
+// Refuses calls that make an episode's state invalid for its schema.
 import { after } from "../core/after.ts";
 import { changed } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
@@ -6,13 +6,17 @@ import type { Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
 import { refusal, type Finished } from "./outcome.ts";
 
-/** The largest state that is checked by default, in characters of JSON: the check reads all of it after each change. */
+/**
+ * The largest state that is checked by default, in characters of JSON. The check reads the whole state after each
+ * change.
+ */
 const mostChecked = 64 * 1024;
 
 /**
- * Returns the result of a call, or its refusal if the state after it is invalid. The schema only checks: its defaults and
- * transforms do not change the stored state. A state that was invalid before the call is not checked: its schema may
- * transform its input, or the session is older than the check. `size` is the approximate size of the state.
+ * Returns a call's result, or a refusal if the state after the call is invalid. The schema only checks: its defaults
+ * and transforms do not change the stored state. A state that was already invalid before the call is not checked.
+ * Either its schema transforms its input, or the session is older than the check. `size` is the state's approximate
+ * size.
  */
 export function checkState(
   environment: AnyEnvironment,

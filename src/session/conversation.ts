@@ -1,4 +1,4 @@
-// createConversations(): the sessions of an agent. Shared state has logs of its own, committed together with theirs.
+// createConversations(): an agent's sessions. Shared state has its own logs, which are committed together with theirs.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered, EnterOptions, RecordedTurn } from "../core/agent-sessions.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
@@ -34,16 +34,16 @@ import { createViews } from "./views.ts";
 export interface ConversationOptions extends EngineOptions {
   /** Letters, digits, `-` and `_`. `app:` state is shared under this name. */
   app: string;
-  /** The agent that `replay` runs. By default each replay names one. */
+  /** The agent that `replay` runs. By default, each replay names its agent. */
   agent?: Replayable;
   /**
-   * Milliseconds after which other processes continue a turn whose process is silent. Default 15,000. A running turn
-   * commits a sign of life every third of this time.
+   * Milliseconds of silence after which other processes may continue a process's turn. Default 15,000. A running turn
+   * commits a heartbeat every third of this time.
    */
   lease?: number;
 }
 
-/** Milliseconds between two looks at a turn that another process runs. */
+/** Milliseconds between two checks of a turn that a different process runs. */
 const shortestPause = 10;
 const longestPause = 250;
 
@@ -81,12 +81,12 @@ export function createConversations(options: ConversationOptions): Conversations
     },
     options,
   );
-  /** The call ids of running and waiting runs, by log. The queue of the log does not tell: readers wait there too. */
+  /** The call ids of running and waiting runs, by log. The log's queue cannot tell, because readers wait there too. */
   const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
   const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState, onError: options.onError };
 
-  /** Returns the shared state of the session. An isolated session has none. */
+  /** Returns the session's shared state. An isolated session has none. */
   async function readShared(session: Session): Promise<Shared> {
     return isIsolated(session) ? { user: {}, app: {} } : scopes.all(readUser(session));
   }
@@ -100,10 +100,13 @@ export function createConversations(options: ConversationOptions): Conversations
   function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
     const { signal, busy = "wait", call } = given;
     return new Promise((resolve, reject) => {
-      /** Enters the log until the run leaves it. Returns the milliseconds for which another process may hold it. */
+      /**
+       * Enters the log until the run leaves it. Returns for how many milliseconds a different process may still hold
+       * it.
+       */
       const attempt = async (log: OpenLog): Promise<number> => {
         await logs.refresh(log);
-        // A recorded turn is still available after the end of the session.
+        // A recorded turn is still available after the session has ended.
         const turn = await turns.decide(log, given);
         if (turn && "recorded" in turn) {
           resolve(turn.recorded);
@@ -124,7 +127,7 @@ export function createConversations(options: ConversationOptions): Conversations
       };
       const work = async (log: OpenLog): Promise<void> => {
         const calls = runs.get(log) ?? [];
-        // A repeat waits for the turn that it repeats.
+        // A retry waits for the turn that it repeats.
         if (busy === "refuse" && calls.length > 0 && !(call !== undefined && calls.includes(call))) throw busyError(id);
         runs.set(log, [...calls, call]);
         try {
@@ -162,7 +165,7 @@ export function createConversations(options: ConversationOptions): Conversations
     return scopes.create(id, [opened], changes, user);
   }
 
-  /** Copies the events of the parent, so that versions, times and draws agree, and adds an event with the new keys. */
+  /** Copies the parent's events, so that versions, times and draws agree, and adds an event with the new keys. */
   async function fork(child: string, parent: string, at: number, options: ConversationFork): Promise<Session> {
     const { session } = await logs.load(parent, options.version);
     const set = copyJson(options.set ?? {}, "set", "drop") as AgentState;
@@ -201,7 +204,7 @@ export function createConversations(options: ConversationOptions): Conversations
       const refusal = leases.refusal(log);
       if (refusal) throw refusal;
       const made: Make = (shared) => updated(log.session, shared, change, call);
-      // If another process was faster, the function runs again on the new state.
+      // If another process committed first, the function runs again on the new state.
       if (await scopes.commit(log, made, await readShared(log.session), readUser(log.session))) return;
     }
   }
@@ -237,14 +240,14 @@ export function createConversations(options: ConversationOptions): Conversations
   };
 }
 
-/** Splits an initial state into the session's own and the shared state. */
+/** Splits an initial state into the session's own state and the shared state. */
 function initialParts(state: AgentState, isolated: boolean): { own: AgentState; changes: Record<Scope, Delta> } {
   const { session, user, app } = splitState(state);
   if (!isolated) return { own: session, changes: { user: setAll(user), app: setAll(app) } };
   return { own: withShared(session, { user, app }), changes: nothingShared() };
 }
 
-/** Returns the event of an update, for the current shared state. */
+/** Returns the event for an update, based on the current shared state. */
 function updated(
   session: Session,
   shared: Shared,

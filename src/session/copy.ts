@@ -1,4 +1,4 @@
-// copyLogs(): copies the logs of a store into another one, entry by entry, and compares them by digest.
+// copyLogs(): copies all logs from one store into another, entry by entry, and compares them by digest.
 import { createHash } from "node:crypto";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Listed, Store } from "../core/store.ts";
@@ -8,28 +8,30 @@ import { copyLog, type Fate } from "./copy/log.ts";
 export interface CopyProblem {
   session: string;
   /**
-   * `differs`: the other store has another log with its name, which stays unchanged. `changed`: it was written, opened or
-   * deleted meanwhile; a second copy continues. `failed`: it cannot be read, or its copy is not equal.
+   * `differs`: the other store has a different log under this name, and it is left as it is. `changed`: the log was
+   * written, opened or deleted in the meantime; a second copy continues it. `failed`: the log cannot be read, or its
+   * copy is not equal.
    */
   fate: "differs" | "changed" | "failed";
   message: string;
 }
 
 export interface CopySummary {
-  /** Logs that were written, completely or in part, and logs that existed before. */
+  /** Logs that were written, completely or in part, and logs that already existed. */
   copied: number;
   equal: number;
-  /** The number of written entries. */
+  /** The number of entries written. */
   entries: number;
   problems: CopyProblem[];
 }
 
-/** The number of logs read at once. They are opened one by one, to keep the order of opening. */
+/** The number of logs read at once. They are opened one by one, to preserve the order of opening. */
 const atOnce = 16;
 
 /**
- * Copies every log: of all environments, and the server's own. Existing logs stay; a partly copied log continues at its
- * end. A failing store ends the copy; copied logs stay, and a second copy continues. `onLog` is called for each log.
+ * Copies every log: the logs of all environments, and the server's own. Existing logs are left as they are, and a
+ * partly copied log is continued. If a store fails, the copy ends. Logs that were already copied are kept, and a second
+ * copy continues. `onLog` is called for each log.
  */
 export async function copyLogs(from: Store, to: Store, onLog?: () => void): Promise<CopySummary> {
   const summary: CopySummary = { copied: 0, equal: 0, entries: 0, problems: [] };
@@ -80,13 +82,13 @@ interface Account {
   mark: string;
 }
 
-/** Digests the row of a log in a list to a few bytes: a store may have millions. */
+/** Digests a log's row in the list to a few bytes, because a store may have millions of logs. */
 function digestRow({ version, touched, environment, opened, parent, ended }: Listed): string {
   const about = [version, touched, environment, opened, parent?.session, parent?.version, ended];
   return createHash("sha256").update(JSON.stringify(about)).digest("base64").slice(0, 22);
 }
 
-/** Reports a corrupt log, so that the others are still copied. A failing store ends the copy. */
+/** Reports a corrupt log, so that the other logs are still copied. A failing store ends the copy. */
 async function settleFate(copying: Promise<Fate>): Promise<Fate> {
   try {
     return await copying;
@@ -96,7 +98,10 @@ async function settleFate(copying: Promise<Fate>): Promise<Fate> {
   }
 }
 
-/** Reads both lists again: finds logs that changed meanwhile, and checks that all are copied, with heading and time. */
+/**
+ * Reads both lists again. Finds logs that changed in the meantime, and checks that all logs were copied with heading
+ * and time.
+ */
 async function review(from: Store, to: Store, accounts: Map<string, Account>): Promise<void> {
   const settle = (account: Account, kind: Fate["kind"], message: string): void => {
     if (account.fate.kind === "copied" || account.fate.kind === "equal") account.fate = { kind, message, entries: 0 };

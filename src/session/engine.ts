@@ -1,5 +1,5 @@
-// createEngine(): the verbs of every session, of an environment or of an agent. It counts running work, and ends sessions
-// by close and by limits.
+// createEngine(): the operations that all sessions share, whether they belong to an environment or an agent. It counts
+// running work, and ends sessions when they are closed or reach a limit.
 import { replaceState } from "../core/delta.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { isEventOf, type EndReason, type Event, type Labels, type Thrown } from "../core/event.ts";
@@ -16,21 +16,21 @@ import type { OpenLog } from "./open-log.ts";
 import { faultInItems } from "../core/model.ts";
 
 export interface EngineOptions {
-  /** Holds the logs. Its opener closes it. */
+  /** Holds the logs. The code that opened it closes it. */
   store: Store;
   /** Milliseconds that a tool, a seed or a verify may take. Default 60,000. */
   timeout?: number;
   /** Limits that end sessions. By default none. */
   limits?: Limits;
-  /** Limits of the memory between calls. Default: 10,000 sessions and 256 MB. */
+  /** Limits on the memory kept between calls. Default: 10,000 sessions and 256 MB. */
   cache?: CacheLimits;
-  /** Whether the log of an ended session stays readable. Default: if the store is persistent. */
+  /** Whether an ended session's log stays readable. Default: yes if the store is persistent. */
   keepEnded?: boolean;
   /** Called for every error that a tool, a seed, a verify or a callback throws, to log it. */
   onError?: (error: Thrown, session: string) => void;
 }
 
-/** The differences between sessions of an environment and of an agent. */
+/** The differences between an environment's sessions and an agent's. */
 export interface Kind<State, Fork extends ForkOptions> {
   /** Their environment's name in a store. */
   environment: string;
@@ -39,9 +39,9 @@ export interface Kind<State, Fork extends ForkOptions> {
   readState(session: Session): State | Promise<State>;
   /** Creates a fork of a session. */
   fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
-  /** Creates a session with the events of a saved one. */
+  /** Creates a session from a saved session's events. */
   restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
-  /** Functions for conversations only: for their info, for saving them, and for refusals during a turn. */
+  /** Functions only for conversations: to read their info, to save them, and to refuse work during a turn. */
   conversation?: {
     describeConversation(session: Session): Partial<SessionInfo>;
     readSaved(session: Session): Promise<Partial<SavedSession>>;
@@ -61,14 +61,14 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   let running = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
-  /** Set when `stop` waits no longer. */
+  /** Set when `stop` no longer waits. */
   let stopped: HoldfastError | undefined;
 
   // Unreferenced, so that an engine that was not stopped does not keep the process alive.
   const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
   let isExpiring = false;
 
-  /** Skips a tick while the last one is running: a store may be slower than the clock. */
+  /** Skips a tick while the previous one is still running, because a store may be slower than the clock. */
   async function expireInTime(): Promise<void> {
     if (isExpiring) return;
     isExpiring = true;
@@ -95,23 +95,23 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     if (--running === 0) allDone?.();
   }
 
-  /** Throws if the engine stops. Asked by work that waits for another process. */
+  /** Throws if the engine is stopping. Called by work that waits for a different process. */
   function assertRunning(): void {
     if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
   }
 
-  /** Works on a session. */
+  /** Runs work on a session. */
   function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     return track(() => logs.use(id, run));
   }
 
-  /** Works on a session that must be open. */
+  /** Runs work on a session that must be open. */
   async function useOpen<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     begin();
     try {
       return await logs.use(id, run);
     } catch (thrown) {
-      // A session over its limit ends now, not at the next tick of the clock.
+      // A session over its limit ends now, without waiting for the next clock tick.
       const reason = isHoldfastError(thrown) && thrown.code === "session_closed" && thrown.detail["reason"];
       if (reason === "idle" || reason === "age") await end(id, reason).catch(() => false);
       throw thrown;
@@ -128,7 +128,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     if (refusal) throw refusal;
   }
 
-  /** Throws if the session is over a limit. Asked when work begins, not while it runs. */
+  /** Throws if the session is over a limit. Checked when work starts, not while it runs. */
   function assertWithinLimits(log: OpenLog): void {
     const over = limits.over(log);
     if (over) throw closedError(log.id, over);
@@ -138,7 +138,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     let ended = false;
     const work = async (log: OpenLog): Promise<void> => {
       if (reason === "idle" || reason === "capacity") {
-        // A session in use is not idle, and does not make room for others.
+        // A session in use is not idle, so it is not ended to make room for others.
         if (log.uses > 1) return;
       } else {
         log.ending = closedError(id, reason);
@@ -151,7 +151,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
           if (session.ended || (reason === "idle" && limits.over(log) !== "idle")) return undefined;
           const refusal = kind.conversation?.refusal(log);
           if (refusal && reason === "closed") throw refusal;
-          // A limit ends it once its turn is over.
+          // A limit ends the session once its turn is over.
           if (refusal) return undefined;
           return { type: "session.closed", at: timeNow(session), reason };
         });
@@ -171,7 +171,8 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   }
 
   async function readNow<T>(log: OpenLog, look: (session: Session) => T | Promise<T>): Promise<T> {
-    // The draft of a running call reads this process's fold, which must not change meanwhile: load another one.
+    // The draft of a running call reads this process's fold, which must not change until the call ends. So load a
+    // separate fold.
     if (log.busy) return look((await logs.load(log.id)).session);
     return exclusive(log, undefined, async () => {
       await logs.refresh(log);
@@ -181,7 +182,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
 
   /** Creates a session, and ends others if there are too many. */
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
-    // Logs of the server, and of shared state, have such names.
+    // Logs for the server and for shared state have such names.
     if (id.startsWith("holdfast:")) throw invalidOption(`the id ${id} is reserved`);
     const info = toInfo(id, await make(id, Date.now()));
     await limits.opened(id);
@@ -216,7 +217,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     const [opened, ...rest] = checked.events;
     const events = [{ ...opened, environment } as Event, ...rest];
     return kind.restore(id, events, checked).catch((thrown: unknown) => {
-      // Events are folded before they are stored: inconsistent ones are refused.
+      // Events are folded before they are stored, so that inconsistent ones are refused.
       if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt")) throw thrown;
       throw invalidOption("this is not a saved session: its events contradict each other");
     });
@@ -242,7 +243,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       const refusal = kind.conversation?.refusal(log);
       if (refusal) throw refusal;
     };
-    // A missing version is reported even for an ended session.
+    // A missing version is reported even if the session has ended.
     const version = typeof to === "number" ? to : await versionBefore(log, to.before);
     const { session: then } = await logs.load(log.id, version);
     return exclusive(log, undefined, async () => {
@@ -306,7 +307,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   return { verbs, track, use, useOpen, create, assertRunning, assertOpen, assertWithinLimits };
 }
 
-/** Returns the event that restores a session as it was. */
+/** Returns the event that restores a session to an earlier version. */
 function rewound(then: Session, at: number): Event {
   const { version: to, episode, task, randomness, labels, state, conversation } = then;
   const event: Event = {

@@ -1,4 +1,5 @@
-// enterLog(): enters a conversation for one run, which holds the open turn by a lease and commits its steps in order.
+// enterLog(): enters a conversation for one run. The run holds the open turn with a lease and commits its steps in
+// order.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversation } from "../core/conversation.ts";
@@ -14,7 +15,7 @@ import { splitChange, readUser, type Make, type Scopes, type Shared } from "./sc
 import { thrownInEvent } from "./thrown.ts";
 import type { Views } from "./views.ts";
 
-/** Milliseconds that the caller of a run waits for the release of its turn. */
+/** Milliseconds that a run's caller waits until its turn is released. */
 const releaseWait = 1000;
 
 const runOver = new HoldfastError("run_cancelled", "the run is over");
@@ -29,7 +30,7 @@ export interface EnteredOptions {
   assertOpen(log: OpenLog): void;
   readShared(session: Session): Promise<Shared>;
   readState(session: Session): Promise<AgentState>;
-  /** Called for the errors of an author's code in committed events. */
+  /** Called for errors from an author's code in committed events. */
   onError: ((error: Thrown, session: string) => void) | undefined;
   /** The turn that the run continues. */
   continued: OpenTurn | undefined;
@@ -37,7 +38,7 @@ export interface EnteredOptions {
   leave(): void;
 }
 
-/** Enters a log that is held exclusively until `leave` is called. */
+/** Enters a log, which the caller holds exclusively until `leave` is called. */
 export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<Entered> {
   const { logs, scopes, views, assertOpen, readState, onError } = options;
   const user = readUser(log.session);
@@ -46,7 +47,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   let state: AgentState | undefined;
   // Serialised: parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
-  /** The reason that this run commits nothing more. */
+  /** The reason why this run commits nothing more. */
   let refusal: HoldfastError | undefined;
   let isBegun = false;
   const ending = new AbortController();
@@ -66,7 +67,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     return working;
   }
 
-  /** Commits an event of the lease while the log names this run as the holder. */
+  /** Commits a lease event, as long as the log names this run as the holder. */
   function commitLease(make: (about: { at: number; invocation: string; owner: string }) => Event) {
     return logs.commit(
       log,
@@ -90,7 +91,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     });
   }
 
-  /** Renews until the store answers within the lease. A later answer proves nothing. */
+  /** Renews until the store answers within the lease. An answer after the lease proves nothing. */
   async function renewUntilFresh(held: Hold): Promise<void> {
     while (!held.isFresh()) {
       await renew();
@@ -98,17 +99,17 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     }
   }
 
-  /** Lets others continue the turn at once, if the run stops before its end. */
+  /** If the run stops before the turn's end, lets others continue the turn immediately. */
   async function release(): Promise<void> {
     const isFailed = steps.events.at(-1)?.type === "agent.failed";
     const reason = ending.signal.aborted ? "stopped" : isFailed ? "failed" : "cancelled";
-    // After a failed release, the lease ends by itself.
+    // If the release fails, the lease expires by itself.
     await commitLease((about) => ({ type: "turn.released", ...about, reason })).catch(() => undefined);
   }
 
   const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
 
-  /** Tells whether this run still holds the turn after events of others. */
+  /** Returns whether this run still holds the turn after others have added events. */
   function isStillHeld(): boolean {
     state = undefined;
     return isBegun && hold?.isIn(log.session) === true;
@@ -132,7 +133,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     stored: async () => readState((await logs.load(log.id)).session),
     assertHeld: () => (!hold || hold.isFresh() ? undefined : renewUntilFresh(hold)),
     async leave() {
-      // Made once: an error comes with a trace of the stack, which costs more than a step.
+      // Created once: an error captures a stack trace, which costs more than a step.
       refusal ??= runOver;
       log.running?.delete(stop);
       const left = (): void => {
@@ -142,7 +143,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
       };
       await last;
       if (log.ending || !hold?.isIn(log.session)) return left();
-      // The log stays exclusive until the release is answered, because it changes the fold.
+      // The log stays exclusive until the store has answered the release, because the release changes the fold.
       await Promise.race([release().then(left), delay(releaseWait, undefined, { ref: false })]);
     },
     get state() {
@@ -168,7 +169,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
         sharedNow = { ...sharedNow, ...stored.now };
         state = undefined;
         const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
-        // The views have all events of the previous turn.
+        // The views contain all events of the previous turn.
         if (numbered.type === "invocation.began") {
           views.catchUp(log, steps);
           steps = { events: [], bytes: [] };

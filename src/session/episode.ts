@@ -1,4 +1,4 @@
-// Episodes: the sessions of an environment. Wires seeds, calls, verdicts and replays to the engine.
+// Episodes: an environment's sessions. Connects seeds, calls, verdicts and replays to the engine.
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
@@ -96,7 +96,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       }
     };
     if ((first || environment.reseed === "reject") && call === undefined) {
-      // Before the task is checked: a model that tries to seed must not learn about faults of its task.
+      // Comes before the task is checked: a model that tries to seed must not learn what the task's faults are.
       await exclusive(log, undefined, async () => {
         await logs.refresh(log);
         open();
@@ -122,7 +122,8 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       if (result === "ok") return { session: log.id, version, episode, repeated: false };
       const recorded = await repeatedSeed(log, call, task);
       if (recorded) return recorded;
-      // Throws if the session was deleted meanwhile. Otherwise the store failed over to a copy that lacks the seed.
+      // Throws if the session was deleted in the meantime. Otherwise the store failed over to a copy that lacks the
+      // seed.
       await logs.refresh(log);
       throw new HoldfastError(
         "store_failed",
@@ -131,7 +132,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     });
   }
 
-  /** Returns the recorded answer of a seed with this id, if there is one. */
+  /** Returns the recorded answer for a seed with this id, if there is one. */
   async function repeatedSeed(log: OpenLog, call: string | undefined, task: Json): Promise<Seeded | undefined> {
     const event = call === undefined ? undefined : await logs.find(log.id, seedKey(call));
     if (event?.type !== "session.seeded") return undefined;
@@ -144,7 +145,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return { session: log.id, version, episode, repeated: true };
   }
 
-  /** Reports an error of the author's code. */
+  /** Reports an error in the author's code. */
   async function reporting<T extends object>(id: string, work: () => Promise<T>): Promise<T> {
     if (!onError) return work();
     try {

@@ -1,13 +1,13 @@
-// Exclusive access to a log in this process, in the order of asking, and snapshots for concurrent work.
+// Exclusive access to a log within this process, first come first served, and snapshots for concurrent work.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
 import { onAbort } from "../io/abort.ts";
 import type { OpenLog, Waiter } from "./open-log.ts";
 
-/** Waiters older than this are refused when the store does not answer, in milliseconds. */
+/** Milliseconds. When the store does not answer, callers that have waited longer are refused. */
 const longWait = 500;
 
-/** Runs alone on a log. */
+/** Runs a function that has the log to itself. */
 export async function exclusive<T>(log: OpenLog, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
   const waiting = acquire(log, signal);
   if (waiting) await waiting;
@@ -18,7 +18,7 @@ export async function exclusive<T>(log: OpenLog, signal: AbortSignal | undefined
   }
 }
 
-/** Acquires the log. Returns a promise only if it is busy: most calls find it free. */
+/** Acquires the log. Returns a promise only if the log is busy, because most calls find it free. */
 export function acquire(log: OpenLog, signal: AbortSignal | undefined): Promise<void> | undefined {
   if (log.busy) return wait(log, signal);
   log.busy = true;
@@ -58,7 +58,10 @@ function wait(log: OpenLog, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** Refuses old waiters when the store does not answer. Otherwise each would wait its full timeout, one by one. */
+/**
+ * Refuses old waiters when the store does not answer. Otherwise each of them would wait its full timeout, one after
+ * another.
+ */
 export function rejectWaiters({ waiting }: OpenLog, thrown: unknown): void {
   if (!waiting || !isHoldfastError(thrown) || thrown.code !== "store_busy") return;
   const early = Date.now() - longWait;
@@ -74,10 +77,10 @@ export function cancelled(signal: AbortSignal | undefined): HoldfastError {
   });
 }
 
-/** Runs with a snapshot of the session, which later commits do not change. */
+/** Runs a function with a snapshot of the session that later commits do not change. */
 export async function withSnapshot<T>(log: OpenLog, run: (session: Session) => Promise<T>): Promise<T> {
   log.holders++;
-  // A new set for each snapshot: parts copied for an earlier one belong to this one now.
+  // Each snapshot gets a new set: parts that were copied for an earlier snapshot now belong to this one.
   log.owned = new WeakSet();
   try {
     return await run({ ...log.session });

@@ -1,5 +1,5 @@
-// Executes a tool: from a call and the state it sees to an outcome, a delta and log lines. Live calls of environments,
-// live calls of agents, and replays share it.
+// Executes a tool. Turns a call and the state it sees into an outcome, a delta and log lines. Environments' live calls,
+// agents' live calls and replays all use it.
 import { after } from "../core/after.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
@@ -15,7 +15,7 @@ export interface Execution extends Omit<HandlerOptions, "what"> {
   tool: string;
   call: string | undefined;
   task: Json | null;
-  /** The agent whose tool it is. */
+  /** The agent that owns the tool. */
   agent?: ToolAgent | undefined;
 }
 
@@ -51,7 +51,7 @@ export function prepared(
   tool: string,
   input: Json,
 ): Prepared | Refused | Promise<Prepared | Refused> {
-  // A copy: changes that the handler makes to its arguments are neither recorded nor seen by its next run.
+  // A copy: if the handler changes its arguments, the changes are not recorded, and its next run does not see them.
   const checked = check(definition.input, copyJson(input, "input"));
   return after(checked, (result: Checked): Prepared | Refused =>
     result.ok
@@ -60,11 +60,11 @@ export function prepared(
   );
 }
 
-/** Returns the result, with the tool's change of the given state. Can be called more than once. */
+/** Returns the result, with the tool's change to the given state. Can be called more than once. */
 export type Ran = (now: Json) => Finished;
 
 /**
- * Runs a tool. A tool that only changes the state gets a draft of it, and its change applies to that state only. A
+ * Runs a tool. A tool that only changes the state gets a draft of it, and its change applies only to that state. A
  * concurrent or external tool gets a snapshot, and its queued changes apply to any state.
  */
 export function execute(execution: Execution, tool: Prepared, state: Json): Ran | Promise<Ran> {
@@ -128,7 +128,7 @@ async function onSnapshot(execution: Execution, { definition, args }: Prepared, 
   }
   const lines = handler.lines?.slice();
   return (now) => {
-    // Repeated changes log again, and draw the same random numbers.
+    // When changes run again, they log again and draw the same random numbers.
     handler.lines = lines?.slice();
     handler.restart(1);
     return withDelta(outcome, handler, () => buildDelta(changes, now));
@@ -150,7 +150,7 @@ function createHandler(execution: Execution, definition: ToolDefinition): Handle
   });
 }
 
-/** The context of a handler. It has getters, so that an assignment is an error instead of a lost change. */
+/** The context for a handler. It uses getters, so that an assignment throws and is not silently lost. */
 class HandlerContext {
   readonly session: string;
   readonly call: string | undefined;

@@ -1,4 +1,4 @@
-// createClaims(): commits a call of an external tool before and after it runs, so that it never runs twice.
+// createClaims(): commits a call to an external tool before and after it runs, so that it never runs twice.
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 import type { EventOf, Outcome } from "../core/event.ts";
@@ -14,10 +14,12 @@ type Claim = EventOf<"tool.claimed">;
 type Settled = EventOf<"tool.settled">;
 type ClaimedCall = Call & { id: string };
 
-/** Milliseconds to record the result of an external tool, added to its time limit before its claim lapses. */
+/** Milliseconds to record an external tool's result. Added to the tool's time limit before its claim lapses. */
 const grace = 1000;
 
-/** A claim of this process, and the milliseconds left for its tool. If none are left, the tool must not begin. */
+/**
+ * A claim that this process holds, and the milliseconds left for its tool. If none are left, the tool must not start.
+ */
 export interface Claimed {
   claim: Claim;
   left: number;
@@ -27,18 +29,18 @@ export interface ClaimsOptions {
   logs: Logs;
   /** Throws if the session has ended. */
   assertOpen(log: OpenLog): void;
-  /** Throws if a call must not begin. */
+  /** Throws if a call must not start. */
   assertReady(call: Call): void;
-  /** Returns the recorded answer of a call that the log has. */
+  /** Returns the recorded answer for a call that the log contains. */
   answered(call: Call): Promise<Answer>;
 }
 
 export function createClaims({ logs, assertOpen, assertReady, answered }: ClaimsOptions) {
-  /** When this process first saw the claims of others, by its monotonic clock. */
+  /** When this process first saw each claim of a different process, by its monotonic clock. */
   const watched = new WeakMap<OpenLog, Map<number, number>>();
 
   return {
-    /** Commits the claim. Returns undefined if the log has a claim or an answer of the same call id. */
+    /** Commits the claim. Returns undefined if the log already has a claim or an answer for the same call id. */
     async claim(pending: ClaimedCall, timeout: number): Promise<Claimed | undefined> {
       const { log, tool, input, id: call, signal } = pending;
       let claim: Claim | undefined;
@@ -59,13 +61,13 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
         ),
       );
       if (result !== "ok" || !claim) return undefined;
-      // The store was slow, or the process was paused. After the end of a claim, others assume that its process died.
+      // The store was slow, or the process was paused. Once a claim has ended, others assume that its process died.
       return { claim, left: Math.min(timeout, sent + timeout + grace - performance.now()) };
     },
 
     /**
-     * Tells whether the tool of a claim may still be running. A claim that was watched for its whole time has lapsed,
-     * even if it was made by a clock that was ahead.
+     * Returns whether a claim's tool may still be running. A claim that was watched for its whole duration has lapsed,
+     * even if its writer's clock was ahead.
      */
     isRunning(log: OpenLog, { version, until }: Claim & { version: number }, timeout: number): boolean {
       if (Date.now() >= until) return false;
@@ -76,7 +78,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
       return performance.now() - since < timeout + grace;
     },
 
-    /** Commits the result, unless another process has settled the call as unknown meanwhile. */
+    /** Commits the result, unless a different process has recorded the call's outcome as unknown in the meantime. */
     async settle(
       pending: ClaimedCall,
       claim: Claim,
@@ -99,7 +101,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
         try {
           return (await record()) ?? (await answered({ ...pending, episode }));
         } catch (thrown) {
-          // The tool has run and cannot run again: a short outage of the store must not lose its result.
+          // The tool has run and cannot run again, so a short store outage must not lose its result.
           const passing = isHoldfastError(thrown) && ["store_busy", "store_failed", "store_full"].includes(thrown.code);
           if (!passing || Date.now() > until) throw thrown;
           await delay(50);

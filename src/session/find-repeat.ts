@@ -1,4 +1,4 @@
-// Finds the recorded answer of a repeated call, and checks that no rewind has undone it.
+// Finds the recorded answer for a retried call, and checks that no rewind has undone it.
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import { callKey, settledKey, type EventOf, type NumberedEvent } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
@@ -10,7 +10,10 @@ import type { OpenLog } from "./open-log.ts";
 
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
-/** Returns the event with the answer, or the claim without one yet. Takes the log exclusively if it must refresh. */
+/**
+ * Returns the event with the answer, or the claim if there is no answer yet. Takes the log exclusively if it must
+ * refresh.
+ */
 export async function recordedEvent(
   logs: Logs,
   log: OpenLog,
@@ -26,24 +29,27 @@ export async function recordedEvent(
   }
   const settled = event.type === "tool.claimed" && (await logs.find(log.id, settledKey(event.episode, id), log.waited));
   const answering = settled && settled.type === "tool.settled" ? settled : event;
-  // Newer than this process has read: a rewind may follow it.
+  // The event is newer than the part this process has read, so a rewind may follow it.
   if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log));
   if (!isInForce(log.session, answering.version)) throw undone(id);
   return answering;
 }
 
-/** Milliseconds: a client that lost an answer waits before it retries; concurrent calls of a client do not. */
+/** Milliseconds. A client that lost an answer waits this long before it retries; a client's concurrent calls do not. */
 const retriesAfter = 250;
 
-/** Tells whether a call without an id may be a repeat: the session was one event ahead of its caller when it asked. */
+/**
+ * Returns whether a call without an id may be a retry: the session was one event ahead of its caller at the time of the
+ * call.
+ */
 export function mayBeLost({ seen, log: { session } }: Call): boolean {
   return seen !== undefined && session.version === seen.version + 1 && seen.asked - session.touched >= retriesAfter;
 }
 
 /**
- * Returns the event of a call without an id whose answer the caller did not get: the only event that it has not seen, and
- * the same call. The caller's version must be that of a call's answer. A client that never updates its version makes new
- * calls, and so does one that makes the same call twice at once.
+ * Returns the event for a call without an id if the caller did not get its answer. It must be the only event that the
+ * caller has not seen, and the same call. The caller's version must come from a call's answer. If a client never
+ * updates its version, or makes the same call twice at once, each call is new.
  */
 export async function lostAnswer(
   logs: Logs,
@@ -62,7 +68,7 @@ export function undone(id: string): HoldfastError {
   return new HoldfastError("call_undone", `the call ${id} was undone by a rewind; use a new call id`);
 }
 
-/** Call ids are text that every store keeps unchanged: no lone surrogates, and short enough for an index. */
+/** Call ids must be text that every store keeps unchanged: without lone surrogates, and short enough for an index. */
 export function assertCallId(id: unknown): void {
   if (id === undefined || (typeof id === "string" && /^\P{Surrogate}{1,256}$/u.test(id))) return;
   throw invalidOption("a call id is a string of 1 to 256 characters");

@@ -9,11 +9,11 @@ import type { Updates } from "../core/update.ts";
 import { cancelled } from "./exclusive.ts";
 import type { Stops } from "./open-log.ts";
 
-/** The options of one call of a handler: all its inputs except the state. */
+/** The options for one handler call: all its inputs except the state. */
 export interface HandlerOptions {
   session: string;
   at: number;
-  /** Milliseconds, for a tool without a timeout. */
+  /** Milliseconds, for a tool that does not set a timeout. */
   timeout: number;
   /** The source of its random numbers. */
   seed: number;
@@ -24,16 +24,16 @@ export interface HandlerOptions {
   signal?: AbortSignal | undefined;
   /** Registers its stop function while it runs. */
   stops?: Stops | undefined;
-  /** Receives the error of the handler, unchanged. */
+  /** Receives the handler's error, unchanged. */
   onThrown?: ((thrown: unknown) => void) | undefined;
 }
 
-/** One call of a handler, with the common part of its `Context`. */
+/** One handler call, with the common part of its `Context`. */
 export class HandlerCall implements Context {
   readonly options: HandlerOptions;
   readonly session: string;
   lines: string[] | undefined = undefined;
-  /** The error of the author's code, if it threw. */
+  /** The error from the author's code, if it threw. */
   thrown: Thrown | undefined = undefined;
   /** Created by a tool with a draft, at its first update. */
   updates: Updates | undefined = undefined;
@@ -64,7 +64,7 @@ export class HandlerCall implements Context {
     };
   }
 
-  /** Restarts the random numbers at another draw. */
+  /** Restarts the random numbers at a different draw. */
   restart(draws: number): void {
     this.#draws = draws;
     this.#numbers = undefined;
@@ -123,7 +123,7 @@ function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }
 
-/** Thrown for a call that was stopped from outside; never by an author's code. */
+/** Thrown for a call that was stopped from outside. An author's code never throws it. */
 export class Stopped {
   readonly reason: HoldfastError;
   constructor(reason: HoldfastError) {
@@ -131,7 +131,7 @@ export class Stopped {
   }
 }
 
-/** Runs a seed or a verify. A timeout is its failure; a cancelled call or a closed session is not. */
+/** Runs a seed or a verify. A timeout counts as its failure; a cancelled call or a closed session does not. */
 export async function withinTime<T>(handler: HandlerCall, call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return await handler.within(call);

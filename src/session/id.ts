@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 /** Bytes of an id. */
 const size = 16;
 
-// A system call for random bytes costs as much as opening a session, however many bytes it returns.
+// Requesting random bytes is a system call that costs as much as opening a session, however many bytes it returns.
 let pool = Buffer.alloc(0);
 let used = 0;
 
@@ -14,6 +14,6 @@ export function newId(): string {
     used = 0;
   }
   used += size;
-  // Not starting with "-": a command would read it as a flag.
+  // Must not start with "-", because a command would read it as a flag.
   return pool.toString("base64url", used - size, used).replace(/^-/, "_");
 }

@@ -1,14 +1,17 @@
-// inDoubt(): the error of a commit whose answer was lost.
+// inDoubt(): the error for a commit whose answer was lost.
 import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Commit } from "../core/store.ts";
 
-/** Creates the error of a commit that may have been stored. `doubt` identifies its event, so the caller can look. */
+/**
+ * Creates the error for a commit that may have been stored. `doubt` identifies its event, so that the caller can look
+ * it up.
+ */
 export function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
   const { code, message, detail } = isHoldfastError(thrown)
     ? thrown
     : new HoldfastError("store_failed", `the store failed: ${messageOf(thrown)}`);
   const error = new HoldfastError(code, message, { detail: { ...detail }, cause: thrown });
-  // Not enumerable: clients do not see it.
+  // Not enumerable, so that clients do not see it.
   Object.defineProperty(error.detail, "doubt", { value: { version: version + entries.length, at: entries[0].at } });
   return error;
 }

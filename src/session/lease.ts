@@ -1,6 +1,6 @@
-// createLeases(): tracks the process that runs a turn, and the time after which another one may take over. A lease is a
-// duration, which each process measures with its own clock: clocks of two machines are never compared. A wrong guess
-// breaks nothing, because every step is committed on the version that its run has seen.
+// createLeases(): tracks which process runs a turn, and when a different one may take over. A lease is a duration that
+// each process measures with its own clock, so the clocks of two machines are never compared. A wrong guess does no
+// harm, because each step is committed only on the version that its run has seen.
 import { randomBytes } from "node:crypto";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Lease } from "../core/event.ts";
@@ -8,22 +8,22 @@ import type { Session } from "../core/session.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** Milliseconds for which a holder may be silent. It commits a renewal after a third of this without a commit. */
+/** Milliseconds for which a holder may be silent. It commits a renewal after a third of this time without a commit. */
 const defaultLease = 15_000;
 
 /** Maximum number of watched sessions. A session dropped from the list is watched anew, for a whole lease. */
 const mostWatched = 10_000;
 
-/** The hold of one run on a turn. */
+/** One run's hold on a turn. */
 export interface Hold {
   readonly lease: Lease;
   /** Whether the log names this run as the holder of the open turn. */
   isIn(session: Session): boolean;
-  /** Notes an accepted commit, by the time at which it was sent. */
+  /** Records an accepted commit, with the time at which it was sent. */
   confirm(sent: number): void;
   /**
-   * Tells whether no other process can have taken over. Others count from the newest commit, which they see after it
-   * was sent. Asked before each effect, with a margin of a sixth of the lease.
+   * Returns whether it is certain that no other process has taken over. Others count from the newest commit, which they
+   * see after it was sent. Checked before each effect, with a margin of a sixth of the lease.
    */
   isFresh(): boolean;
   /** Ends the renewals. */
@@ -39,7 +39,7 @@ export function createLeases(lapsesAfter = defaultLease) {
   const watched = new Map<string, { version: number; owner: string; since: number }>();
   let count = 0;
 
-  /** Returns the milliseconds until the open turn may be taken over; 0 without a holder. Needs a refreshed log. */
+  /** Returns the milliseconds until the open turn may be taken over; 0 if it has no holder. Needs a refreshed log. */
   function remaining({ id, session }: OpenLog): number {
     const lease = session.conversation?.turn?.lease;
     const isOver = lease?.owner.startsWith(`${engine}.`) && !holding.has(lease.owner);
@@ -66,7 +66,7 @@ export function createLeases(lapsesAfter = defaultLease) {
       const left = remaining(log);
       return left > 0 ? busyError(log.id, left) : undefined;
     },
-    /** Begins to hold a turn. `renew` commits that the run is alive. */
+    /** Starts to hold a turn. `renew` commits that the run is alive. */
     hold(renew: () => Promise<void>): Hold {
       const lease = { owner: `${engine}.${(count++).toString(36)}`, lapsesAfter };
       holding.add(lease.owner);
@@ -76,7 +76,7 @@ export function createLeases(lapsesAfter = defaultLease) {
       const timer = setInterval(() => {
         if (isRenewing || performance.now() - newest < lapsesAfter / 3) return;
         isRenewing = true;
-        // A renewal that fails is tried again at the next tick.
+        // A failed renewal is retried at the next tick.
         void renew()
           .catch(() => undefined)
           .finally(() => (isRenewing = false));
@@ -95,7 +95,7 @@ export function createLeases(lapsesAfter = defaultLease) {
   };
 }
 
-/** Creates the refusal of a request that has not started anything. */
+/** Creates the refusal for a request that has not started anything. */
 export function busyError(session: string, lapsesIn?: number): HoldfastError {
   const until = lapsesIn === undefined ? "" : `; if its process died, the session is free in ${Math.ceil(lapsesIn)} ms`;
   const message = `an agent is running on session ${session}, and this request began nothing: send it again later${until}`;

@@ -1,4 +1,4 @@
-// createLimits(): ends sessions that are idle for too long, too old, or too many.
+// createLimits(): ends sessions that are idle for too long or too old, or when there are too many.
 import { invalidOption } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
 import type { Filter, Store } from "../core/store.ts";
@@ -6,15 +6,17 @@ import { createKeyedQueue } from "../io/keyed-queue.ts";
 import type { OpenLog } from "./open-log.ts";
 
 export interface Limits {
-  /** Milliseconds without a commit after which a session ends; more than its longest call takes. Default: never. */
+  /** Milliseconds without a commit after which a session ends. Must exceed its longest call. Default: never. */
   idle?: number;
-  /** Milliseconds after its opening at which a session ends. Default: never. */
+  /** Milliseconds after opening at which a session ends. Default: never. */
   age?: number;
-  /** Maximum number of open sessions of the environment. One more ends the longest idle one. Default: unlimited. */
+  /**
+   * Maximum number of open sessions in the environment. Opening one more ends the longest idle one. Default: unlimited.
+   */
   sessions?: number;
 }
 
-/** Maximum number of surplus sessions that one opening ends. Ending them takes some tens of milliseconds. */
+/** Maximum number of surplus sessions that one opening ends. Ending that many takes some tens of milliseconds. */
 const piece = 100;
 
 export function createLimits(
@@ -26,7 +28,7 @@ export function createLimits(
   }
   const readClock = createSteadyClock();
   const inTurn = createKeyedQueue();
-  /** Set while more sessions are surplus than one opening ends, for example after the limit was lowered. */
+  /** Set while there are more surplus sessions than one opening ends, for example after the limit was lowered. */
   let clearing: Promise<void> | undefined;
   const cleared = (): void => void (clearing = undefined);
 
@@ -41,8 +43,8 @@ export function createLimits(
   }
 
   /**
-   * Ends surplus sessions, but only a piece of them, because an opening waits for it. Serialised, because each run
-   * counts the sessions that the previous one has ended.
+   * Ends one batch of surplus sessions, because an opening waits for it. Serialised, because each batch counts the
+   * sessions that the previous one has ended.
    */
   function makeRoom(spared?: string): Promise<number> {
     return inTurn("room", async () => {
@@ -51,7 +53,7 @@ export function createLimits(
     });
   }
 
-  /** Ends all surplus sessions, in pieces. Sessions that open meanwhile wait for one piece, not for all. */
+  /** Ends all surplus sessions in batches. A session that opens in the meantime waits for one batch, not for all. */
   async function makeAllRoom(): Promise<number> {
     let ended = 0;
     for (;;) {
@@ -75,11 +77,11 @@ export function createLimits(
     over({ session, committedAt = -Infinity }: OpenLog): EndReason | undefined {
       if (idle === Infinity && age === Infinity) return undefined;
       const now = readClock();
-      // The time of an event may come from a clock that was behind.
+      // The event's time may come from a clock that was behind.
       if (now - session.touched > idle && performance.now() - committedAt > idle) return "idle";
       return now - session.opened > age ? "age" : undefined;
     },
-    /** The interval at which `expire` is useful, in milliseconds; undefined without time limits. */
+    /** The interval at which calling `expire` is useful, in milliseconds; undefined if there are no time limits. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
     /** Serialised: a second sweep would see sessions that the first is ending as busy, and finish too early. */
     expire: (): Promise<number> => inTurn("sweep", endAllOver),
@@ -93,15 +95,15 @@ export function createLimits(
   };
 }
 
-/** Milliseconds by which a wall clock may be corrected at once. */
+/** Milliseconds by which a wall clock may be corrected in one step. */
 const correction = 1_000;
 
 /** Milliseconds for which a jump must last before it is accepted. */
 const lasting = 60_000;
 
 /**
- * Returns the time. After the wall clock has jumped ahead or back, time continues as before the jump for a minute of
- * the monotonic clock. So only a clock that stays wrong for a minute can end a session.
+ * Returns the time. After the wall clock jumps, time continues as before the jump for one minute of the monotonic
+ * clock. So only a clock that stays wrong for a minute can end a session.
  */
 function createSteadyClock(): () => number {
   let offset = Date.now() - performance.now();

@@ -13,48 +13,51 @@ import { createOpenLog, type OpenLog } from "./open-log.ts";
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
 const leastGrowth = 16 * 1024;
 
-/** Pages in which a log is read: entries of the first and of the largest page, and approximate bytes of each. */
+/** The pages in which a log is read: entries in the first and in the largest page, and approximate bytes in each. */
 const firstPage = 100;
 const largestPage = 2000;
 const pageBytes = 4 * 1024 * 1024;
 
-/** Attempts of a commit before it fails with `version_conflict`. */
+/** Number of times a commit is attempted before it fails with `version_conflict`. */
 const attempts = 200;
 
-/** An event for one of several logs that are appended to at once. */
+/** An event for one of several logs that are appended to together. */
 export interface Part {
   log: OpenLog;
   event: Event;
-  /** Its size in the log, once it was appended. */
+  /** Its size in the log, once appended. */
   bytes?: number;
 }
 
 type Make = (session: Session) => Event | undefined | Promise<Event | undefined>;
 
 export interface Logs {
-  /** Runs with the log open in this process. */
+  /** Runs a function with the log open in this process. */
   use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
-  /** Like `use`; undefined if the session does not exist or is deleted meanwhile. */
+  /** Like `use`; returns undefined if the session does not exist or is deleted in the meantime. */
   useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined>;
   /** Loads the session at a version, by default the newest, from the store. The caller owns the result. */
   load(id: string, version?: number): Promise<OpenLog>;
-  /** Like `load`; undefined if the session does not exist. */
+  /** Like `load`; returns undefined if the session does not exist. */
   peek(id: string, version?: number): Promise<OpenLog | undefined>;
-  /** Folds new commits of other processes. Needs exclusive access: the draft of a running call reads the same state. */
+  /**
+   * Folds new commits from other processes. Needs exclusive access, because a running call's draft reads the same
+   * state.
+   */
   refresh(log: OpenLog): Promise<void>;
   /**
    * Appends the event that `make` returns for the session. If another writer commits first, `make` runs again on the
    * new session. Returns "duplicate" if the log has an event with the same key, and "nothing" if `make` returned none.
    *
-   * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only after a
-   * refresh has found nothing newer.
+   * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only once a refresh
+   * has found nothing newer.
    */
   commit(log: OpenLog, allow: () => void, make: Make): Promise<"ok" | "duplicate" | "nothing">;
-  /** Tries once to append to several logs atomically. */
+  /** Tries once to append to several logs atomically. Does not retry. */
   appendAll(parts: [Part, ...Part[]]): Promise<Appended>;
   /** Creates a log. */
   create(id: string, events: Event[]): Promise<Session>;
-  /** Creates a log and appends to others atomically; undefined if an append was refused. */
+  /** Creates a log and appends to others atomically; returns undefined if an append was refused. */
   createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined>;
   /** Reads the events after a version, in pages. */
   events(id: string, after?: number): AsyncGenerator<NumberedEvent, void, undefined>;
@@ -64,12 +67,12 @@ export interface Logs {
   find(id: string, key: string, waited?: number): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
   forget(log: OpenLog): void;
-  /** Stops all handlers that run. */
+  /** Stops all running handlers. */
   stopAll(reason: HoldfastError): void;
   readonly counts: { readonly hits: number; readonly misses: number; readonly bytes: number };
 }
 
-/** Creates the cache of unused logs. It drops views before folds, because a view can be rebuilt from the log. */
+/** Creates the cache for unused logs. It drops views before folds, because a view can be rebuilt from the log. */
 export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
   return createCache<OpenLog>(limits, {
     sizeOf: (log) => log.snapshotBytes + log.bytesSinceSnapshot + (log.views?.bytes ?? 0),
@@ -80,7 +83,7 @@ export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
 export interface LogsOptions {
   /** Several `Logs` may share one. */
   cache: Cache<OpenLog>;
-  /** True if callers get the state itself and not a copy. A commit then copies the parts that it changes. */
+  /** True if callers get the state itself rather than a copy. A commit then copies the parts that it changes. */
   isHandedOut?: boolean;
 }
 
@@ -88,7 +91,7 @@ export interface LogsOptions {
 export function createLogs(store: Store, environment: string, options: LogsOptions): Logs {
   const { cache, isHandedOut = false } = options;
   const loading = new Map<string, Promise<OpenLog | undefined>>();
-  // The store in memory compares times.
+  // The in-memory store compares times.
   const markAfter = store.persistent ? hashAfter : timeAfter;
   const counts = {
     hits: 0,
@@ -105,7 +108,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   const load = async (id: string, version?: number): Promise<OpenLog> => (await peek(id, version)) ?? missing(id);
 
   async function peek(id: string, version?: number): Promise<OpenLog | undefined> {
-    // Logs of the server itself are not sessions.
+    // The server's own logs are not sessions.
     const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
     // Not a valid version: skip the store and report it missing.
     const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
@@ -123,7 +126,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
       }
     }
-    // Sessions of other environments are reported missing, for every version.
+    // Other environments' sessions are reported missing, for every version.
     const whose = session?.environment ?? (await environmentOf(id));
     if (whose !== environment) return undefined;
     if (!session || (version !== undefined && session.version !== version)) {
@@ -133,7 +136,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     return createOpenLog(id, session, found.mark, tail, whole);
   }
 
-  /** Adds the fields that older versions did not write to the rewind of a conversation. */
+  /** Adds the fields that older versions did not write to a conversation's rewind event. */
   async function completed(
     id: string,
     session: Session | undefined,
@@ -156,7 +159,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     }
   }
 
-  /** Reads the first event: version 0 has nothing to fold. */
+  /** Reads only the first event, because version 0 has nothing to fold. */
   async function environmentOf(id: string): Promise<string | undefined> {
     const [first] = (await store.read(id, 0, 1)) ?? [];
     const event = first && decode<Event>(first.body, id);
@@ -216,7 +219,8 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       missing(log.id);
     }
     const { entries, mark } = found;
-    // A store that failed over to a copy may have lost commits and accepted others. This fold is then wrong.
+    // A store that failed over to a copy may have lost commits and then accepted others. In that case this fold is
+    // wrong.
     const isKnown = found.version === version + entries.length && isSameMark(found.seen ?? log.mark, log.mark);
     if (!isKnown || !isSameMark(markAfter(log.mark, entries), mark)) {
       cache.drop(log);
@@ -306,7 +310,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         return result;
       }
       log.waited = (commit.waited ?? 0) + performance.now() - since;
-      // A random pause after the second loss, so that one of many writers gets through soon.
+      // Pauses for a random time after the second lost race, so that one of many writers soon succeeds.
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
       await refresh(log);
       if (result === "duplicate" && log.session.version === seen) return result;
@@ -368,7 +372,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   };
 }
 
-/** Tells whether a snapshot has all current fields. Snapshots of older versions lack the conversation. */
+/** Returns whether a snapshot has all current fields. Snapshots of older versions lack the conversation. */
 function isWhole({ environment, conversation, version }: Session): boolean {
   return !isConversation({ environment }) || conversation?.version === version;
 }
@@ -378,7 +382,7 @@ export function resting({ speaker, turn }: Partial<Conversation> = {}): { speake
   return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
 }
 
-/** Returns the time of a new event, which is never before that of the previous event. */
+/** Returns the time for a new event, which is never earlier than that of the previous event. */
 export function timeNow(session: Session): number {
   return Math.max(Date.now(), session.touched);
 }

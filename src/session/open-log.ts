@@ -1,4 +1,4 @@
-// An open log: the fold of a session's log as far as this process has read it, and its users in this process.
+// An open log: the fold of a session's log as far as this process has read it, and its current users in the process.
 import type { HoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
 import type { View } from "../core/conversation.ts";
@@ -9,7 +9,7 @@ export interface Stops {
   running: Set<(reason: HoldfastError) => void> | undefined;
 }
 
-/** A view of a conversation, and the version up to which it has read the log. */
+/** A view on a conversation, and the version up to which it has read the log. */
 export interface KeptView {
   view: View;
   version: number;
@@ -17,14 +17,14 @@ export interface KeptView {
 
 export interface OpenLog extends Cached, Stops {
   session: Session;
-  /** The mark of the log at the session's version. */
+  /** The log's mark at the session's version. */
   mark: string;
   /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
-  /** Milliseconds that the current call has waited for the store in attempts that were not accepted. */
+  /** Milliseconds that the current call has waited for the store in failed attempts. */
   waited: number;
-  /** When this process last committed to it, by the monotonic clock; undefined if it has not. */
+  /** When this process last committed to the log, by the monotonic clock; undefined if it never did. */
   committedAt: number | undefined;
   /** Whether the log is held exclusively, and the callers that wait for it. */
   busy: boolean;
@@ -32,11 +32,13 @@ export interface OpenLog extends Cached, Stops {
   /** The number of snapshots in use; `owned` holds the parts of the state that no snapshot shares. */
   holders: number;
   owned: WeakSet<object> | undefined;
-  /** Set while the session is being ended: calls that have not begun are refused with it. */
+  /** Set while the session is being ended. Calls that have not started are refused with this reason. */
   ending: HoldfastError | undefined;
-  /** Concurrent and external calls that run now, by key, for repeats that arrive meanwhile. */
+  /**
+   * Concurrent and external calls that are running, by key. A retry that arrives in the meantime waits for its call.
+   */
   concurrentCalls: Map<string, Promise<unknown>> | undefined;
-  /** Of a conversation: its views, and the bytes of the events that they were made from. */
+  /** For a conversation: its views, and the size in bytes of the events that they were built from. */
   views: { bytes: number; byKey: Map<string, KeptView> } | undefined;
 }
 
@@ -53,7 +55,7 @@ export function createOpenLog(
   bytesSinceSnapshot: number,
   snapshotBytes: number,
 ): OpenLog {
-  // One literal, so that all open logs share one hidden class.
+  // One object literal, so that all open logs share one hidden class.
   return {
     id,
     session,

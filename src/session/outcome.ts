@@ -1,4 +1,4 @@
-// Turns the effects of an author's code into an outcome, a delta and log lines for the log.
+// Turns the effects of an author's code into an outcome, a delta and log lines.
 import { createDraft } from "../core/draft.ts";
 import type { Delta } from "../core/delta.ts";
 import { isHoldfastError, isRefusal, messageOf, type ErrorCode } from "../core/errors.ts";
@@ -14,7 +14,7 @@ export interface Finished {
   delta?: Delta;
   log?: string[];
   thrown?: Thrown;
-  /** The parts of the delta that can run again on another state. Not stored. */
+  /** The parts of the delta that can run again on a different state. Not stored. */
   updates?: Update[];
 }
 
@@ -22,7 +22,9 @@ export function refusal(code: ErrorCode, message: string, detail?: Json): Outcom
   return { ok: false, error: detail === undefined ? { code, message } : { code, message, detail } };
 }
 
-/** Runs a tool. Its failure and its timeout are outcomes. A cancelled call and the end of the session are thrown. */
+/**
+ * Runs a tool. If it fails or times out, that is its outcome. If it is cancelled or the session ends, that is thrown.
+ */
 export function runForOutcome(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
   const success = (output: unknown): Outcome => {
     return { ok: true, output: copyJson(output ?? null, `the output of ${tool}`, "drop") };
@@ -33,7 +35,7 @@ export function runForOutcome(tool: string, handler: HandlerCall, call: () => un
   };
   try {
     const result = handler.within(call);
-    // No promise if the tool needs none: most calls take this path.
+    // Uses no promise if the tool is synchronous, because most calls take this path.
     return result instanceof Promise ? result.then(success).catch(failure) : success(result);
   } catch (thrown) {
     return failure(thrown);
@@ -49,14 +51,14 @@ function failed(thrown: unknown, handler: HandlerCall): Outcome {
   }
   if (isRefusal(thrown)) return refusal("tool_failed", messageOf(thrown));
   handler.thrown = describeThrown(thrown, handler.options.what);
-  // Only this code concerns the call itself. Any other HoldfastError came from inside the tool.
+  // Only this code concerns the call itself. Any other HoldfastError was thrown inside the tool.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
   return refusal("tool_failed", messageOf(thrown));
 }
 
-/** Adds the change of state to an outcome. A change that is not JSON makes it a failure that changes nothing. */
+/** Adds the state change to an outcome. If the change is not JSON, the outcome is a failure that changes nothing. */
 export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => Delta): Finished {
   const finished: Finished = { outcome };
   try {
@@ -67,7 +69,7 @@ export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => 
   }
   if (handler.thrown) finished.thrown = handler.thrown;
   if (handler.lines) finished.log = handler.lines;
-  // A copy: later lines do not belong to the event.
+  // A copy, because lines that are logged later do not belong to the event.
   handler.lines = undefined;
   return finished;
 }

@@ -1,4 +1,4 @@
-// replay(): runs a log's calls again, from the log alone, and reports the first event that differs.
+// replay(): runs a log's calls again using only the log, and reports the first event that differs.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { applyDelta, type Delta } from "../core/delta.ts";
 import { showJson } from "../core/ellipsis.ts";
@@ -12,7 +12,7 @@ import { execute, executeAtOnce, prepare } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 import { seedEvent } from "./seed.ts";
 
-/** Outcomes that depend on the clock, not on the code: they are taken from the log. */
+/** Outcomes that depend on the clock rather than the code. They are taken from the log. */
 const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 
 export interface ReplayOptions {
@@ -23,11 +23,10 @@ export interface ReplayOptions {
 }
 
 /**
- * Runs seeds and calls again. External tools do not run: their answers come from the log, and so do the outcomes of
- * timeouts.
+ * Runs seeds and calls again. External tools do not run: their answers come from the log, and so do timeout outcomes.
  */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  // A concurrent call reads the state of an earlier version. Count the readers of each version.
+  // A concurrent call reads an earlier version's state, so count the readers of each version.
   const readers = new Map<number, number>();
   let newest = 0;
   for await (const event of options.events()) {
@@ -39,9 +38,9 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const read = new Map<number, Seen>();
   let session: Session | undefined;
   for await (const event of options.events()) {
-    // The session may be live: later events are left to the next replay.
+    // The session may be live. Events added from now on are left to the next replay.
     if (event.version > newest) break;
-    // With an immediate store and immediate tools, nothing else in the process would run.
+    // With a synchronous store and synchronous tools, nothing else in the process could run without this pause.
     if (event.version % 16 === 0) await nextTurn();
     if (session) {
       const again = await rerun(options, session, event, read);
@@ -58,7 +57,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   return { same: true, events: session?.version ?? 0 };
 }
 
-/** The state and task of a version, and the number of calls that still read it. */
+/** The state and task at a version, and the number of calls that have yet to read it. */
 type Seen = Pick<Session, "state" | "task"> & { left: number };
 
 async function rerun(
@@ -75,7 +74,7 @@ async function rerun(
   const { tool, input, call, at, began = at, run } = event;
   const { definitions } = environment;
   const execution = { session: id, tool, call, at: began, timeout };
-  // A recorded change was accepted when it was made, perhaps before states were checked.
+  // A recorded change was accepted when it was made, perhaps before states were checked at all.
   const isRefused = !event.outcome.ok && event.outcome.error.code === "state_invalid";
   const checked = (made: Finished): Finished | Promise<Finished> =>
     isRefused ? checkState(environment, tool, session.state, made) : made;

@@ -1,4 +1,5 @@
-// createScopes(): the state that users and apps share. It has logs of its own, committed together with conversations.
+// createScopes(): the state that users and apps share. It has its own logs, which are committed together with
+// conversations.
 import type { ChangedBy } from "../core/agent-sessions.ts";
 import { replaceState, topKey, type Delta } from "../core/delta.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
@@ -18,19 +19,19 @@ import { exclusive } from "./exclusive.ts";
 import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** The environment name of logs of shared state in a store. */
+/** The environment name for shared-state logs in a store. */
 const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
 export type Shared = Record<Scope, AgentState>;
 
-/** An event with its changes of shared state. */
+/** An event with its changes to shared state. */
 export interface Made {
   event: Event;
   changes: Record<Scope, Delta>;
 }
 
-/** Makes an event for the current shared state. `changedBy` names the other session that changed a key, if any. */
+/** Creates an event for the current shared state. `changedBy` names the other session that changed a key, if any. */
 export type Make = (shared: Shared, changedBy: ChangedBy) => Made;
 
 interface Stored {
@@ -46,7 +47,7 @@ interface OpenScope {
 
 export type Scopes = ReturnType<typeof createScopes>;
 
-/** `logs` are those of the conversations. */
+/** `logs` are the conversations' logs. */
 export function createScopes(options: { app: string; store: Store; cache: Cache<OpenLog>; logs: Logs }) {
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
@@ -59,7 +60,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     return session.state as AgentState;
   }
 
-  /** Returns the id of the log of a scope. The app's name has no colons, so ids do not collide. */
+  /** Returns the id of a scope's log. The app's name has no colons, so ids do not collide. */
   const scopeId = (scope: Scope, user: string): string =>
     scope === "app" ? `holdfast:app:${app}` : `holdfast:user:${app}:${user}`;
 
@@ -90,7 +91,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     await logs.create(id, [first]).catch(unlessCoded("session_exists"));
   }
 
-  /** Runs exclusively with the log of a scope, which is created if it is missing. */
+  /** Runs a function that holds a scope's log exclusively. The log is created if it is missing. */
   async function inScope<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     const work = (log: OpenLog): Promise<T> => exclusive(log, undefined, () => run(log));
     const done = await logs.useIfThere(id, async (log) => ({ result: await work(log) }));
@@ -100,8 +101,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Runs with the logs of the changed scopes. They are always taken in the same order, so that no two writers wait for
-   * each other.
+   * Runs a function with the changed scopes' logs. They are always taken in the same order, so that two writers never
+   * wait for each other.
    */
   function withScopes<T>(
     changes: Record<Scope, Delta>,
@@ -120,9 +121,9 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Appends an event to a conversation together with its changes of shared state. `seen` is the shared state that its run
-   * saw. The event is made again if others have changed it since. Returns the stored event, and the new state of the
-   * changed scopes. Undefined if others have committed to the conversation, and `isStillHeld` returns false.
+   * Appends an event to a conversation together with its changes to shared state. `seen` is the shared state that its
+   * run saw. If others have changed it since, the event is created again. Returns the stored event, and the changed
+   * scopes' new state. Returns undefined if others have committed to the conversation and `isStillHeld` returns false.
    */
   async function commit(
     log: OpenLog,
@@ -135,7 +136,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
-      // Try again: the conversation changed meanwhile, or the event made again changes a scope that is not open.
+      // Retry: either the conversation has changed, or the event was created again and now changes a scope that is not
+      // open.
       made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }
@@ -174,7 +176,10 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     throw new HoldfastError("version_conflict", message);
   }
 
-  /** Makes an event for shared state that others have changed. Looks up their sessions only if the event names them. */
+  /**
+   * Creates an event again after others have changed the shared state. Looks up their sessions only if the event names
+   * them.
+   */
   async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
     let isAsked = false;
     const asking = (): undefined => void (isAsked = true);
@@ -188,7 +193,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     for (const { scope, log } of scopes) {
       for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
         if (event.type !== "shared.changed" || event.session === own) continue;
-        // The id of a session grants access to it, and the sessions of an app have different users.
+        // A session's id grants access to it, and an app's sessions belong to different users.
         const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
         for (const { path } of event.delta ?? []) writers.set(`${scope}:${topKey(path)}`, who);
       }
@@ -196,7 +201,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     return make(now, (key) => writers.get(key));
   }
 
-  /** Creates a conversation together with its changes of shared state. */
+  /** Creates a conversation together with its changes to shared state. */
   function create(id: string, events: Event[], changes: Record<Scope, Delta>, user: string): Promise<Session> {
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
@@ -224,7 +229,7 @@ export function readUser({ labels }: Session): string {
   return String(labels["user"] ?? "user");
 }
 
-/** Splits a change into the session's own and the changes of shared state. */
+/** Splits a change into the session's own part and the changes to shared state. */
 export function splitChange(session: Session, delta: Delta): { own: Delta; changes: Record<Scope, Delta> } {
   if (isIsolated(session)) return { own: delta, changes: nothingShared() };
   const { session: own, user, app } = splitDelta(delta);

@@ -16,7 +16,7 @@ export async function checkTask(environment: AnyEnvironment, given: unknown): Pr
   if (!checked.ok) {
     throw new HoldfastError("invalid_task", `the task is invalid for ${environment.name}: ${checked.message}`);
   }
-  // Without a schema it is the copy.
+  // Without a schema, the task is the copy itself.
   return checked.value === raw ? raw : copyJson(checked.value, "task", "drop");
 }
 

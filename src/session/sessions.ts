@@ -1,4 +1,4 @@
-// createSessions(): the engine, for an environment or for the agents of an app.
+// createSessions(): the engine for one environment, or for an app's agents.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { invalidOption } from "../core/errors.ts";
 import type { Conversations, Episodes } from "../core/sessions.ts";
@@ -10,7 +10,7 @@ import type { Limits } from "./limits.ts";
 import { createEpisodes, type EpisodeOptions } from "./episode.ts";
 
 /**
- * The sessions of one environment in one store. Any number of processes may have one on the same store.
+ * The sessions of one environment in one store. Any number of processes may use the same store.
  *
  * @example
  * const sessions = createSessions({ environment: counter, store: memoryStore() });

@@ -1,4 +1,5 @@
-// Describes an error of an author's code for the log: its text, the author's line, and the author's part of the stack.
+// Describes an error in an author's code for the log: its text, the author's line, and the author's part of the stack
+// trace.
 import { basename, isAbsolute, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ellipsis } from "../core/ellipsis.ts";
@@ -11,10 +12,10 @@ const longestRead = 20_000;
 const mostFrames = 12;
 const mostCauses = 3;
 
-/** The folder of this package's code, whose frames say nothing to an author. */
+/** The folder with this package's code. Its stack frames mean nothing to an author. */
 const ownFolder = fileURLToPath(new URL("..", import.meta.url));
 
-/** Describes an error. `where` names the tool, the callback, or another function of the author. */
+/** Describes an error. `where` names the tool, the callback, or a different function that the author wrote. */
 export function describeThrown(thrown: unknown, where: string): Thrown {
   const frames = framesIn(thrown);
   const first = frames.find(isAuthors);
@@ -28,24 +29,28 @@ export function describeThrown(thrown: unknown, where: string): Thrown {
 /** Names of the functions that fail with these codes. */
 const functions: Partial<Record<ErrorCode, string>> = { seed_failed: "seed", verify_failed: "verify" };
 
-/** Describes the author's error behind an error of Holdfast; undefined if there is none. `tool` is the tool that failed. */
+/**
+ * Describes the author's error that caused a HoldfastError; undefined if there is none. `tool` is the tool that failed.
+ */
 export function thrownIn(error: unknown, tool?: string): Thrown | undefined {
   if (!isHoldfastError(error) || error.cause === undefined) return undefined;
   if (isThrown(error.cause)) return error.cause;
   const { callback } = error.detail;
   const failed = error.code === "tool_failed" ? tool : undefined;
   const where = functions[error.code] ?? (typeof callback === "string" ? callback : failed);
-  // Functions of Holdfast may have wrapped the error several times.
+  // Holdfast's own functions may have wrapped the error several times.
   let cause: unknown = error.cause;
   while (isHoldfastError(cause) && cause.cause !== undefined) cause = cause.cause;
   if (where !== undefined) return describeThrown(cause, where);
-  // A model may be the author's code. An error of a connection has no line of the author.
+  // A model may be the author's code. A connection error has no line in the author's code.
   return error.code === "model_failed" && framesIn(cause).some(isAuthors)
     ? describeThrown(cause, "the model")
     : undefined;
 }
 
-/** Returns the errors in an event whose stack is in no other event: a tool of an environment has it in its own log. */
+/**
+ * Returns the errors whose stack trace is in no other event. A tool of an environment records its trace in its own log.
+ */
 export function thrownInEvent(event: Event): Thrown[] {
   if (event.type === "tools.answered") return (event.thrown ?? []).filter(({ stack }) => stack !== undefined);
   return "thrown" in event && event.thrown ? [event.thrown] : [];
@@ -57,7 +62,7 @@ function isThrown(value: unknown): value is Thrown {
 }
 
 interface Frame {
-  /** The function, if it has a name. */
+  /** The function's name, if it has one. */
   name: string | undefined;
   path: string;
   line: string;
@@ -75,11 +80,11 @@ function framesIn(thrown: unknown): Frame[] {
   });
 }
 
-/** An author's error may have a getter that throws. */
+/** An author's error may have a getter that throws, so read it safely. */
 function readStack(error: Error): string {
   try {
     const stack = String(error.stack ?? "");
-    // The stack begins with the message, which may be long and may look like a stack.
+    // The stack trace starts with the message, which may be long and may itself look like a stack trace.
     const start = stack.indexOf(error.message);
     return (start < 0 ? stack : stack.slice(start + error.message.length)).slice(0, longestRead);
   } catch {
@@ -108,7 +113,7 @@ const isInside = (path: string): boolean => {
 /** Returns a path relative to the working directory, if it is inside. */
 export const shortenPath = (path: string): string => (isInside(path) ? relative(process.cwd(), path) : path);
 
-/** Returns the first line of the author's code in the stack of an error. */
+/** Returns the first line of the author's code in an error's stack trace. */
 export function authorsLine(thrown: unknown): { path: string; line: number } | undefined {
   const frame = framesIn(thrown).find(isAuthors);
   return frame && { path: frame.path, line: Number(frame.line) };
@@ -120,11 +125,11 @@ function errorText(thrown: unknown): string {
     : thrown instanceof Error
       ? `${String(thrown.name)}: ${thrown.message}`
       : messageOf(thrown);
-  // Cut first: a message may repeat a hostile input of any length.
+  // Cut first, because a message may repeat hostile input of any length.
   return ellipsis(text.slice(0, 4 * longestError).replaceAll(/\s+/g, " "), longestError);
 }
 
-/** The stack down to where Holdfast called the author's code, with its causes. */
+/** The stack trace, down to where Holdfast called the author's code, with its causes. */
 function stackText(thrown: unknown, frames: Frame[]): string | undefined {
   if (frames.length === 0) return undefined;
   const lines: string[] = [];

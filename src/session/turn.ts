@@ -1,4 +1,4 @@
-// createTurns(): decides whether a run begins a turn, continues an interrupted one, or gets a recorded one.
+// createTurns(): decides whether a run starts a turn, continues an interrupted one, or gets a recorded one.
 import type { RecordedTurn } from "../core/agent-sessions.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { turnKey, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
@@ -7,12 +7,12 @@ import { assertCallId, undone } from "./find-repeat.ts";
 import type { Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** The request of a run. */
+/** What a run requests. */
 export interface TurnRequest {
-  /** The id of the turn, and the digest of its message and state. A run without a message has neither. */
+  /** The turn's id, and a digest of its message and state. A run without a message has neither. */
   call?: string | undefined;
   digest?: string | undefined;
-  /** Continues the open turn: there is no message. */
+  /** Continues the open turn. There is no new message. */
   isContinuing?: boolean | undefined;
 }
 
@@ -48,14 +48,14 @@ export function createTurns(logs: Logs) {
 
   return {
     /**
-     * Decides on a log that was just refreshed. Returns the turn to continue, the recorded turn of a repeat, or undefined to
-     * begin one. Commits nothing.
+     * Decides based on a log that was just refreshed. Returns the turn to continue, the recorded turn for a retry, or
+     * undefined to start a new turn. Commits nothing.
      */
     async decide(log: OpenLog, request: TurnRequest): Promise<Decision> {
       const { turn } = log.session.conversation ?? {};
       const began = await findBegan(log, request);
       if (began && turn?.invocation !== began.invocation) return { recorded: await readRecorded(log, began) };
-      // A repeat of an interrupted turn continues it. Another message abandons it.
+      // A retry of an interrupted turn continues it. A different message abandons it.
       return turn && (began || request.isContinuing) ? { open: turn } : undefined;
     },
   };

@@ -1,5 +1,5 @@
-// createVerify(): scores the state at a version, once. The verdict is an event, so a repeat returns the same one.
-// `rewards` scores every version and records nothing.
+// createVerify(): scores the state at a version, once. The verdict is stored as an event, so asking again returns the
+// same one. `rewards` scores every version and records nothing.
 import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
@@ -16,13 +16,13 @@ import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 import { thrownIn } from "./thrown.ts";
 
-/** One attempt at a verdict. */
+/** One attempt to reach a verdict. */
 interface Asking {
   version: number | undefined;
   response: Json | undefined;
   task: unknown;
   signal: AbortSignal | undefined;
-  /** Whether the session was read from the store for it. */
+  /** Whether the session was read from the store for this attempt. */
   isFresh: boolean;
 }
 
@@ -33,7 +33,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { version, response: given, task, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
-    // Without verdicts there is nothing to look up, and the commit tells whether the state was the newest.
+    // Without verdicts there is nothing to look up, and the commit shows whether the state was the newest.
     const isKnown = version !== undefined || log.session.verdicts > 0;
     if (!isKnown) {
       const verification = await judgeSnapshot(log, { version, response, task, signal, isFresh: false });
@@ -58,11 +58,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     }
   }
 
-  /** Judges the state that this process has; undefined if it was not read for this and the store has a newer one. */
+  /**
+   * Judges the state that this process has. Returns undefined if it was not just read and the store has a newer one.
+   */
   function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
     const { version, response, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
-      // Verdicts change nothing, so the judged version is the version of the last change.
+      // Verdicts change nothing, so the judged version is that of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
       const { task, refusal } = await taskFor(session, asking.task);
       const judged = session.changed;
@@ -73,7 +75,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         reseeds: Math.max(0, session.episodes - 1),
       };
       const verification = ({ ...verdict }: Verdict): Verification => {
-        // Thrown after the commit, because a client that learns from a refusal must leave a trace.
+        // Thrown after the commit: a client that learns something from a refusal must leave a trace in the log.
         if (refusal) throw refusal;
         return { reward: verdict.reward, verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
       };
@@ -84,7 +86,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const recorded = async (): Promise<Verification | undefined> => {
         const event = await logs.find(log.id, verifiedKey(judged, digest));
         if (event?.type !== "session.verified") return undefined;
-        // Committed since the session was read: refresh, so that it is counted.
+        // A verdict was committed since the session was read. Refresh, so that it is counted.
         if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
         return verification(event.verdict);
       };
@@ -116,13 +118,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         }),
       );
       if (result === "nothing") return undefined;
-      // Verified twice at once: both get the verdict that was recorded first.
+      // Two verifies ran at once. Both return the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
       return first ?? verification(verdict);
     });
   }
 
-  /** Records an error of the author's verify. The caller gets the error even if the store fails. */
+  /** Records an error in the author's verify. The caller gets the error even if the store fails. */
   async function recordFailure(
     log: OpenLog,
     { episode, ...question }: Required<Pick<EventOf<"verify.failed">, "judged" | "digest" | "episode">>,
@@ -155,7 +157,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     for await (const event of logs.events(log.id)) {
       const { version } = event;
       const isJudged = chosen.has(version);
-      // Let the process do other work: store and verifier may both answer without waiting.
+      // Lets the process do other work, because the store and the verifier may both answer synchronously.
       if (isJudged) await nextTurn();
       if (signal?.aborted) throw cancelled(signal);
       session = fold(session, event);
@@ -171,7 +173,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return given;
   }
 
-  /** Returns the versions that changed the state of an episode. */
+  /** Returns the versions that changed an episode's state. */
   async function changes(id: string): Promise<number[]> {
     const versions: number[] = [];
     let isSeeded = false;
@@ -195,7 +197,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { verify } = environment;
     if (!verify) throw unverifiable();
     const { seed, turn: draws } = session.randomness;
-    // Not stopped by the end of the session: a verdict may follow it.
+    // Not stopped when the session ends, because a verdict may follow the end.
     const handler = new HandlerCall({
       session: log.id,
       at: timeNow(session),
@@ -236,13 +238,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
   return { verify, rewards };
 }
 
-/** A verify changes nothing, so it may follow the end of the session. */
+/** A verify changes nothing, so it may run after the session has ended. */
 const anytime = (): void => undefined;
 
-/** Verifiers may be slow, and logs long. */
+/** Verifiers may be slow, and logs may be long. */
 const mostRewards = 1_000;
 
-/** Selects `most` items, spread evenly, with the first and the last. */
+/** Selects `most` evenly spaced items, including the first and the last. */
 function spread<T>(all: T[], most: number): T[] {
   if (all.length <= most) return all;
   return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as T);

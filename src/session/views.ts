@@ -1,5 +1,5 @@
-// createViews(): folds of a conversation. They are kept with its open log between turns, counted and dropped with it, and
-// rebuilt from the store when missing. The events of the open turn are kept only while it runs.
+// createViews(): folds of a conversation. Between turns they are kept with its open log, and are counted and dropped
+// with it. Missing views are rebuilt from the store. The open turn's events are kept only while it runs.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import { decode, isInForce } from "../core/session.ts";
@@ -7,7 +7,7 @@ import type { View } from "../core/conversation.ts";
 import type { Logs } from "./log.ts";
 import type { KeptView, OpenLog } from "./open-log.ts";
 
-/** The events of a turn, starting with its message, and their sizes in the log. */
+/** A turn's events, starting with its message, and their sizes in the log. */
 export interface Steps {
   events: NumberedEvent[];
   bytes: number[];
@@ -39,7 +39,7 @@ export function createViews(logs: Logs) {
       }
       return steps;
     },
-    /** Returns a view of all events in force. `steps` are the newest of them: they are not read again. */
+    /** Returns a view on all events in force. `steps` are the newest of them, so they are not read again. */
     async current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V> {
       const kept = (log.views ??= { bytes: 0, byKey: new Map() });
       let known = kept.byKey.get(key);
@@ -55,12 +55,12 @@ export function createViews(logs: Logs) {
       addSteps(log, known, steps);
       return known.view as V;
     },
-    /** Adds the events of a finished turn to the views, so that the next turn need not read them. */
+    /** Adds a finished turn's events to the views, so that the next turn does not have to read them. */
     catchUp(log: OpenLog, steps: Steps): void {
       const [first] = steps.events;
       if (!first) return;
       for (const known of log.views?.byKey.values() ?? []) {
-        // A view that lags behind catches up when it is requested.
+        // A view that lags behind catches up when it is next requested.
         if (known.version >= first.version - 1) addSteps(log, known, steps);
       }
     },

@@ -1,5 +1,5 @@
-// WorkingState: the state of one running step: its writes in order, one writer at a time, and their merge into the state
-// at the commit.
+// WorkingState: the state of one running step. It collects writes in order, from one writer at a time, and merges them
+// into the state at the commit.
 import { changed, topKey, type Delta } from "../core/delta.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
 import { equalJson, escapeKey, type Json } from "../core/json.ts";
@@ -9,14 +9,14 @@ import { applyUpdate, createUpdates, type Update, type Updates } from "../core/u
 import type { Ran } from "./execute.ts";
 import type { Finished } from "./outcome.ts";
 
-/** The writes of a step, merged into a state. */
+/** A step's writes, merged into a state. */
 export interface Placed {
   delta: Delta;
-  /** JSON Pointers of replaced values that others had changed. */
+  /** JSON Pointers to replaced values that others had changed. */
   overwrote: string[];
-  /** Omitted writes: each changes a part of a value that others had changed. */
+  /** Omitted writes. Each one changes a part of a value that others had changed. */
   refused: Refused[];
-  /** Calls that failed for this reason: all their writes are omitted. */
+  /** Calls that failed because a write was omitted. All their writes are omitted too. */
   failed: ReadonlyMap<string, string>;
 }
 
@@ -34,11 +34,11 @@ export interface Writer {
 
 interface Write {
   writer: Writer | undefined;
-  /** The state that it was made for, and the state after it, once computed. */
+  /** The state that the write was made for, and the state after it, once computed. */
   base: AgentState;
   after?: AgentState | undefined;
   delta: Delta;
-  /** The changes by functions. */
+  /** The changes given as functions. */
   updates: Update[];
   /** Repeats the whole change. */
   again: Ran | undefined;
@@ -46,7 +46,7 @@ interface Write {
 
 const tooLate = "the step of this state has ended; an assignment would not be kept";
 
-/** A draft of a step's state. Created on first use: most callbacks and toolsets never use it. */
+/** A draft of a step's state. Created on first use, because most callbacks and toolsets never use it. */
 export class StepDraft {
   readonly base: AgentState;
   #draft: Draft<AgentState> | undefined = undefined;
@@ -114,19 +114,19 @@ export class WorkingState {
     return new StepDraft(this.state);
   }
 
-  /** Keeps the writes of a draft, and closes it. */
+  /** Keeps a draft's writes, and closes the draft. */
   keep(draft: StepDraft, writer?: Writer): void {
     const write: Write = { writer, base: draft.base, delta: draft.delta(), updates: draft.updates(), again: undefined };
     draft.close();
     if (write.delta.length + write.updates.length > 0) this.#writes.push(write);
   }
 
-  /** Keeps the change of a tool. */
+  /** Keeps a tool's change. */
   keepRan(ran: Ran, writer: Writer): Finished {
     const base = this.state;
     const finished = ran(base as Json);
     const { outcome, delta = [], updates = [] } = finished;
-    // The change of a tool that needs its writes applies only to the state that it saw.
+    // If a tool needs its writes, its change applies only to the state that it saw.
     const again = writer.needs ? undefined : ran;
     if (outcome.ok && (again || delta.length + updates.length > 0)) {
       this.#writes.push({ writer, base, delta, updates, again });
@@ -134,7 +134,7 @@ export class WorkingState {
     return finished;
   }
 
-  /** Drops all writes of a call. */
+  /** Drops all writes from a call. */
   drop(call: string): void {
     const rest = this.#writes.filter(({ writer }) => writer?.call !== call);
     if (rest.length === this.#writes.length) return;
@@ -173,7 +173,7 @@ function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true)
     const merged = write.base === state ? undefined : place(write, state);
     if (merged && merged.refused.length > 0) {
       for (const path of merged.refused) refused.push({ write, path });
-      // All or nothing: a part of a callback's writes may make no sense.
+      // All or nothing, because only part of a callback's writes may make no sense.
       writes.push(write);
       continue;
     }
@@ -207,7 +207,7 @@ function place(write: Write, now: AgentState): Merged {
     try {
       applyUpdate(draft.state, update);
     } catch (thrown) {
-      // A call has already happened, so its write is refused. A step without effects can fail.
+      // A call has already happened, so only its write is refused. A step without effects can fail as a whole.
       if (!writer) throw thrown;
       return { delta: [], overwrote: [], refused: [`/${escapeKey(update.key)}`] };
     }

@@ -1,4 +1,4 @@
-// Copies one log: compares the part that is there already, writes the rest, and reads it back.
+// Copies one log: compares the part that already exists, writes the rest, and reads it back.
 import type { Heading, Listed, Store } from "../../core/store.ts";
 import { copyLog as copyEntries, readPages } from "../../stores/front/copy-log.ts";
 import { markAfter } from "../../stores/front/mark.ts";
@@ -60,13 +60,16 @@ export async function copyLog({ from, to, row, turn, opened }: LogToCopy): Promi
 
 const gone = (entries: number): Fate => ({ kind: "changed", entries, message: "it was deleted meanwhile" });
 
-/** Returns the heading of a copy, without the end of the session: the last entry adds it. */
+/** Returns the heading for a copy without the session's end, which the last entry adds. */
 function headingsOf({ environment, opened, parent, ended }: Listed): { heading: Heading; lastHeading?: Heading } {
   const heading: Heading = { environment, opened, ...(parent && { parent }) };
   return ended === undefined ? { heading } : { heading, lastHeading: { ...heading, ended } };
 }
 
-/** Reads all entries. Returns the version and a mark of the entries, because the store's own mark may be a time. */
+/**
+ * Reads all entries. Returns their version and mark. The mark is computed here, because the store's own may be just a
+ * time.
+ */
 async function endOf(store: Store, session: string, upTo?: number): Promise<{ version: number; mark: string }> {
   let [version, mark] = [0, ""];
   for await (const page of readPages(store, session, 0, upTo)) {
