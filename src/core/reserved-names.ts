@@ -24,8 +24,11 @@ export const reservedToolNames = [
   "v1",
 ];
 
-/** Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. */
-const pages = ["docs", "view", "openapi.json"];
+/**
+ * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. `s` is the
+ * start of `/s/TOKEN/mcp`.
+ */
+const pages = ["docs", "view", "openapi.json", "s"];
 
 const tools = new Set(reservedToolNames);
 const paths = new Set([...reservedToolNames, ...pages]);
